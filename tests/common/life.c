@@ -25,6 +25,13 @@ bool life_names_rank(const char *text, int rank) {
     return false;
 }
 
+bool life_names_process(const char *text, int pid) {
+    char meeting_point[48], door[48];
+    snprintf(meeting_point, sizeof(meeting_point), ", pid %d)", pid);
+    snprintf(door, sizeof(door), "process %d cannot", pid);
+    return strstr(text, meeting_point) != NULL || strstr(text, door) != NULL;
+}
+
 /* "…: 0, 4" behind what an init says of ranks that are missing. */
 bool life_misses_rank(const char *text, int rank) {
     const char *at = strstr(text, "have not come: ");

@@ -63,6 +63,8 @@ uint64_t life_number(uint64_t seed, uint64_t k);
 
 /* Does the text name this rank, and not another one that begins with the same digits? */
 bool life_names_rank(const char *text, int rank);
+/* Does it name a process by what is the process's, not a rank's: its door, or its meeting point? */
+bool life_names_process(const char *text, int pid);
 /* Does an init say that it misses this rank? */
 bool life_misses_rank(const char *text, int rank);
 

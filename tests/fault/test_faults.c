@@ -12,7 +12,7 @@
  *
  * A trial is passed if every other rank ends, if no call that succeeds has a wrong result, if every error names the rank
  * to blame, and if all ranks that had one go on together. Times are printed, not judged: a rank that takes longer than
- * a minute hangs.
+ * a minute hangs. The table of a campaign is printed after each thousand trials, too, and when SIGINT or SIGTERM ends it.
  *
  *    SEEDS=1000 make test-faults            1000 trials, seeds 1 … 1000
  *    SEEDS=1 FIRST=77 make test-faults      the trial of seed 77 alone
@@ -21,6 +21,8 @@
 #include "collet.h"
 #include "common/level.h"
 #include "common/life.h"
+#include "common/one_way.h"
+#include "common/refuse.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -30,31 +32,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define RANKS_MAX 5
-#define WORKERS_USUAL 3 /* trials at the same time: most of a trial is waiting */
-#define HANG_S 90       /* a trial that takes longer hangs */
+#define WORKERS_USUAL 4  /* trials at the same time: most of a trial is waiting */
+#define HANG_S 90        /* a trial that takes longer hangs */
+#define TABLE_EVERY 1000 /* trials */
 
-#define FAULTS(X)                                                                                                      \
-    X(KILL, "SIGKILL")                                                                                                 \
-    X(TERM, "SIGTERM")                                                                                                 \
-    X(STOP, "SIGSTOP")                                                                                                 \
-    X(PAUSE, "SIGSTOP, SIGCONT")                                                                                       \
-    X(ABORT, "abort")                                                                                                  \
-    X(EXIT, "exit, no destroy")                                                                                        \
-    X(FEWER, "fewer calls")
-#define NAME(name, text) name,
-#define TEXT(name, text) text,
-enum fault { FAULTS(NAME) FAULT_COUNT };
-static const char *const fault_names[] = {FAULTS(TEXT)};
+struct kind;
 
 /* What a seed means. */
 struct trial {
     uint64_t seed;
-    enum fault fault;
+    const struct kind *kind;
     enum moment moment;
     int nranks, victim;
     int second;   /* rank that dies when the others shrink; −1: none */
@@ -62,19 +55,25 @@ struct trial {
     const char *transport;
     bool hosts; /* each rank has a host of its own */
     unsigned delay_us;
+    int64_t request; /* that is refused, counted from the moment on */
 };
 
 struct job {
     struct collet_unique_id id;
     int id_ready, reached; /* reached: the victim is where the fault is to happen */
+    int other_end;         /* rank at the other end of the connection that works one way only; −1: none */
+    pid_t pids[RANKS_MAX];
     struct outcome outcomes[RANKS_MAX];
 };
 
-/* Of all trials, summed over the workers. */
-struct sums {
-    int injected[FAULT_COUNT][MOMENT_COUNT], exact[FAULT_COUNT], named[FAULT_COUNT], failed[FAULT_COUNT];
-    int went_on[FAULT_COUNT]; /* of those that are named */
-    int slowest_ms[FAULT_COUNT];
+/* A life that a trial breaks. */
+struct broken {
+    struct life life; /* first: go_on() gets it */
+    const struct trial *trial;
+    struct job *job;
+    pthread_t doer;
+    bool does;        /* there is such a thread */
+    int child_status; /* of a forked child: 0, or what it did not get as it should */
 };
 
 static long variable(const char *name, long otherwise) {
@@ -93,60 +92,160 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* ------------------------------------------------------------------------------------------- what a victim does itself */
+
+static void abort_comm(struct broken *broken) {
+    __atomic_store_n(&broken->life.aborted, 1, __ATOMIC_RELEASE);
+    collet_comm_abort(broken->life.comm);
+}
+
+static void revoke_comm(struct broken *broken) { collet_comm_revoke(broken->life.comm); }
+
+static void leave_in_silence(struct broken *broken) {
+    (void)broken;
+    exit(0);
+}
+
+static void cut(struct broken *broken, enum one_way how) {
+    struct job *job = broken->job;
+    job->other_end = one_way(how, (unsigned)life_number(broken->life.seed, 9), job->pids, broken->life.nranks);
+}
+static void half_open(struct broken *broken) { cut(broken, HALF_OPEN); }
+static void deafen(struct broken *broken) { cut(broken, DEAF); }
+
+/* Its rank may have destroyed the communicator before the fork: then it is an unknown handle. */
+static bool is_refused(enum collet_result result) {
+    return (result == COLLET_ERR_INVALID_USAGE && strstr(collet_last_error(NULL), "fork") != NULL) ||
+           result == COLLET_ERR_INVALID_ARGUMENT;
+}
+
+/* The child has nothing of what its parent had, and may make all of that for itself. 0: so it is. (A thread sanitizer
+ * forbids the child threads of its own.) */
+static int live_as_child(const struct broken *broken) {
+    struct collet_comm *inherited = __atomic_load_n(&broken->life.comm, __ATOMIC_RELAXED), *own;
+    int one = 1, got = 0;
+    if (inherited != NULL && !is_refused(collet_allreduce(&one, &got, 1, COLLET_INT32, COLLET_SUM, inherited, NULL)))
+        return 1;
+    if (inherited != NULL && !is_refused(collet_comm_count(inherited, &got)))
+        return 2;
+    if (LEVEL_WATCHES_THREADS)
+        return 0;
+    if (collet_comm_init_all(&own, 1, NULL) != COLLET_SUCCESS)
+        return 3;
+    if (collet_allreduce(&one, &got, 1, COLLET_INT32, COLLET_SUM, own, NULL) != COLLET_SUCCESS || got != 1)
+        return 4;
+    return collet_comm_destroy(own) == COLLET_SUCCESS ? 0 : 5;
+}
+
+static void fork_child(struct broken *broken) {
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL);
+        alarm((unsigned)(HANG_S * stretch() / 2));
+        _exit(live_as_child(broken));
+    }
+    if (child < 0 || waitpid(child, &broken->child_status, 0) != child)
+        broken->child_status = -1;
+}
+
+/* ----------------------------------------------------------------------------------------------------- kinds of faults */
+
+/* What becomes of the victim. */
+enum fate {
+    ENDS_SOMEHOW, /* if at all */
+    EXITS,        /* with status 0 */
+    IS_OUT,       /* has a right to its errors, as the others have, but no communicator to go on with */
+    STAYS,        /* goes on with the others */
+};
+
+#define BIT(name) (1u << -COLLET_ERR_##name)
+#define LOST (BIT(REMOTE) | BIT(ABORTED)) /* a rank that has noticed may abort before another one notices */
+#define WITHOUT (LOST | BIT(NO_MEMORY) | BIT(SYSTEM))
+
+static const struct kind {
+    const char *name;
+    int signal, later;                   /* that strike it; later: after 0.1 … 0.6 s; 0: none */
+    void (*deed)(struct broken *broken); /* what another thread of it does */
+    bool quits;                          /* it makes no more calls */
+    enum resource refused;               /* it does not get one of these, one of the next 2^reach at most */
+    unsigned reach;
+    enum moment first; /* there is nothing yet before that could break so */
+    enum fate fate;
+    unsigned others, own; /* bits: the errors that the others, and the victim, may have. None: nobody is harmed */
+    const char *words[3]; /* one of them is in the victim's own error; none: that names a culprit, as the others' do */
+    bool stands;          /* nothing but time may end the waits */
+    bool cuts;            /* what breaks has two ends: each may be left out, or go on alone */
+    bool again;           /* another rank may die when the rest shrink */
+} kinds[] = {
+    {"SIGKILL", .signal = SIGKILL, .others = LOST, .again = true},
+    {"SIGTERM", .signal = SIGTERM, .others = LOST},
+    {"SIGSTOP", .signal = SIGSTOP, .others = BIT(TIMEOUT) | BIT(ABORTED), .stands = true},
+    {"SIGSTOP, SIGCONT", .signal = SIGSTOP, .later = SIGCONT, .fate = STAYS},
+    {"exit, no destroy", .deed = leave_in_silence, .fate = EXITS, .others = LOST},
+    {"fewer calls", .quits = true, .fate = EXITS, .others = LOST},
+    {"abort", .deed = abort_comm, .first = FIRST, .fate = IS_OUT, .others = LOST,
+     .own = BIT(ABORTED) | BIT(INVALID_ARGUMENT) | BIT(INVALID_USAGE), .words = {"communicator", "abort"}},
+    {"revoke", .deed = revoke_comm, .first = FIRST, .fate = STAYS, .others = BIT(ABORTED), .own = BIT(ABORTED)},
+    {"fork", .deed = fork_child, .fate = STAYS},
+    {"half-open socket", .deed = half_open, .fate = STAYS, .others = LOST, .own = LOST, .cuts = true},
+    {"deaf socket", .deed = deafen, .fate = STAYS, .others = LOST | BIT(TIMEOUT), .own = LOST | BIT(TIMEOUT),
+     .stands = true, .cuts = true},
+    {"no memory", .refused = MEMORY, .reach = 9, .fate = STAYS, .others = WITHOUT, .own = WITHOUT,
+     .words = {"memory", "temporarily unavailable"}}, /* a thread, too */
+    {"no descriptor", .refused = DESCRIPTORS, .reach = 4, .fate = STAYS, .others = WITHOUT, .own = WITHOUT,
+     .words = {"ulimit -n", "Too many open files"}},
+};
+#define KINDS ((int)(sizeof(kinds) / sizeof(*kinds)))
+
+/* Of all trials, summed over the workers. */
+struct sums {
+    int injected[KINDS][MOMENT_COUNT], exact[KINDS], named[KINDS], failed[KINDS];
+    int went_on[KINDS]; /* of those that are named */
+    int slowest_ms[KINDS];
+    int all;
+    int stopped; /* by a signal */
+};
+
 static struct trial trial_of(uint64_t seed) {
     struct trial trial = {.seed = seed,
-                          .fault = (enum fault)(seed % FAULT_COUNT), /* each kind equally often … */
-                          .moment = (enum moment)(seed / FAULT_COUNT % MOMENT_COUNT),
+                          .kind = &kinds[seed % KINDS], /* each kind equally often … */
+                          .moment = (enum moment)(seed / KINDS % MOMENT_COUNT),
                           .nranks = 2 + (int)(life_number(seed, 0) % (RANKS_MAX - 1)),
                           .transport = life_number(seed, 1) % 2 ? "shm" : "tcp",
                           .delay_us = (unsigned)(life_number(seed, 2) % 5000)};
+    const struct kind *kind = trial.kind;
     trial.victim = (int)(life_number(seed, 3) % (unsigned)trial.nranks);
     trial.hosts = trial.transport[0] == 't' && life_number(seed, 4) % 2;
     trial.second = (trial.victim + 1 + (int)(life_number(seed, 5) % (unsigned)(trial.nranks - 1))) % trial.nranks;
-    if (trial.fault != KILL || life_number(seed, 6) % 2)
+    if (!kind->again || life_number(seed, 6) % 2)
         trial.second = -1;
-    trial.goes_on = trial.fault != STOP || life_number(seed, 8) % 4 == 0;
-    if (trial.fault == ABORT && trial.moment == INIT) /* there is nothing yet that could be aborted */
-        trial.moment = FIRST;
+    trial.goes_on = !kind->stands || life_number(seed, 8) % 4 == 0;
+    trial.request = 1 + (int64_t)(life_number(seed, 10) % (1u << life_number(seed, 11) % (kind->reach + 1)));
+    if (trial.moment < kind->first)
+        trial.moment = kind->first;
     return trial;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ a rank */
 
-/* A life that a trial breaks. */
-struct broken {
-    struct life life; /* first: go_on() gets it */
-    const struct trial *trial;
-    struct job *job;
-    pthread_t aborter;
-    bool aborts, exits; /* another thread does */
-};
-
-static void *abort_later(void *argument) {
+static void *do_deed(void *argument) {
     struct broken *broken = argument;
     usleep(broken->trial->delay_us);
-    __atomic_store_n(&broken->life.aborted, 1, __ATOMIC_RELEASE);
-    collet_comm_abort(broken->life.comm);
+    broken->trial->kind->deed(broken);
     return NULL;
-}
-
-static void *exit_later(void *argument) {
-    usleep(((struct broken *)argument)->trial->delay_us);
-    exit(0);
 }
 
 static bool go_on(struct life *life, enum moment moment) {
     struct broken *broken = (struct broken *)life;
     const struct trial *trial = broken->trial;
-    pthread_t thread;
     if (life->rank != trial->victim || moment != trial->moment)
         return true;
     __atomic_store_n(&broken->job->reached, 1, __ATOMIC_RELEASE);
-    if (trial->fault == ABORT)
-        broken->aborts = pthread_create(&broken->aborter, NULL, abort_later, broken) == 0;
-    if (trial->fault == EXIT)
-        broken->exits = pthread_create(&thread, NULL, exit_later, broken) == 0;
-    return trial->fault != FEWER;
+    if (trial->kind->deed != NULL)
+        broken->does = pthread_create(&broken->doer, NULL, do_deed, broken) == 0;
+    if (trial->kind->refused != NO_RESOURCE)
+        refuse(trial->kind->refused, trial->request, trial->request);
+    return !trial->kind->quits;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ going on */
@@ -208,6 +307,8 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
         .job = job};
     struct life *life = &broken.life;
     char host[16];
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGINT, SIG_IGN); /* a terminal's: the trial is not judged then */
     snprintf(host, sizeof(host), "host%d", rank);
     if (trial->hosts)
         setenv("COLLET_HOSTID", host, 1);
@@ -218,36 +319,43 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
         usleep(200);
     life->id = job->id;
     const bool ended_early = !life_live(life) && outcome->result != COLLET_SUCCESS;
-    if (ended_early && trial->goes_on && life->comm != NULL && !(rank == trial->victim && trial->fault != PAUSE))
+    if (ended_early && trial->goes_on && life->comm != NULL && (rank != trial->victim || trial->kind->fate == STAYS))
         go_on_without_the_dead(life, trial);
     if (outcome->shrunk != COLLET_SUCCESS && rank % 2)
         collet_comm_abort(life->comm);
     else
         collet_comm_destroy(life->comm);
-    if (broken.aborts)
-        pthread_join(broken.aborter, NULL);
+    if (broken.does) /* two threads may not exit at once, either */
+        pthread_join(broken.doer, NULL);
+    refuse(NO_RESOURCE, 0, 0);
+    if (broken.child_status != 0) {
+        outcome->wrong = true;
+        snprintf(outcome->text, sizeof(outcome->text), "the forked child has status 0x%x",
+                 (unsigned)broken.child_status);
+    }
     life_end(life);
     __atomic_store_n(&outcome->ended, true, __ATOMIC_RELEASE);
-    while (broken.exits) /* two threads may not exit at once */
-        pause();
     exit(0);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- a trial */
 
+static bool is_over(const struct sums *sums, uint64_t since_ns) {
+    return __atomic_load_n(&sums->stopped, __ATOMIC_RELAXED) || now_ns() - since_ns > hang_ns();
+}
+
 /* The signals come from outside. */
-static void strike(const struct trial *trial, struct job *job, pid_t pid) {
-    static const int signals[FAULT_COUNT] = {[KILL] = SIGKILL, [TERM] = SIGTERM, [STOP] = SIGSTOP, [PAUSE] = SIGSTOP};
+static void strike(const struct trial *trial, struct job *job, pid_t pid, const struct sums *sums) {
     const uint64_t begun_ns = now_ns();
-    while (!__atomic_load_n(&job->reached, __ATOMIC_ACQUIRE) && now_ns() - begun_ns < hang_ns())
+    while (!__atomic_load_n(&job->reached, __ATOMIC_ACQUIRE) && !is_over(sums, begun_ns))
         usleep(100);
-    if (signals[trial->fault] == 0)
+    if (trial->kind->signal == 0)
         return;
     usleep(trial->delay_us);
-    kill(pid, signals[trial->fault]);
-    if (trial->fault == PAUSE) {
+    kill(pid, trial->kind->signal);
+    if (trial->kind->later != 0) {
         usleep(100000 + trial->delay_us * 100);
-        kill(pid, SIGCONT);
+        kill(pid, trial->kind->later);
     }
 }
 
@@ -256,13 +364,24 @@ static bool all_ended(const struct trial *trial, const pid_t *pids, int *statuse
     for (int rank = 0; rank < trial->nranks; rank++) {
         if (!done[rank])
             done[rank] = waitpid(pids[rank], &statuses[rank], WNOHANG) == pids[rank];
-        all &= done[rank] || (rank == trial->victim && trial->fault == STOP);
+        all &= done[rank] || (rank == trial->victim && trial->kind->stands && trial->kind->fate == ENDS_SOMEHOW);
     }
     return all;
 }
 
-static bool names_dead(const struct trial *trial, const char *text) {
-    return life_names_rank(text, trial->victim) || (trial->second >= 0 && life_names_rank(text, trial->second));
+/* Does it name the victim, or whom else there is to blame, or a process of theirs? */
+static bool names_culprit(const struct trial *trial, const struct job *job, const char *text) {
+    const int culprits[] = {trial->victim, trial->second, job->other_end};
+    for (int k = 0; k < 3; k++)
+        if (culprits[k] >= 0 &&
+            (life_names_rank(text, culprits[k]) || life_names_process(text, job->pids[culprits[k]])))
+            return true;
+    return false;
+}
+
+/* Is the rank at an end of the connection that works one way only? */
+static bool is_cut_off(const struct trial *trial, const struct job *job, int rank) {
+    return trial->kind->cuts && (rank == trial->victim || rank == job->other_end);
 }
 
 /* A rank that revokes the parent for a failure of the child says so to the others, and it knows the cause. */
@@ -272,108 +391,103 @@ static bool revoker_names_cause(const struct trial *trial, const struct job *job
         char name[48];
         snprintf(name, sizeof(name), "rank %d called collet_comm_revoke()", rank);
         if (strstr(text, name) != NULL)
-            return names_dead(trial, job->outcomes[rank].text);
+            return names_culprit(trial, job, job->outcomes[rank].text);
     }
     return false;
 }
 
 /* A rank that comes late may find that the others, and the meeting point with them, have ended. */
 static bool names_cause(const struct trial *trial, const struct job *job, const char *text) {
-    return names_dead(trial, text) || revoker_names_cause(trial, job, text) || life_misses_rank(text, trial->victim) ||
+    return names_culprit(trial, job, text) || revoker_names_cause(trial, job, text) ||
+           life_misses_rank(text, trial->victim) ||
            (trial->moment == INIT && strstr(text, "nobody listens at the meeting point any more") != NULL) ||
            (trial->moment == INIT && trial->victim == 0 && strstr(text, "meeting point") != NULL);
 }
 
-static bool may_be(const struct trial *trial, enum collet_result result) {
-    switch (trial->fault) {
-    case PAUSE: return false;
-    case STOP: /* as below */
-        return result == COLLET_ERR_TIMEOUT || result == COLLET_ERR_ABORTED ||
-               (trial->hosts && result == COLLET_ERR_REMOTE);
-    case ABORT: return result == COLLET_ERR_ABORTED || result == COLLET_ERR_REMOTE;
-    default: /* a rank that has noticed may abort before another one notices */
-        return result == COLLET_ERR_REMOTE || result == COLLET_ERR_ABORTED ||
-               (trial->moment == INIT && result == COLLET_ERR_TIMEOUT);
-    }
+static bool says_why(const struct trial *trial, const struct job *job, int rank) {
+    const char *text = job->outcomes[rank].text, *const *words = trial->kind->words;
+    if (is_cut_off(trial, job, rank) && strstr(text, "the other ranks count this process as lost") != NULL)
+        return true;
+    if (rank != trial->victim || words[0] == NULL)
+        return names_cause(trial, job, text);
+    return strstr(text, words[0]) != NULL || strstr(text, words[1]) != NULL;
+}
+
+/* An init ends in time where nobody can say any more what was the matter. */
+static bool may_be(const struct trial *trial, int rank, enum collet_result result) {
+    unsigned may = rank == trial->victim ? trial->kind->own : trial->kind->others;
+    if (may != 0 && trial->moment == INIT)
+        may |= BIT(TIMEOUT);
+    if (trial->kind->stands && trial->hosts)
+        may |= BIT(REMOTE);
+    return may >> -result & 1;
+}
+
+/* What no rank may do; NULL: it has not. */
+static const char *judge_end(const struct job *job, int rank, int status, bool done, enum fate fate) {
+    if (!done)
+        return "hangs";
+    if (status != 0 || (fate != EXITS && !job->outcomes[rank].ended))
+        return "has crashed";
+    return job->outcomes[rank].wrong ? "has a wrong result" : NULL;
+}
+
+static const char *judge_error(const struct trial *trial, const struct job *job, int rank) {
+    const enum collet_result result = job->outcomes[rank].result;
+    if (result == COLLET_SUCCESS)
+        return NULL;
+    if (!may_be(trial, rank, result))
+        return "has an error that should not be";
+    return says_why(trial, job, rank) ? NULL : "has an error that does not name the cause";
+}
+
+/* Who was harmed when there was a communicator has shrunk it. A rank that is stopped, and seen to live, cannot be left out. */
+static const char *judge_company(const struct trial *trial, const struct job *job, int rank, unsigned *company) {
+    const struct outcome *outcome = &job->outcomes[rank];
+    if (outcome->shrunk != COLLET_SUCCESS)
+        return trial->kind->stands && outcome->shrunk == COLLET_ERR_TIMEOUT ? NULL : "cannot shrink";
+    if (outcome->company == 0)
+        return !trial->goes_on || outcome->where == moment_names[INIT] ? NULL : "has not gone on";
+    if (*company == 0 && !is_cut_off(trial, job, rank))
+        *company = outcome->company;
+    return (*company == outcome->company || is_cut_off(trial, job, rank)) && outcome->company >> rank & 1
+               ? NULL
+               : "goes on with others than the rest";
 }
 
 static bool was_killed(const struct trial *trial, int rank, int status) {
     return rank == trial->second && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
-/* What no rank may do; NULL: it has not. */
-static const char *judge_end(const struct outcome *outcome, int status, bool done) {
-    if (!done)
-        return "hangs";
-    if (status != 0 || !outcome->ended)
-        return "has crashed";
-    if (outcome->wrong)
-        return "has a wrong result";
-    return NULL;
-}
-
-/* Of an abort: its other thread's call ends too. */
-static const char *judge_victim(const struct outcome *outcome, int status, bool done) {
-    const char *fault = judge_end(outcome, status, done);
-    if (fault != NULL)
-        return fault;
-    bool may_be = outcome->result == COLLET_SUCCESS || outcome->result == COLLET_ERR_ABORTED ||
-                  outcome->result == COLLET_ERR_INVALID_ARGUMENT || outcome->result == COLLET_ERR_INVALID_USAGE;
-    return may_be ? NULL : "has an error that should not be";
-}
-
-/* Who was harmed when there was a communicator has shrunk it. A rank that is stopped, and seen to live, cannot be left out. */
-static const char *judge_company(const struct trial *trial, const struct outcome *outcome, int rank,
-                                 unsigned *company) {
-    if (outcome->shrunk != COLLET_SUCCESS)
-        return trial->fault == STOP && outcome->shrunk == COLLET_ERR_TIMEOUT ? NULL : "cannot shrink";
-    if (outcome->company == 0)
-        return !trial->goes_on || outcome->where == moment_names[INIT] ? NULL : "has not gone on";
-    if (*company == 0)
-        *company = outcome->company;
-    return *company == outcome->company && *company >> rank & 1 ? NULL : "goes on with others than the rest";
-}
-
-static const char *judge_rank(const struct trial *trial, const struct job *job, const struct outcome *outcome,
-                              int status, bool done) {
-    const char *fault = judge_end(outcome, status, done);
-    if (fault != NULL)
-        return fault;
-    if (outcome->result == COLLET_SUCCESS)
-        return NULL;
-    if (!may_be(trial, outcome->result))
-        return "has an error that should not be";
-    return names_cause(trial, job, outcome->text) ? NULL : "has an error that does not name the cause";
-}
-
 static void print_trial(const struct trial *trial) {
-    printf("seed %llu: %s of rank %d of %d at %s + %u us, %s%s: ", (unsigned long long)trial->seed,
-           fault_names[trial->fault], trial->victim, trial->nranks, moment_names[trial->moment], trial->delay_us,
-           trial->transport, trial->hosts ? " between hosts" : "");
+    printf("seed %llu: %s of rank %d of %d at %s", (unsigned long long)trial->seed, trial->kind->name, trial->victim,
+           trial->nranks, moment_names[trial->moment]);
+    if (trial->kind->refused != NO_RESOURCE)
+        printf(", request %lld", (long long)trial->request);
+    else
+        printf(" + %u us", trial->delay_us);
+    printf(", %s%s: ", trial->transport, trial->hosts ? " between hosts" : "");
     if (trial->second >= 0)
         printf("then SIGKILL of rank %d: ", trial->second);
 }
 
-/* The victim may have ended in any way, but in those that leave it alive. */
 static void judge(const struct trial *trial, const struct job *job, const int *statuses, const bool *done, int ms,
                   struct sums *sums) {
+    const int kind = (int)(trial->kind - kinds);
     bool failed = false, named = false;
     unsigned company = 0;
     for (int rank = 0; rank < trial->nranks; rank++) {
         const struct outcome *outcome = &job->outcomes[rank];
-        const bool victim = rank == trial->victim && trial->fault != PAUSE;
-        const char *fault = NULL;
-        if ((victim && trial->fault != ABORT && trial->fault != EXIT) || was_killed(trial, rank, statuses[rank]))
+        const enum fate fate = rank == trial->victim ? trial->kind->fate : STAYS;
+        if (fate == ENDS_SOMEHOW || was_killed(trial, rank, statuses[rank]))
             continue;
-        if (victim && trial->fault == EXIT)
-            fault = statuses[rank] != 0 ? "has crashed" : NULL;
-        else if (victim)
-            fault = judge_victim(outcome, statuses[rank], done[rank]);
-        else
-            fault = judge_rank(trial, job, outcome, statuses[rank], done[rank]);
-        if (!victim && fault == NULL && outcome->result != COLLET_SUCCESS)
-            fault = judge_company(trial, outcome, rank, &company);
-        named |= !victim && outcome->result != COLLET_SUCCESS;
+        const char *fault = judge_end(job, rank, statuses[rank], done[rank], fate);
+        const bool harmed = fate == STAYS && outcome->result != COLLET_SUCCESS;
+        if (fault == NULL && fate != EXITS)
+            fault = judge_error(trial, job, rank);
+        if (fault == NULL && harmed)
+            fault = judge_company(trial, job, rank, &company);
+        named |= harmed;
         if (fault == NULL)
             continue;
         failed = true;
@@ -382,12 +496,12 @@ static void judge(const struct trial *trial, const struct job *job, const int *s
                outcome->where ? outcome->where : "the start", collet_error_string(outcome->result),
                collet_error_string(outcome->shrunk), outcome->company, outcome->text);
     }
-    __atomic_add_fetch(&sums->injected[trial->fault][trial->moment], 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&sums->injected[kind][trial->moment], 1, __ATOMIC_RELAXED);
     int *sum = failed ? sums->failed : named ? sums->named : sums->exact;
-    __atomic_add_fetch(&sum[trial->fault], 1, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&sums->went_on[trial->fault], !failed && company != 0, __ATOMIC_RELAXED);
-    if (ms > sums->slowest_ms[trial->fault])
-        sums->slowest_ms[trial->fault] = ms;
+    __atomic_add_fetch(&sum[kind], 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&sums->went_on[kind], !failed && company != 0, __ATOMIC_RELAXED);
+    if (ms > sums->slowest_ms[kind])
+        sums->slowest_ms[kind] = ms;
 }
 
 static void set_limit(const char *name, long value) {
@@ -398,7 +512,7 @@ static void set_limit(const char *name, long value) {
 
 /* Times are short only where nothing but time can end a wait: a busy machine is no fault. */
 static void set_variables(const struct trial *trial) {
-    const bool stops = trial->fault == STOP;
+    const bool stops = trial->kind->stands;
     setenv("COLLET_TRANSPORT", trial->transport, 1);
     set_limit("COLLET_TIMEOUT", stops ? 5 : 50);
     set_limit("COLLET_INIT_TIMEOUT", stops || trial->moment == INIT ? 6 : 50);
@@ -406,21 +520,26 @@ static void set_variables(const struct trial *trial) {
 }
 
 static void run_trial(const struct trial *trial, struct job *job, struct sums *sums) {
-    pid_t pids[RANKS_MAX];
+    pid_t *pids = job->pids;
     int statuses[RANKS_MAX] = {0};
     bool done[RANKS_MAX] = {false};
     memset(job, 0, sizeof(*job));
+    job->other_end = -1;
     set_variables(trial);
     fflush(NULL);
-    for (int rank = 0; rank < trial->nranks; rank++)
-        if ((pids[rank] = fork()) == 0)
+    for (int rank = 0; rank < trial->nranks; rank++) {
+        const pid_t pid = fork();
+        if (pid == 0)
             rank_main(trial, job, rank);
-    strike(trial, job, pids[trial->victim]);
+        pids[rank] = pid; /* not the child's 0 */
+    }
+    strike(trial, job, pids[trial->victim], sums);
     const uint64_t struck_ns = now_ns();
-    while (!all_ended(trial, pids, statuses, done) && now_ns() - struck_ns < hang_ns())
+    while (!all_ended(trial, pids, statuses, done) && !is_over(sums, struck_ns))
         usleep(5000);
     const int ms = (int)((now_ns() - struck_ns) / 1000000);
-    judge(trial, job, statuses, done, ms, sums);
+    if (!sums->stopped)
+        judge(trial, job, statuses, done, ms, sums);
     for (int rank = 0; rank < trial->nranks; rank++)
         if (!done[rank]) {
             kill(pids[rank], SIGKILL);
@@ -441,14 +560,14 @@ static int print_sums(const struct sums *sums) {
     for (int moment = 0; moment < MOMENT_COUNT; moment++)
         printf("%8s", moment_names[moment]);
     printf(" | %6s %6s %6s %6s  %s\n", "exact", "error", "goes on", "FAILED", "longest");
-    for (int fault = 0; fault < FAULT_COUNT; fault++) {
-        printf("%-18s", fault_names[fault]);
+    for (int kind = 0; kind < KINDS; kind++) {
+        printf("%-18s", kinds[kind].name);
         for (int moment = 0; moment < MOMENT_COUNT; moment++)
-            printf("%8d", sums->injected[fault][moment]);
-        printf(" | %6d %6d %7d %6d  %.1f s\n", sums->exact[fault], sums->named[fault], sums->went_on[fault],
-               sums->failed[fault], sums->slowest_ms[fault] / 1e3);
-        failed += sums->failed[fault];
-        all += sums->exact[fault] + sums->named[fault] + sums->failed[fault];
+            printf("%8d", sums->injected[kind][moment]);
+        printf(" | %6d %6d %7d %6d  %.1f s\n", sums->exact[kind], sums->named[kind], sums->went_on[kind],
+               sums->failed[kind], sums->slowest_ms[kind] / 1e3);
+        failed += sums->failed[kind];
+        all += sums->exact[kind] + sums->named[kind] + sums->failed[kind];
     }
     printf("exact: no rank was harmed. error: every rank that was harmed got an error that names the cause.\n"
            "goes on: of these, those in which they shrank their communicator and computed with it.\n");
@@ -456,26 +575,45 @@ static int print_sums(const struct sums *sums) {
     return failed;
 }
 
+static struct sums *sums_now;
+
+static void stop(int number) {
+    (void)number;
+    __atomic_store_n(&sums_now->stopped, 1, __ATOMIC_RELAXED);
+}
+
+static void work(uint64_t seed, uint64_t end, uint64_t step, struct sums *sums) {
+    struct job *job = share(sizeof(*job));
+    for (; seed < end && !sums->stopped; seed += step) {
+        struct trial trial = trial_of(seed);
+        run_trial(&trial, job, sums);
+        if (__atomic_add_fetch(&sums->all, 1, __ATOMIC_RELAXED) % TABLE_EVERY == 0)
+            print_sums(sums);
+    }
+    exit(0);
+}
+
 int main(void) {
-    const long few = level_now() == LEVEL_FAST ? 14 : 28;
+    const long few = level_now() == LEVEL_FAST ? KINDS : 2 * KINDS;
     const long seeds = variable("SEEDS", few), first = variable("FIRST", 1),
                workers = variable("WORKERS", WORKERS_USUAL);
-    struct sums *sums = share(sizeof(*sums));
+    struct sums *sums = sums_now = share(sizeof(*sums));
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit); /* nothing to be raised */
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
     setenv("COLLET_HEARTBEAT", "200", 1);
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
     printf("seeds %ld to %ld\n", first, first + seeds - 1);
     fflush(NULL);
-    for (long worker = 0; worker < workers; worker++) {
-        if (fork() != 0)
-            continue;
-        struct job *job = share(sizeof(*job));
-        for (long seed = first + worker; seed < first + seeds; seed += workers) {
-            struct trial trial = trial_of((uint64_t)seed);
-            run_trial(&trial, job, sums);
-        }
-        exit(0);
-    }
+    for (long worker = 0; worker < workers; worker++)
+        if (fork() == 0)
+            work((uint64_t)(first + worker), (uint64_t)(first + seeds), (uint64_t)workers, sums);
     int crashed = 0, status;
     while (wait(&status) > 0)
         crashed += status != 0;
+    if (sums->stopped)
+        printf("stopped by a signal\n");
     return print_sums(sums) + crashed != 0;
 }

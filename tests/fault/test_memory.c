@@ -167,13 +167,9 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
 /* Before it is a communicator, a rank that could not even come can tell nobody. */
 static bool may_be(const struct trial *trial, const struct job *job, const struct outcome *outcome, int rank) {
     bool why = false;
-    char meeting_point[48], door[48]; /* are of a process, not of a rank */
-    snprintf(meeting_point, sizeof(meeting_point), ", pid %d)", job->pid);
-    snprintf(door, sizeof(door), "process %d cannot", job->pid);
     if (rank != trial->victim)
         return (outcome->result != COLLET_ERR_TIMEOUT &&
-                (life_names_rank(outcome->text, trial->victim) || strstr(outcome->text, meeting_point) != NULL ||
-                 strstr(outcome->text, door) != NULL)) ||
+                (life_names_rank(outcome->text, trial->victim) || life_names_process(outcome->text, job->pid))) ||
                (outcome->where == moment_names[INIT] && outcome->result == COLLET_ERR_TIMEOUT &&
                 life_misses_rank(outcome->text, trial->victim));
     for (int w = 0; trial->kind->words[w] != NULL; w++)
