@@ -47,6 +47,22 @@ static void sniff(const void *data, size_t bytes) {
         memcpy(sniffed->data + at, data, bytes);
 }
 
+/* The first answer of a client in a handshake: a nonce, and the proof that it knows the secret. */
+struct answer {
+    int recorded;
+    uint8_t words[64];
+};
+static struct answer *answer; /* of all processes; NULL: nobody records */
+
+static void record(const void *data, size_t bytes) {
+    int nobody = 0;
+    if (answer == NULL || bytes != sizeof(answer->words) ||
+        !__atomic_compare_exchange_n(&answer->recorded, &nobody, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    memcpy(answer->words, data, bytes);
+    __atomic_store_n(&answer->recorded, 2, __ATOMIC_RELEASE); /* pairs with who replays it */
+}
+
 static ssize_t pass_on(int fd, const void *data, size_t bytes, int flags) {
     return syscall(SYS_sendto, fd, data, bytes, flags, NULL, 0);
 }
@@ -73,6 +89,7 @@ static ssize_t send_changed(int fd, const void *data, size_t bytes, int flags) {
 ssize_t send(int fd, const void *data, size_t bytes, int flags) {
     enum trick now = __atomic_load_n(&trick, __ATOMIC_ACQUIRE);
     sniff(data, bytes);
+    record(data, bytes);
     if (now == NONE || bytes <= 8)
         return pass_on(fd, data, bytes, flags);
     __atomic_store_n(&trick, NONE, __ATOMIC_RELEASE); /* once is enough */
@@ -328,24 +345,47 @@ static bool memory_has(const uint8_t hidden[SECRET_BYTES]) {
     return found;
 }
 
-/* Comes to the meeting point without the secret: says nothing, part of an answer, or a wrong one. */
-static bool knock(const struct id *id, size_t bytes) {
-    static const char nonsense[64];
+/* Comes to the meeting point without the secret: says nothing, part of an answer, or a wrong one. True: it was greeted, and then
+ * shown the door without another word. */
+static bool knock(const struct id *id, const void *words, size_t bytes) {
     struct sockaddr_storage to;
     char greeting[256];
     const socklen_t length = address_to_sockaddr(&id->set.addresses[0], id->set.port, &to);
     const int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const bool greeted =
         connect(fd, (struct sockaddr *)&to, length) == 0 && recv(fd, greeting, sizeof(greeting), 0) > 0;
-    pass_on(fd, nonsense, bytes, MSG_NOSIGNAL);
+    pass_on(fd, words, bytes, MSG_NOSIGNAL);
     shutdown(fd, SHUT_WR);
-    while (recv(fd, greeting, sizeof(greeting), 0) > 0) /* until it is shown the door */
-        ;
+    const bool answered = recv(fd, greeting, sizeof(greeting), 0) > 0;
     close(fd);
-    return greeted;
+    return greeted && !answered;
+}
+
+/* Rank 2 knows what another rank said, and not yet the secret. */
+static void replay(struct ranks *ranks, int rank) {
+    struct collet_comm *comm;
+    ranks_new_id(ranks, rank);
+    if (rank == 2) {
+        SCOPED_ID struct id id;
+        id_unpack(&ranks->id, &id);
+        while (__atomic_load_n(&answer->recorded, __ATOMIC_ACQUIRE) != 2)
+            ranks_sleep_ms(1);
+        ranks_check(ranks, rank, knock(&id, answer->words, sizeof(answer->words)));
+    }
+    ranks_try(ranks, rank, collet_comm_init_rank(&comm, ranks->nranks, ranks->id, rank));
+    check_it_works(ranks, rank, comm);
+}
+
+static void a_recorded_proof_opens_no_door(void **state) {
+    (void)state;
+    answer = ranks_share(sizeof(*answer));
+    world_run(&worlds[WORLD_SHM], 3, NULL, replay, NULL);
+    ranks_unshare(answer, sizeof(*answer));
+    answer = NULL;
 }
 
 static void look_for_secrets(struct ranks *ranks, int rank) {
+    static const char nonsense[64];
     uint8_t hidden[SECRET_BYTES], hidden_key[SECRET_BYTES];
     struct collet_comm *comm;
     ranks_new_id(ranks, rank);
@@ -357,7 +397,7 @@ static void look_for_secrets(struct ranks *ranks, int rank) {
         hide(id.secret, hidden);
         hide(key, hidden_key);
         for (size_t bytes = 0; bytes <= 64 && rank == 0; bytes += 32)
-            ranks_check(ranks, rank, knock(&id, bytes));
+            ranks_check(ranks, rank, knock(&id, nonsense, bytes));
     }
     ranks_try(ranks, rank, collet_comm_init_rank(&comm, ranks->nranks, ranks->id, rank));
     ranks_check(ranks, rank, memory_has(hidden));
@@ -386,6 +426,7 @@ int main(void) {
         cmocka_unit_test(a_repeated_frame_ends_the_connection),
         cmocka_unit_test(a_changed_frame_ends_the_connection),
         cmocka_unit_test(a_missing_frame_ends_the_connection),
+        cmocka_unit_test(a_recorded_proof_opens_no_door),
         cmocka_unit_test(secrets_and_keys_are_nowhere_when_their_communicator_is_gone),
     };
     return cmocka_run_group_tests_name("intruder", tests, NULL, NULL);

@@ -21,9 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define RANKS 4
+#define KEPT 1024        /* operations, in a dump */
 #define BYTES (1u << 20) /* more than a connection's slots take: no rank can be done without the others */
 
 static const char *const ring[] = {"COLLET_ALGO", "ring", "COLLET_PROTO", "Simple", NULL};
@@ -165,11 +167,79 @@ static void one_is_stopped_and_one_is_late(void **state) {
               (struct stage){.stopped = 0, .late = 2, .asked = 3, .culprit = 2, .words = "has not made call 2"});
 }
 
+/* ------------------------------------------------------------------------------------------- communicators come and go */
+
+static void *ask_all_the_time(void *stop) {
+    while (!__atomic_load_n((int *)stop, __ATOMIC_ACQUIRE)) {
+        struct status_jobs jobs = {0};
+        const char *why = "";
+        ask_process((int)getpid(), os_now_ns() + 1000000000u, &jobs, &why);
+        status_jobs_free(&jobs);
+    }
+    return NULL;
+}
+
+static void use_and_end(bool aborts) {
+    struct collet_comm *comms[2];
+    struct collet_unique_id id;
+    int x[2] = {1, 2};
+    assert_int_equal(collet_get_unique_id(&id), COLLET_SUCCESS);
+    collet_group_start();
+    for (int rank = 0; rank < 2; rank++)
+        collet_comm_init_rank(&comms[rank], 2, id, rank);
+    assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+    collet_group_start();
+    for (int rank = 0; rank < 2; rank++)
+        collet_allreduce(&x[rank], &x[rank], 1, COLLET_INT32, COLLET_SUM, comms[rank], NULL);
+    assert_int_equal(collet_group_end(), COLLET_SUCCESS);
+    for (int rank = 0; rank < 2; rank++)
+        assert_int_equal((aborts ? collet_comm_abort : collet_comm_destroy)(comms[rank]), COLLET_SUCCESS);
+}
+
+static void a_status_beside_the_end_of_communicators_is_harmless(void **state) {
+    (void)state;
+    pthread_t thread;
+    int stop = 0;
+    assert_int_equal(pthread_create(&thread, NULL, ask_all_the_time, &stop), 0);
+    for (int k = 0; k < 40; k++)
+        use_and_end(k % 2);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+}
+
+static void another_user_is_told_nothing(void **state) {
+    (void)state;
+    struct collet_comm *comm;
+    struct collet_unique_id id;
+    if (geteuid() != 0)
+        skip(); /* only root can become somebody else */
+    assert_int_equal(collet_get_unique_id(&id), COLLET_SUCCESS);
+    assert_int_equal(collet_comm_init_rank(&comm, 1, id, 0), COLLET_SUCCESS);
+    for (int other = 0; other < 2; other++) {
+        int status;
+        const int pid = (int)getpid();
+        const pid_t child = fork();
+        if (child == 0) {
+            struct status_jobs jobs = {0};
+            const char *why = "";
+            if (other && setuid(65534) != 0)
+                _exit(2);
+            _exit(ask_process(pid, os_now_ns() + 5000000000u, &jobs, &why) && jobs.count == 1 ? 1 : 0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), other ? 0 : 1);
+    }
+    assert_int_equal(collet_comm_destroy(comm), COLLET_SUCCESS);
+}
+
 /* -------------------------------------------------------------------------------------------------- what is left behind */
 
 static void fail_on_purpose(struct ranks *ranks, int rank) {
     struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
     int *data = calloc(1, BYTES);
+    for (int k = 0; k < KEPT; k++) /* so many are kept, and more come */
+        ranks_try(ranks, rank, collet_allreduce(data, data, 1, COLLET_INT32, COLLET_SUM, comm, NULL));
     for (int k = 0; k < 3; k++)
         sum(ranks, comm, data, false);
     ranks_barrier(ranks);
@@ -183,15 +253,19 @@ static void fail_on_purpose(struct ranks *ranks, int rank) {
     free(data);
 }
 
-static bool file_has(const char *path, const char *words) {
+/* How often a file that its owner alone may read has these words. */
+static int file_has(const char *path, const char *words) {
     static char text[1 << 20];
+    int times = 0;
     struct stat about;
     FILE *file = fopen(path, "r");
     const size_t bytes = file != NULL ? fread(text, 1, sizeof(text) - 1, file) : 0;
     text[bytes] = '\0';
     if (file != NULL)
         fclose(file);
-    return stat(path, &about) == 0 && (about.st_mode & 0777) == 0600 && strstr(text, words) != NULL;
+    for (const char *at = text; (at = strstr(at, words)) != NULL; at++)
+        times++;
+    return stat(path, &about) == 0 && (about.st_mode & 0777) == 0600 ? times : 0;
 }
 
 static void every_rank_writes_its_operations_when_the_communicator_fails(void **state) {
@@ -203,7 +277,9 @@ static void every_rank_writes_its_operations_when_the_communicator_fails(void **
     for (int rank = 0; rank < 3; rank++) {
         snprintf(path, sizeof(path), "/tmp/collet-test-dump-%d.%d", (int)getpid(), rank);
         assert_true(file_has(path, "rank 1 called collet_comm_abort()"));
-        assert_true(file_has(path, "\"seq\": 3,\"collective\": \"allreduce\",\"bytes\": 1048576"));
+        assert_int_equal(file_has(path, "\"seq\": "), KEPT);
+        assert_true(file_has(path, "\"seq\": 1027,\"collective\": \"allreduce\",\"bytes\": 1048576"));
+        assert_false(file_has(path, "\"seq\": 3,"));
         assert_true(file_has(path, "\"state\": \"done\",\"began_ns\": "));
         unlink(path);
     }
@@ -265,6 +341,8 @@ int main(void) {
         cmocka_unit_test(others_answer_although_the_root_of_the_tree_is_stopped),
         cmocka_unit_test(a_rank_that_has_not_made_the_call_is_named),
         cmocka_unit_test(one_is_stopped_and_one_is_late),
+        cmocka_unit_test(another_user_is_told_nothing),
+        cmocka_unit_test(a_status_beside_the_end_of_communicators_is_harmless),
         cmocka_unit_test(every_rank_writes_its_operations_when_the_communicator_fails),
         cmocka_unit_test(a_full_disk_is_said_and_harms_no_call),
     };
