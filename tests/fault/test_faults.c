@@ -404,9 +404,16 @@ static bool names_cause(const struct trial *trial, const struct job *job, const 
            (trial->moment == INIT && trial->victim == 0 && strstr(text, "meeting point") != NULL);
 }
 
+/* What an end of such a connection may say of it. In a shrink that it was left out of, it names whom it does not hear. */
+static bool tells_of_cut(const struct outcome *outcome) {
+    return outcome->shrunk == COLLET_ERR_TIMEOUT || strstr(outcome->text, "count this process as lost") != NULL ||
+           strstr(outcome->text, "something on the way closed it") != NULL ||
+           strstr(outcome->text, "the meeting point is silent") != NULL;
+}
+
 static bool says_why(const struct trial *trial, const struct job *job, int rank) {
     const char *text = job->outcomes[rank].text, *const *words = trial->kind->words;
-    if (is_cut_off(trial, job, rank) && strstr(text, "the other ranks count this process as lost") != NULL)
+    if (is_cut_off(trial, job, rank) && tells_of_cut(&job->outcomes[rank]))
         return true;
     if (rank != trial->victim || words[0] == NULL)
         return names_cause(trial, job, text);

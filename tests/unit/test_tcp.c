@@ -323,7 +323,7 @@ static void a_consumer_notices_that_its_socket_was_closed_though_its_producer_is
         shutdown(end->sockets[k].fd, SHUT_RD);
     for (int k = 0; k < 10; k++)
         assert_false(progress(pair.consumer)); /* it may be leaving */
-    expect_broken(&pair, pair.consumer, "as the other rank has not");
+    expect_broken(pair.consumer, "as the other rank has not");
     pair_close(&pair);
 }
 
