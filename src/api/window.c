@@ -92,10 +92,10 @@ static struct window_place place_in_window(const void *memory) {
 /* Each rank hears of all others' windows, and opens the commons of those on its host. */
 static enum collet_result window_meet(struct collet_window *window, struct collet_comm *comm, void *buff,
                                       size_t bytes) {
-    const struct peer_info *peers = boot_peers(comm->boot);
     struct window_entry *mine = &window->entries[comm->rank];
     *mine = (struct window_entry){place_in_window(buff), place_in_window(window->signals), bytes, commons_own_ticket()};
     COLLET_TRY(collet_allgather(mine, window->entries, sizeof *mine, COLLET_UINT8, comm, NULL));
+    const struct peer_info *peers = boot_peers(comm->boot); /* not before: another thread may have aborted comm */
     for (int rank = 0; rank < comm->nranks; rank++)
         if (peers[rank].node == peers[comm->rank].node)
             COLLET_TRY(commons_view_open(&window->entries[rank].ticket, &window->views[rank]));
