@@ -55,7 +55,7 @@ libraries=() # those that are here
 build() {
     local cc=${CC:-gcc} cxx=${CXX:-g++} common=() name
     local flags=(-O2 -g -Wall -Wextra -pthread -Ibench -Iinclude -Isrc)
-    for name in bench/loop bench/board src/base/line_probe; do
+    for name in bench/loop bench/board src/base/two_cpus src/base/line_probe; do
         "$cc" -std=gnu11 "${flags[@]}" -c "$name.c" -o "$out/${name##*/}.o" || exit 1
         common+=("$out/${name##*/}.o")
     done

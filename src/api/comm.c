@@ -258,7 +258,8 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
                                    .nranks = comm->nranks,
                                    .rank = comm->rank,
                                    .gpu = comm->gpu,
-                                   .far = comm->map->far[comm->rank],
+                                   .far = comm->map->facts[comm->rank].far,
+                                   .kernel_copies = comm->map->facts[comm->rank].kernel_copies,
                                    .timeout_ms = comm->timeout_ms,
                                    .name = comm->name,
                                    .lock = on_host ? &comm->lock : NULL};

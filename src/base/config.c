@@ -157,6 +157,8 @@ static bool text_is_known(const struct knob *knob, const char *value) {
         return value[0] == '\0' || is_listed(value, "size order");
     if (knob->offset == offsetof(struct config, cpu_distance))
         return is_listed(value, "near far auto");
+    if (knob->offset == offsetof(struct config, kernel_copies))
+        return is_listed(value, "faster slower auto");
     if (knob->offset == offsetof(struct config, cta_policy))
         return config_policy_is_known(value);
     if (knob->offset == offsetof(struct config, net_gdr_level))

@@ -44,7 +44,7 @@ enum config_scope {
     INT(chunksize, "CHUNKSIZE", NULL, "bytes", AGREED, 0, 0, 1 << 30, "bytes one slot carries; 0: chosen")             \
     TEXT(transport, "TRANSPORT", NULL, "", AGREED, "",                                                                 \
          "list of allowed transports: self, ipc, shm, plugin, verbs, tcp")                                             \
-    TEXT(direct, "DIRECT", NULL, "", RANK, "process,shared,wire",                                                      \
+    TEXT(direct, "DIRECT", NULL, "", RANK, "process,shared,cma,wire",                                                  \
          "which buffers go without slots: list of process, shared, cma, wire (tcp, RDMA); or off")                     \
     INT(direct_bytes, "DIRECT_BYTES", NULL, "bytes", AGREED, 0, 0, 1 << 30, "shortest payload copied so; 0: chosen")   \
     TEXT(cta_policy, "CTA_POLICY", "NCCL_CTA_POLICY", "", AGREED, "default",                                           \
@@ -126,6 +126,8 @@ enum config_scope {
     INT(cpus, "CPUS", NULL, "", AGREED, 0, 0, 65536, "CPUs of a host, for the cost model and waiting; 0: as found")    \
     TEXT(cpu_distance, "CPU_DISTANCE", NULL, "", AGREED, "auto",                                                       \
          "near, far or auto, which measures: how far apart the CPUs of a host are")                                    \
+    TEXT(kernel_copies, "KERNEL_COPIES", NULL, "", AGREED, "auto",                                                     \
+         "faster, slower or auto, which measures: how those between processes of a host compare with slots")           \
     INT(spin, "SPIN", NULL, "polls", RANK, -1, -1, 1 << 30, "polls before yielding the CPU; -1: by CPUs and ranks")    \
     INT(cumem_enable, "CUMEM_ENABLE", "NCCL_CUMEM_ENABLE", "", RANK, -1, -1, 1,                                        \
         "GPU memory between processes: 1 by descriptors, 0 by CUDA IPC handles, -1 as the driver has it")              \

@@ -5,18 +5,14 @@
  *   ping  writes 1 ────▶  sees 2, writes 3 ────▶  sees 4  …  or gives up, and says that it is over
  *   pong           sees 1, writes 2 ────▶  sees 3, writes 4  …
  */
-#define _GNU_SOURCE
 #include "base/line_probe.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
+#include "base/two_cpus.h"
+
 #include <stdlib.h>
-#include <time.h>
 
 #define TRIPS_PER_SAMPLE 16
 #define MAX_SAMPLES 2048
-#define BIRTH_NS 3e6        /* until a thread runs, on a CPU that has to be woken or does something else */
 #define POLLS_PER_LOOK 1024 /* at the clock, or whether it is over, while nothing comes */
 
 struct ball {
@@ -29,11 +25,7 @@ struct ball {
     int count; /* of samples */
 };
 
-static double now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
+static void say_over(void *argument) { __atomic_store_n(&((struct ball *)argument)->over, 1, __ATOMIC_RELEASE); }
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -43,7 +35,7 @@ static int by_value(const void *a, const void *b) {
 /* Waits for the answer; false if it does not come until the clock says so. */
 static bool see(const struct ball *ball, int value, double until_ns) {
     for (int polls = 1; __atomic_load_n(&ball->value, __ATOMIC_ACQUIRE) != value; polls++)
-        if (polls % POLLS_PER_LOOK == 0 && now_ns() > until_ns)
+        if (polls % POLLS_PER_LOOK == 0 && two_cpus_now_ns() > until_ns)
             return false;
     return true;
 }
@@ -62,16 +54,17 @@ static void *ping(void *argument) {
     struct ball *ball = (struct ball *)argument;
     double samples[MAX_SAMPLES];
     int count = 0, value = 2 * TRIPS_PER_SAMPLE;
-    bool answered = make_trips(ball, 0, now_ns() + BIRTH_NS);
-    for (double from = now_ns(), until = from + ball->for_ns; answered && from < until && count < MAX_SAMPLES;) {
-        answered = make_trips(ball, value, until + BIRTH_NS);
-        double to = now_ns();
+    bool answered = make_trips(ball, 0, two_cpus_now_ns() + TWO_CPUS_BIRTH_NS);
+    for (double from = two_cpus_now_ns(), until = from + ball->for_ns;
+         answered && from < until && count < MAX_SAMPLES;) {
+        answered = make_trips(ball, value, until + TWO_CPUS_BIRTH_NS);
+        double to = two_cpus_now_ns();
         if (answered)
             samples[count++] = (to - from) / TRIPS_PER_SAMPLE;
         from = to;
         value += 2 * TRIPS_PER_SAMPLE;
     }
-    __atomic_store_n(&ball->over, 1, __ATOMIC_RELEASE);
+    say_over(ball);
     qsort(samples, (size_t)count, sizeof(samples[0]), by_value);
     ball->count = count;
     if (count > 0)
@@ -92,39 +85,9 @@ static void *pong(void *argument) {
     return NULL;
 }
 
-/* Born on its CPU. Returns whether that was possible. */
-static bool start_on(int cpu, void *(*body)(void *), struct ball *ball, pthread_t *thread) {
-    cpu_set_t one;
-    pthread_attr_t attributes;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    pthread_attr_init(&attributes);
-    pthread_attr_setaffinity_np(&attributes, sizeof(one), &one);
-    int failure = pthread_create(thread, &attributes, body, ball);
-    pthread_attr_destroy(&attributes);
-    return failure == 0;
-}
-
-static bool play(struct ball *ball, int cpu_a, int cpu_b) {
-    pthread_t a, b;
-    if (!start_on(cpu_b, pong, ball, &b))
-        return false;
-    if (start_on(cpu_a, ping, ball, &a))
-        pthread_join(a, NULL);
-    else
-        __atomic_store_n(&ball->over, 1, __ATOMIC_RELEASE);
-    pthread_join(b, NULL);
-    return ball->count > 0;
-}
-
-/* Threads take over which signals are blocked; handlers of the program are not for these. */
 bool line_probe(int cpu_a, int cpu_b, uint64_t for_ns, struct line_trips *trips) {
     struct ball ball = {.for_ns = (double)for_ns};
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool done = play(&ball, cpu_a, cpu_b);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bool played = two_cpus_run(cpu_a, ping, cpu_b, pong, say_over, &ball);
     *trips = ball.trips;
-    return done;
+    return played && ball.count > 0;
 }

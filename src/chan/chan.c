@@ -111,14 +111,18 @@ static bool sends_messages(const struct chan *chan) {
  * always give way to it, or gives way for a whole time slice, while a sleeper is woken at once. */
 #define YIELD_ALONE_NS 100000u
 
-/* How patiently this rank waits, and how much of the last cache is its own. */
-static void waiting_init(struct chan *chan) {
-    const struct conn_owner *owner = &chan->owner;
+/* A producer whose payload is lent waits for its consumer. Where they share a CPU, that takes a switch or two. */
+#define KERNEL_FROM_CROWDED 65536u
+
+/* How patiently this rank waits, and for what; and how much of the last cache is its own. */
+static void waiting_init(struct chan *chan, bool kernel_copies) {
+    struct conn_owner *owner = &chan->owner;
     const struct config *config = owner->config;
     struct os_cache cache;
     bool crowded = crowd_around(owner->peers, owner->nranks, owner->rank, (int)config->cpus);
     chan->spin = config->spin >= 0 ? (uint32_t)config->spin : crowded ? SPIN_CROWDED : SPIN_ALONE;
     chan->yield_ns = sysconf(_SC_NPROCESSORS_ONLN) == 1 ? YIELD_ALONE_NS : 0;
+    owner->kernel_from = !kernel_copies ? 0 : crowded ? KERNEL_FROM_CROWDED : LOAN_CMA_BYTES;
     os_last_cache_get(&cache);
     chan->cache_bytes = crowd_cache_share(owner->peers, owner->nranks, owner->rank, &cache);
 }
@@ -152,7 +156,7 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->name = options->name != NULL ? options->name : "";
     chan->last = &chan->owner.first;
     chan->owner.counters = chan->counters;
-    waiting_init(chan);
+    waiting_init(chan, options->kernel_copies);
     enum collet_result result = create_window_table(&chan->owner);
     if (result == COLLET_SUCCESS && config->trace[0] != '\0')
         result = tracer_create(&chan->owner, &chan->tracer);

@@ -57,6 +57,7 @@ struct chan_options {
     int nranks, rank;
     struct gpu_rank *gpu;   /* NULL: the rank is on host memory */
     bool far;               /* as in struct chan */
+    bool kernel_copies;     /* the kernel copies between processes of this node sooner than slots do */
     int64_t timeout_ms;     /* 0: the configuration's */
     const char *name;       /* as in struct chan; NULL: none */
     struct call_lock *lock; /* the communicator's; while nobody holds it, others attend to the connections (attend.c) */

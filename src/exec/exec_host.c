@@ -88,6 +88,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         if (call->request.extents != NULL)
             fill_extents(op, program->progs[channel], call->request.extents, channel);
         op->lends[STEP_IN] = op->lends[STEP_OUT] = 1;
+        op->reduces = prog_facts[program->progs[0]->collective].reduces;
         op->borrows_from = loans->borrows_from;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;

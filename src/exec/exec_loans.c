@@ -157,11 +157,11 @@ static uint32_t least_landing(const struct loan_end *end) {
 
 struct exec_loans exec_loans_of(const struct exec_program *program) {
     struct exec_loans loans = {0};
-    bool any = false;
+    bool any = false, reduces = prog_facts[program->progs[0]->collective].reduces;
     for (int k = 0; k < program->nconns; k++) {
         const struct conn *conn = program->conns[k];
         const struct loan_end *end = &conn->end.loans;
-        any |= end->least_bytes > 0;
+        any |= end->least_bytes > 0 && !(reduces && end->way == LOAN_HOST); /* interp_lends_to() */
         loans.only = end->commons != NULL ? end->commons : loans.only;
         uint32_t *from = conn->side == CONN_PRODUCER ? &loans.lends_from : &loans.borrows_from;
         *from = least_of(least_of(*from, end->least_bytes), end->least_common_bytes);

@@ -11,7 +11,7 @@
 
 /* What an end copies at once: so little that both have something to do, but a system call is not for less. */
 #define NEAR_PART_BYTES 8192u
-#define FAR_PART_BYTES 32768u
+#define FAR_PART_BYTES 65536u
 
 static struct fifo_slot_header *header_at(const struct fifo_end *end, uint64_t position) {
     return &end->headers[position & (end->nslots - 1)];

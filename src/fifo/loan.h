@@ -131,6 +131,11 @@ PORT_FN int loan_is_worth(const struct loan_end *end, uint64_t address, uint32_t
     return least - 1 < bytes && (PORT_IS_GPU || end->only == NULL || end->only(address, bytes));
 }
 
+/* Is it out of the other end's reach, but for the kernel? */
+PORT_FN int loan_is_by_kernel(const struct loan_end *end, uint64_t address) {
+    return end->way == LOAN_HOST && loan_offset(end, address) == 0;
+}
+
 /* Consumer: notes where the payload of its slot at a position is to go. */
 static inline void loan_land(struct loan_end *end, struct loan_landing landing) {
     end->landings[landing.position % LOAN_LANDINGS] = landing;

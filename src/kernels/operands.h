@@ -148,6 +148,11 @@ PORT_FN uint32_t interp_lent_region(const struct interp_op *op, const struct pro
     return step->lends == STEP_LENDS_OPERAND ? op->locals[step->locals_first].region : STEP_OUT;
 }
 
+/* The kernel would copy the payload into the slot before it is reduced, so the producer does that. */
+PORT_FN int interp_lends_to(const struct interp_op *op, const struct loan_end *end, uint64_t payload, uint32_t bytes) {
+    return loan_is_worth(end, payload, bytes) && !(op->reduces && loan_is_by_kernel(end, payload));
+}
+
 /* Lends the result to those peers that take it where it is. Returns how many they are. */
 PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                         uint32_t everywhere) {
@@ -161,7 +166,7 @@ PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, u
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = w->op->send_ends[step->send_first + k];
         int lends = proto_at(everywhere, w->op->args.protocol, end) == PROTOCOL_SIMPLE &&
-                    loan_is_worth(&end->loans, payload, bytes) && (end->loans.way != LOAN_WINDOW || lent > 1);
+                    interp_lends_to(w->op, &end->loans, payload, bytes) && (end->loans.way != LOAN_WINDOW || lent > 1);
         end->loans.lending = lends ? payload : 0;
         end->loans.lending_window = lent - 1;
         n += lends;

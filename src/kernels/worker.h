@@ -32,6 +32,7 @@ struct interp_op {
     struct work_args args;
     uint32_t lends_from;         /* least payload that any of the ends lends (fifo/loan.h); 0: none does */
     uint8_t lends[STEP_REGIONS]; /* 0: nothing of the region; else 1 + the window that it lies in, or 1: in none */
+    uint32_t reduces;            /* host: then only what consumers reach by address is lent (interp_lend()) */
     uint32_t borrows_from;       /* host: least payload that any of the ends is lent; 0: none is */
     uint32_t lands_from;         /* host: least payload that any of the ends receives where it belongs; 0: none does */
     uint32_t apart;              /* host: IN and OUT are, and payloads may be lent, or land */

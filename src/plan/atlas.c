@@ -52,8 +52,7 @@ static void put_atlas(FILE *out, const struct atlas_node *nodes, uint32_t nnodes
         }
     for (uint32_t n = 0; n < nnodes; n++) {
         put_number(out, number[n]);
-        put_number(out, nodes[n].far);
-        put_number(out, nodes[n].joined);
+        write_bytes(out, &nodes[n].facts, sizeof nodes[n].facts);
         write_bytes(out, nodes[n].place, (size_t)nodes[n].nlocal * sizeof *nodes[n].place);
     }
 }
@@ -117,18 +116,23 @@ static enum collet_result read_shapes(struct reader *reader, uint32_t nshapes, s
     return COLLET_SUCCESS;
 }
 
-/* The graph of each node to hosts[], places as numbers within it, far[] and joined[]. */
+/* The graph of each node to hosts[], places as numbers within it, and its facts. */
 static enum collet_result read_nodes(struct reader *reader, const struct peer_info *peers, int nranks,
                                      struct topo *const *shapes, uint32_t nshapes, const struct topo **hosts,
-                                     int *place, bool *far, bool *joined) {
+                                     int *place, struct node_facts *facts) {
     int h = 0;
     for (int lowest = 0; lowest < nranks; lowest++) {
         if (peers[lowest].node != lowest)
             continue;
-        uint32_t shape = take_number(reader), node_far = take_number(reader), node_joined = take_number(reader);
+        uint32_t shape = take_number(reader);
+        const char *facts_at = take(reader, sizeof *facts);
         size_t nlocal = (size_t)crowd_of_node(peers, nranks, lowest);
         const char *places = take(reader, nlocal * sizeof(int32_t));
-        if (places == NULL || shape >= nshapes || node_far > 1 || node_joined > 1)
+        struct node_facts found;
+        if (facts_at == NULL || places == NULL || shape >= nshapes)
+            return err_bad_atlas();
+        memcpy(&found, facts_at, sizeof found);
+        if (found.far > 1 || found.kernel_copies > 1 || found.joined > 1)
             return err_bad_atlas();
         hosts[h++] = shapes[shape];
         for (int rank = lowest; rank < nranks; rank++) {
@@ -140,8 +144,7 @@ static enum collet_result read_nodes(struct reader *reader, const struct peer_in
             if (node < 0 || node >= shapes[shape]->nnodes)
                 return err_bad_atlas();
             place[rank] = node;
-            far[rank] = node_far != 0;
-            joined[rank] = node_joined != 0;
+            facts[rank] = found;
         }
     }
     return reader->left > 0 ? err_bad_atlas() : COLLET_SUCCESS;
@@ -168,7 +171,7 @@ static void shift_places(const struct topo *topo, const struct peer_info *peers,
 }
 
 enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_info *peers, int nranks,
-                              struct topo **topo_p, int *place, bool *far, bool *joined, struct cost_table *costs) {
+                              struct topo **topo_p, int *place, struct node_facts *facts, struct cost_table *costs) {
     struct reader reader = {atlas, size, false};
     int nnodes = count_nodes(peers, nranks);
     struct counts counts;
@@ -186,7 +189,7 @@ enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_
     COLLET_TRY(arena_check(&arena, "no memory for the graphs of %d nodes", nnodes));
     enum collet_result result = read_shapes(&reader, counts.nshapes, shapes);
     if (result == COLLET_SUCCESS)
-        result = read_nodes(&reader, peers, nranks, shapes, counts.nshapes, hosts, place, far, joined);
+        result = read_nodes(&reader, peers, nranks, shapes, counts.nshapes, hosts, place, facts);
     if (result == COLLET_SUCCESS)
         result = topo_fuse(hosts, nnodes, topo_p);
     if (result == COLLET_SUCCESS)

@@ -37,11 +37,10 @@ enum collet_result map_create(const struct peer_info *peers, int nranks, const v
     map->nranks = nranks;
     map->hash = hash_atlas(atlas, size);
     map->place = arena_get(&map->arena, (size_t)nranks, sizeof *map->place);
-    map->far = arena_get(&map->arena, (size_t)nranks, sizeof *map->far);
-    map->joined = arena_get(&map->arena, (size_t)nranks, sizeof *map->joined);
+    map->facts = arena_get(&map->arena, (size_t)nranks, sizeof *map->facts);
     enum collet_result result = arena_check(&map->arena, "no memory for the places of %d ranks", nranks);
     if (result == COLLET_SUCCESS)
-        result = atlas_read(atlas, size, peers, nranks, &map->topo, map->place, map->far, map->joined, &map->costs);
+        result = atlas_read(atlas, size, peers, nranks, &map->topo, map->place, map->facts, &map->costs);
     if (result == COLLET_SUCCESS)
         result = find_rings(map);
     if (result == COLLET_SUCCESS)
@@ -134,7 +133,7 @@ static void print_distance(const struct map *map, FILE *out) {
     for (int h = 0; h < map->topo->nhosts; h++) {
         bool far = false;
         for (int rank = 0; rank < map->nranks; rank++)
-            far |= map->far[rank] && map->topo->nodes[map->place[rank]].host == h;
+            far |= map->facts[rank].far && map->topo->nodes[map->place[rank]].host == h;
         nfar += far;
     }
     fprintf(out, "CPUs far from each other on %d of %d host%s\n", nfar, map->topo->nhosts,

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "boot/boot.h"
-#include "plan/costs.h"
+#include "plan/atlas.h"
 #include "program/program.h"
 #include "topo/search.h"
 
@@ -17,8 +17,7 @@ struct map {
     struct arena arena;         /* has the arrays */
     struct topo *topo;          /* host h: the node of the communicator with the h-th lowest rank */
     int *place;                 /* [nranks]: node of the graph */
-    bool *far;                  /* [nranks]: the CPUs of its node are far from each other (distance.h) */
-    bool *joined;               /* [nranks]: the GPUs of its node's ranks are joined, for LL128 (nvlink.h) */
+    struct node_facts *facts;   /* [nranks]: of its node */
     struct topo_rings *rings;   /* NULL: none were found, the log says why */
     struct cost_table costs;    /* for the cost model: rank 0's */
     uint64_t hash;              /* of the atlas */

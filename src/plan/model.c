@@ -69,11 +69,11 @@ static enum net_reach reach_of(const void *context, int from, int to) {
         return NET_REMOTE;
     if (chan->owner.gpu != NULL)
         return memcmp(x->process, y->process, sizeof(x->process)) == 0 && x->device == y->device ? NET_SAME : NET_NEAR;
-    return between->source->map->far[a] && crowd_apart(x, y) ? NET_FAR : NET_NEAR;
+    return between->source->map->facts[a].far && crowd_apart(x, y) ? NET_FAR : NET_NEAR;
 }
 
-/* By what both ranks have said that they want. Whether the kernel permits it, and where buffers lie, only a rank itself knows:
- * that may not choose a program. */
+/* By what both ranks have said that they want, and what was measured on their node. Whether the kernel permits it, and where buffers
+ * lie, only a rank itself knows: that may not choose a program. */
 static struct sim_loan loan_of(const void *context, int from, int to) {
     const struct between *between = context;
     const struct chan *chan = between->source->chan;
@@ -84,7 +84,7 @@ static struct sim_loan loan_of(const void *context, int from, int to) {
     uint64_t x = transport_card(transport, &chan->owner.peers[a]);
     uint64_t y = transport_card(transport, &chan->owner.peers[b]);
     struct sim_loan loan = {.class = transport->bit == COLLET_TRANSPORT_SELF ? LINK_LENT : LINK_LENT_CMA};
-    if (x == 0 || y == 0)
+    if (x == 0 || y == 0 || (loan.class == LINK_LENT_CMA && !between->source->map->facts[a].kernel_copies))
         return loan;
     uint64_t least = x > y ? x : y;
     if (chan->owner.config->direct_bytes > 0)

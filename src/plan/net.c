@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- links, numbered as routes come to cross them ---- */
 
@@ -259,7 +260,8 @@ void net_route(const void *context, int channel, int from, int to, struct sim_ro
 }
 
 struct sim_loan net_loan_of_processes(const struct config *config) {
-    return (struct sim_loan){LINK_LENT_CMA, conn_least_lent(config, "cma", LOAN_CMA_BYTES)};
+    const bool pays = strcasecmp(config->kernel_copies, "faster") == 0;
+    return (struct sim_loan){LINK_LENT_CMA, pays ? conn_least_lent(config, "cma", LOAN_CMA_BYTES) : 0};
 }
 
 bool net_has_class(const struct net *net, enum link_class class) {

@@ -105,7 +105,7 @@ static bool lines_are_whole(const struct chan *chan, const struct map *map) {
     for (int a = 0; a < chan->owner.nranks; a++) {
         int node = chan->owner.peers[a].node;
         const struct transport *transport = chan_pair_transport(chan, a, node);
-        if (!map->joined[a] || transport == NULL || transport->remote)
+        if (!map->facts[a].joined || transport == NULL || transport->remote)
             return false;
         share |= a != node;
     }
@@ -206,7 +206,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     /* From here on no connection may be made where lines are not whole. */
     chan_plan(chan, map_ties(map, most_channels(planner)),
               chan->owner.gpu != NULL && planner->limits.protocol_allowed[PROTOCOL_LL128],
-              map->joined[chan->owner.rank]);
+              map->facts[chan->owner.rank].joined);
     log_info(GRAPH, "rank %d: %s, map %016llx", chan->owner.rank,
              topo_node_name(map->topo, map->place[chan->owner.rank], place), (unsigned long long)map->hash);
     if (chan->owner.rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
@@ -263,8 +263,8 @@ static int p2p_channels(const struct planner *planner, const struct transport *t
     return n;
 }
 
-/* A part is cut so that reading it begins while it is being written. Between CPUs that share memory a piece costs little;
- * elsewhere there are four pieces or as many as slots make of it, and a short part is not cut. */
+/* A part is cut so that reading it begins while it is being written. Between CPUs that share memory a piece costs little, unless the
+ * kernel copies it; elsewhere there are four pieces or as many as slots make of it, and a short part is not cut. */
 #define P2P_MEMORY_CHUNK_BYTES (32u << 10)
 #define P2P_PIECES 4
 
@@ -273,8 +273,11 @@ static uint32_t p2p_chunk(const struct planner *planner, const struct transport 
     uint64_t piece = part_bytes / P2P_PIECES;
     if (forced > 0)
         return forced < slot ? forced : slot;
-    if (planner->chan->owner.gpu == NULL && (transport == NULL || !transport->messages))
-        return slot / 4 < P2P_MEMORY_CHUNK_BYTES ? slot / 4 : P2P_MEMORY_CHUNK_BYTES;
+    if (planner->chan->owner.gpu == NULL && (transport == NULL || !transport->messages)) {
+        if (planner->chan->owner.kernel_from > 0 || slot / 4 < P2P_MEMORY_CHUNK_BYTES)
+            return planner->chan->owner.kernel_from > 0 ? slot : slot / 4;
+        return P2P_MEMORY_CHUNK_BYTES;
+    }
     return piece > slot ? slot : piece > slot / 8 ? (uint32_t)piece : slot / 8;
 }
 

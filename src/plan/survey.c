@@ -17,6 +17,7 @@
 #include "plan/import.h"
 #include "topo/xml_attrs.h"
 #include "plan/distance.h"
+#include "plan/kernel_copies.h"
 #include "plan/nvlink.h"
 #include "topo/topo.h"
 
@@ -92,19 +93,19 @@ static enum collet_result look_here(const struct survey *survey, const struct to
 /* What a report begins with. */
 struct report_head {
     uint32_t graph_bytes;
-    uint32_t far;    /* are the node's CPUs? */
-    uint32_t joined; /* are the GPUs of its ranks? */
+    struct node_facts facts;
 };
 
 static enum collet_result send_report(const struct survey *survey, const struct topo *here, int nlocal) {
     SCOPED_FREE char *graph = NULL, *report = NULL;
     SCOPED_FREE int32_t *place = NULL;
-    struct report_head head = {0, 0, 0};
+    struct report_head head = {0};
     COLLET_TRY(memory_get(&place, (size_t)nlocal, sizeof *place, "no memory to report on %d ranks", nlocal));
     for (int i = 0; i < nlocal; i++)
         place[i] = topo_locate(here, &survey->where[i]);
-    head.far = distance_is_far(survey->config, survey->peers, survey->nranks, survey->rank);
-    head.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
+    head.facts.far = distance_is_far(survey->config, survey->peers, survey->nranks, survey->rank);
+    head.facts.kernel_copies = kernel_copies_pay(survey->config, survey->peers, survey->nranks, survey->rank);
+    head.facts.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
     COLLET_TRY(topo_share(here, nlocal, place, &graph));
     size_t graph_bytes = strlen(graph), size = sizeof head + graph_bytes + (size_t)nlocal * sizeof *place;
     COLLET_TRY(memory_get(&report, size, 1, "no memory to report on %d ranks", nlocal));
@@ -146,7 +147,7 @@ static enum collet_result ask_ranks(struct survey *survey) {
 
 static enum collet_result read_report(const struct survey *survey, int lowest, struct atlas_node *node) {
     const struct bundle *report = &survey->reports[lowest];
-    struct report_head head = {0, 0, 0};
+    struct report_head head = {0};
     node->nlocal = crowd_of_node(survey->peers, survey->nranks, lowest);
     size_t rest = sizeof head + (size_t)node->nlocal * sizeof(int32_t);
     if (report->size >= rest)
@@ -156,8 +157,7 @@ static enum collet_result read_report(const struct survey *survey, int lowest, s
     node->place = (const void *)((const char *)report->bytes + sizeof head);
     node->graph = (const char *)report->bytes + rest;
     node->graph_bytes = head.graph_bytes;
-    node->far = head.far != 0;
-    node->joined = head.joined != 0;
+    node->facts = head.facts;
     return COLLET_SUCCESS;
 }
 

@@ -31,8 +31,9 @@ uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t 
 }
 
 bool conn_is_direct(const struct conn_owner *owner, const char *way) {
-    bool possible = owner->gpu == NULL || strcmp(way, "process") == 0 || strcmp(way, "shared") == 0;
-    return possible && lists_way(owner->config, way);
+    if (owner->gpu != NULL && strcmp(way, "process") != 0 && strcmp(way, "shared") != 0)
+        return false;
+    return lists_way(owner->config, way) && (owner->kernel_from > 0 || strcmp(way, "cma") != 0);
 }
 
 void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_bytes) {

@@ -46,8 +46,11 @@ struct conn_owner {
     uint64_t *windows;  /* on its GPU, [rank][LOAN_WINDOWS]: see struct loan_end; NULL on the host */
     struct conn *first; /* all connections of this rank, in order of creation: conn.next */
     uint64_t *counters; /* CONN_COUNTERS; others may read them at any time. NULL: nobody wants to know */
-    bool whole_lines;   /* all ranks, on GPUs, agreed on slots where lines of LL128 arrive whole */
-    bool joined; /* the GPUs of this node's ranks reach each other, whether processes see them or not (nvlink.h) */
+    /* Payloads of so many bytes are copied by the kernel between processes of this node, since that is faster than slots; 0: none
+     * is (plan/kernel_copies.h). */
+    uint32_t kernel_from;
+    bool whole_lines; /* all ranks, on GPUs, agreed on slots where lines of LL128 arrive whole */
+    bool joined;      /* the GPUs of this node's ranks reach each other, whether processes see them or not (nvlink.h) */
 };
 
 struct conn {

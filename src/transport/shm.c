@@ -136,7 +136,7 @@ static bool reaches_producer(const struct conn *conn, const struct shm_trailer *
 static void allow_loans(struct conn *conn, uint64_t answer, int32_t pid) {
     const struct shm_end *end = conn->impl;
     if ((answer & SHM_TAKES_ANY) != 0) {
-        conn_allow_loans(conn, LOAN_HOST, LOAN_CMA_BYTES);
+        conn_allow_loans(conn, LOAN_HOST, conn->owner->kernel_from);
         conn->end.loans.pid = pid;
     }
     if ((answer & SHM_TAKES_COMMONS) != 0)

@@ -11,7 +11,7 @@ static int ncandidates;
 
 static const char *const protocols[] = {"Simple", "LL", "LL128"};
 
-#define VARIABLES_MAX 4
+#define VARIABLES_MAX 5
 static const struct setting {
     const char *name;
     const char *variables[VARIABLES_MAX][2];
@@ -20,9 +20,10 @@ static const struct setting {
     {"small", {{"COLLET_BUFFSIZE", "4096"}, {"COLLET_CHUNKSIZE", "1000"}}}, /* many rounds; chunks of odd sizes */
     {"lanes", {{"COLLET_NCHANNELS", "3"}, {"COLLET_BUFFSIZE", "65536"}}},
     {"wrap32", {{"COLLET_FIRST_STEP", "4294967293"}, {"COLLET_LL_FLAG_BITS", "5"}, {"COLLET_BUFFSIZE", "16384"}}},
-    {"lent", {{"COLLET_DIRECT", "process,cma,wire"}, {"COLLET_DIRECT_BYTES", "1"}}},
+    {"lent", {{"COLLET_DIRECT", "process,cma,wire"}, {"COLLET_KERNEL_COPIES", "faster"}, {"COLLET_DIRECT_BYTES", "1"}}},
     {"lent-small",
      {{"COLLET_DIRECT", "process,cma,wire"},
+      {"COLLET_KERNEL_COPIES", "faster"},
       {"COLLET_DIRECT_BYTES", "1"},
       {"COLLET_BUFFSIZE", "4096"},
       {"COLLET_CHUNKSIZE", "1000"}}},

@@ -47,7 +47,7 @@ static inline void modelled_draw(struct modelled *job, int nnodes, int per_host)
     assert_int_equal(topo_share(job->host, nlocal, place, &graph), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
         nodes[n] = (struct atlas_node){
-            .graph = graph, .graph_bytes = strlen(graph), .nlocal = nlocal, .joined = true, .place = place};
+            .graph = graph, .graph_bytes = strlen(graph), .nlocal = nlocal, .facts.joined = 1, .place = place};
     for (int rank = 0; rank < nnodes * nlocal; rank++)
         job->peers[rank] = (struct peer_info){.rank = rank,
                                               .node = rank / nlocal * nlocal,

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t bytes;
     int32_t places[RANKS] = {0};
     int place[RANKS];
-    bool far[RANKS], joined[RANKS];
+    struct node_facts facts[RANKS];
     for (int rank = 0; rank < RANKS; rank++)
         peers[rank] = (struct peer_info){.node = rank / 2 * 2};
     if (topo_synthetic("2 cpu : 2 gpu pci : 1 nic", &host) != COLLET_SUCCESS)
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         bytes -= (fuzz_byte(&input) | (size_t)fuzz_byte(&input) << 8) % bytes;
     void *exact = malloc(bytes);
     memcpy(exact, atlas, bytes);
-    if (atlas_read(exact, bytes, peers, RANKS, &topo, place, far, joined, &read) == COLLET_SUCCESS)
+    if (atlas_read(exact, bytes, peers, RANKS, &topo, place, facts, &read) == COLLET_SUCCESS)
         topo_destroy(topo);
     free(exact);
     free(atlas);

@@ -70,8 +70,15 @@ static void run_subsets(struct ranks *ranks, int rank) {
     }
 }
 
-static const char *const lend_all[] = {
-    "COLLET_DIRECT", "process,shared,cma", "COLLET_DIRECT_BYTES", "1", "COLLET_PROTO", "Simple", NULL};
+static const char *const lend_all[] = {"COLLET_DIRECT",
+                                       "process,shared,cma",
+                                       "COLLET_KERNEL_COPIES",
+                                       "faster",
+                                       "COLLET_DIRECT_BYTES",
+                                       "1",
+                                       "COLLET_PROTO",
+                                       "Simple",
+                                       NULL};
 
 static void every_subset_of_the_ranks_may_be_off(void **state) {
     (void)state;

@@ -11,9 +11,11 @@
 
 #include "api/comm.h"
 #include "base/err.h"
+#include "base/copy_probe.h"
 #include "base/line_probe.h"
 #include "common/ranks.h"
 #include "plan/distance.h"
+#include "plan/kernel_copies.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -96,19 +98,51 @@ static void what_cannot_be_measured_is_near(void **state) {
     assert_false(distance_is_far(&config, peers, 2, 0));
 }
 
+/* ---- copies by the kernel ---- */
+
+static void both_ways_to_copy_are_measured(void **state) {
+    (void)state;
+    struct copy_times times = {0, 0};
+    if (os_cpu_count() < 2)
+        skip();
+    bool measured = copy_probe(0, 1, &times);
+    for (int k = 0; k < 20 && !measured; k++) /* somebody else may have the CPUs */
+        measured = copy_probe(0, 1, &times);
+    assert_true(measured && times.slots_ns > 0 && times.kernel_ns > 0);
+    assert_false(copy_probe(0, CPU_SETSIZE - 1, &times));
+    assert_false(copy_probe(CPU_SETSIZE - 1, 0, &times));
+}
+
+static void what_is_said_of_the_kernel_is_not_measured(void **state) {
+    (void)state;
+    const struct peer_info peers[] = {peer(0, 3), peer(1, 3)}, alone[] = {peer(0, 3)};
+    struct config config = {.kernel_copies = "faster"};
+    assert_true(kernel_copies_pay(&config, peers, 2, 0));
+    strcpy(config.kernel_copies, "slower");
+    assert_false(kernel_copies_pay(&config, peers, 2, 0));
+    strcpy(config.kernel_copies, "auto");
+    strcpy(config.direct, "process,shared,cma");
+    assert_false(kernel_copies_pay(&config, alone, 1, 0));
+    strcpy(config.direct, "process,shared"); /* nobody wants to know */
+    assert_false(kernel_copies_pay(&config, peers, 2, 0));
+}
+
 /* ---- a job ---- */
 
 struct seen {
-    const char *distance; /* of rank 0's environment */
-    bool far;
+    const char *distance, *kernel_copies; /* of rank 0's environment */
+    bool far, pays;
 };
 
 /* Every rank goes by what rank 0 was told. */
 static void plan_where_told(struct ranks *ranks, int rank) {
     const struct seen *seen = ranks->argument;
     setenv("COLLET_CPU_DISTANCE", rank == 0 ? seen->distance : "auto", 1);
+    setenv("COLLET_KERNEL_COPIES", rank == 0 ? seen->kernel_copies : "auto", 1);
     struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
-    ranks_check(ranks, rank, comm->map->far[rank] == seen->far);
+    ranks_check(ranks, rank, comm->map->facts[rank].far == seen->far);
+    ranks_check(ranks, rank, comm->map->facts[rank].kernel_copies == seen->pays);
+    ranks_check(ranks, rank, (comm->chan->owner.kernel_from > 0) == seen->pays);
     ranks_check(ranks, rank, comm->chan->far == seen->far);
     float data[1024];
     for (int k = 0; k < 1024; k++)
@@ -120,7 +154,7 @@ static void plan_where_told(struct ranks *ranks, int rank) {
 
 static void all_ranks_go_by_what_rank_0_was_told(void **state) {
     (void)state;
-    static const struct seen cases[] = {{"near", false}, {"far", true}};
+    static const struct seen cases[] = {{"near", "faster", false, true}, {"far", "slower", true, false}};
     char why[RANKS_TEXT_BYTES];
     for (size_t k = 0; k < 2; k++) {
         struct seen seen = cases[k];
@@ -147,6 +181,8 @@ int main(void) {
         cmocka_unit_test(a_cpu_that_is_not_there_cannot_be_probed),
         cmocka_unit_test(what_is_said_is_not_measured),
         cmocka_unit_test(what_cannot_be_measured_is_near),
+        cmocka_unit_test(both_ways_to_copy_are_measured),
+        cmocka_unit_test(what_is_said_of_the_kernel_is_not_measured),
         cmocka_unit_test(all_ranks_go_by_what_rank_0_was_told),
         cmocka_unit_test(a_word_that_is_none_is_refused),
     };

@@ -54,7 +54,8 @@ static void draw(struct job *job, const char *machine, int nnodes, int node_rank
     list_ranks(job);
     assert_int_equal(topo_share(job->host, node_ranks, job->place, &graph), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
-        nodes[n] = (struct atlas_node){graph, strlen(graph), node_ranks, n % 2 == 1, n % 3 == 0, job->place};
+        nodes[n] =
+            (struct atlas_node){graph, strlen(graph), node_ranks, {n % 2 == 1, n % 2 == 0, n % 3 == 0}, job->place};
     assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &job->atlas, &job->size), COLLET_SUCCESS);
     free(graph);
     if (map_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
@@ -187,8 +188,8 @@ static void every_rank_knows_what_every_node_has_said_of_itself(void **state) {
     struct job job;
     draw(&job, "4 gpu mesh : 2 nic 100", 3, 4, false);
     for (int rank = 0; rank < job.nranks; rank++) { /* as draw() has it */
-        assert_int_equal(job.map->far[rank], rank / 4 == 1);
-        assert_int_equal(job.map->joined[rank], rank / 4 == 0);
+        assert_int_equal(job.map->facts[rank].far, rank / 4 == 1);
+        assert_int_equal(job.map->facts[rank].joined, rank / 4 == 0);
     }
     end(&job);
 }
@@ -348,7 +349,7 @@ static void equal_hosts_are_packed_once(void **state) {
     struct job one, eight;
     draw(&one, "8 gpu nvswitch : 4 nic 200", 1, 8, false);
     draw(&eight, "8 gpu nvswitch : 4 nic 200", 8, 8, false);
-    assert_int_equal(eight.size - one.size, 7 * (3 * sizeof(uint32_t) + 8 * sizeof(int32_t)));
+    assert_int_equal(eight.size - one.size, 7 * (sizeof(uint32_t) + sizeof(struct node_facts) + 8 * sizeof(int32_t)));
     assert_int_equal(eight.map->rings->ncrossings, 1);
     end(&one);
     end(&eight);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How do bytes get from one process to another the soonest: through slots that both see, or copied once by the kernel?
+ */
+#ifndef COLLET_BASE_COPY_PROBE_H
+#define COLLET_BASE_COPY_PROBE_H
+
+#include <stdbool.h>
+
+/* Medians, in ns, of a payload of COPY_PROBE_BYTES. */
+struct copy_times {
+    double slots_ns, kernel_ns;
+};
+#define COPY_PROBE_BYTES 65536u
+
+/* Two threads pinned to the CPUs pass a payload both ways in turns. False if that was not possible: no thread may be started there,
+ * there is no memory, the kernel does not copy for this process, or the answer took too long. */
+bool copy_probe(int cpu_a, int cpu_b, struct copy_times *times);
+
+#endif
