@@ -295,8 +295,9 @@ static uint64_t reduce_word(const struct view *view, const struct ptx_insn *insn
     float sums[2] = {0, 0};
     for (uint32_t k = 0; k < n; k++) {
         const struct place *replica = &replicas[(first + k) % n];
-        uint32_t bits = (uint32_t)memory_load(view, replica->range, replica->address + (uint64_t)word * insn->bytes,
-                                              insn->bytes, insn->order != ORDER_WEAK);
+        uint32_t bits =
+            (uint32_t)memory_alias_load(view, replica->range, replica->address + (uint64_t)word * insn->bytes,
+                                        insn->bytes, insn->order != ORDER_WEAK);
         for (uint32_t part = 0; part < parts; part++) {
             float value = float_of(parts == 1 ? bits : bits >> 16 * part & 0xffff, (enum ptx_floats)insn->floats);
             sums[part] = k == 0                     ? value
@@ -331,6 +332,7 @@ void split_multi_load(struct warp *warp, struct split *split, const struct ptx_i
         if (!find_replicas(warp, split, insn, lane, false, &place, replicas))
             return;
         count_load(warp, insn, lane, &place);
+        warp->block->grid->device->counts.multi_loads++;
         for (uint32_t word = 0; word < insn->words; word++)
             values[lane][word] = reduce_word(&view, insn, replicas, place.range->nreplicas, word);
     }
@@ -345,10 +347,12 @@ void split_multi_store(struct warp *warp, struct split *split, const struct ptx_
         if (!find_replicas(warp, split, insn, lane, true, &place, replicas))
             return;
         count_store(warp, insn, &place);
+        warp->block->grid->device->counts.multi_stores++;
+        struct view view = warp_view(warp, lane);
         for (uint32_t k = 0; k < place.range->nreplicas; k++)
             for (uint32_t word = 0; word < insn->words; word++)
-                store_word(warp, insn, lane, &replicas[k], word,
-                           (uint32_t)row_of(warp, &split->frames[split->depth], insn->src[1 + word])[lane], false);
+                memory_alias_store(&view, replicas[k].address + (uint64_t)word * insn->bytes, insn->bytes,
+                                   (uint32_t)row_of(warp, &split->frames[split->depth], insn->src[1 + word])[lane]);
     }
 }
 
@@ -407,6 +411,11 @@ void split_atomic(struct warp *warp, struct split *split, const struct ptx_insn 
         if (insn->order == ORDER_ACQUIRE || insn->order == ORDER_ACQ_REL)
             memory_acquire(&view, insn->scope);
     }
+}
+
+void split_alias_fence(struct warp *warp, struct split *split) {
+    struct view view = warp_view(warp, (uint32_t)__builtin_ctz(split->mask));
+    memory_alias_fence(&view);
 }
 
 void split_fence(struct warp *warp, struct split *split, const struct ptx_insn *insn) {

@@ -358,6 +358,7 @@ static bool run_special(struct warp *warp, struct split *split, const struct ptx
     case OP_MULTI_STORE: split_multi_store(warp, split, insn); break;
     case OP_ATOMIC: split_atomic(warp, split, insn); break;
     case OP_FENCE: split_fence(warp, split, insn); break;
+    case OP_ALIAS_FENCE: split_alias_fence(warp, split); break;
     case OP_BRANCH: branch(warp, split, insn, mask); return true;
     case OP_JOIN: frame->pc++; return warp->nsplits == 1 || !split_parks(warp, split, insn->target);
     case OP_CALL: enter(warp, split, insn); return true;

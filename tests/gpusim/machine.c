@@ -65,8 +65,11 @@ static void device_init(struct device *device, uint32_t number) {
     device->number = number;
     device->sms = zeroed(limits.sms, sizeof(*device->sms));
     for (uint32_t k = 0; k < limits.sms; k++) {
-        device->sms[k] = (struct sm){.device = device, .number = k, .l1 = zeroed(1, sizeof(struct l1))};
-        device->sms[k].l1->generation = 1;
+        device->sms[k] = (struct sm){.device = device,
+                                     .number = k,
+                                     .l1 = zeroed(1, sizeof(struct l1)),
+                                     .alias_l1 = zeroed(1, sizeof(struct l1))};
+        device->sms[k].l1->generation = device->sms[k].alias_l1->generation = 1;
     }
     device->pending = (struct pending_list){.room = DEVICE_PENDING, .entries = device->entries};
     device->end = &device->first;
@@ -77,8 +80,10 @@ void gpusim_reset(uint32_t count, const struct gpusim_device_limits *each, uint6
     while (nblocks > 0)
         block_free(blocks[--nblocks]);
     for (uint32_t d = 0; d < ndevices; d++) {
-        for (uint32_t k = 0; k < limits.sms; k++)
+        for (uint32_t k = 0; k < limits.sms; k++) {
             free(devices[d].sms[k].l1);
+            free(devices[d].sms[k].alias_l1);
+        }
         free(devices[d].sms);
     }
     free(devices);
@@ -237,7 +242,7 @@ static void block_begin(struct gpusim_grid *grid, struct sm *sm, uint32_t number
     block->warps = zeroed(block->nwarps, sizeof(*block->warps));
     block->lane_lists = zeroed(block->nwarps * PTX_LANES, sizeof(*block->lane_lists));
     uint32_t nentries = block->nwarps * PTX_LANES * LANE_PENDING;
-    block->entries = zeroed(nentries + BLOCK_PENDING, sizeof(*block->entries));
+    block->entries = zeroed(nentries + 2 * BLOCK_PENDING, sizeof(*block->entries));
     if (block->shared == NULL)
         abort();
     sm->l1->generation++;                            /* what a kernel's launch makes visible is */
@@ -246,6 +251,7 @@ static void block_begin(struct gpusim_grid *grid, struct sm *sm, uint32_t number
         block->lane_lists[k] =
             (struct pending_list){.room = LANE_PENDING, .entries = block->entries + k * LANE_PENDING};
     block->pending = (struct pending_list){.room = BLOCK_PENDING, .entries = block->entries + nentries};
+    block->aliased = (struct pending_list){.room = BLOCK_PENDING, .entries = block->entries + nentries + BLOCK_PENDING};
     for (uint32_t w = 0; w < block->nwarps; w++)
         warp_init(&block->warps[w], block, w);
     if (nblocks == blocks_room) {
@@ -300,7 +306,8 @@ static void begin_blocks(struct device *device) {
 }
 
 static struct view block_view(struct block *block) {
-    return (struct view){&block->lane_lists[0], &block->pending, &block->sm->device->pending, block->sm->l1};
+    return (struct view){&block->lane_lists[0], &block->pending, &block->sm->device->pending,
+                         &block->aliased,       block->sm->l1,   block->sm->alias_l1};
 }
 
 static void drain_lanes(struct block *block) {
@@ -318,6 +325,7 @@ static void block_end(uint32_t at) {
     struct view view = block_view(block);
     if (grid->fault != NULL)
         drain_lanes(block);
+    memory_drain_all(&view, view.aliased);
     memory_pass_on(&view);
     if (++grid->ended == grid->nblocks || grid->fault != NULL)
         memory_drain_all(&view, view.device);
@@ -387,8 +395,8 @@ static uint32_t storing_lane(const struct warp *warp) {
 /* Stores that are pending become visible now and then, of any lane, in any order. */
 static void drain_some(struct warp *warp) {
     struct view view = warp_view(warp, storing_lane(warp));
-    struct pending_list *lists[] = {view.lane, view.block, view.device};
-    for (int k = 0; k < 3; k++)
+    struct pending_list *lists[] = {view.lane, view.block, view.device, view.aliased};
+    for (int k = 0; k < 4; k++)
         if (chance(meanness.drain))
             memory_drain_one(&view, lists[k]);
 }
@@ -435,10 +443,12 @@ static void drain_everything(void) {
         struct view view = block_view(blocks[k]);
         drain_lanes(blocks[k]);
         memory_drain_all(&view, view.block);
+        memory_drain_all(&view, view.aliased);
     }
     static struct l1 none;
     for (uint32_t d = 0; d < ndevices; d++) {
-        struct view view = {&devices[d].pending, &devices[d].pending, &devices[d].pending, &none};
+        struct pending_list *list = &devices[d].pending;
+        struct view view = {list, list, list, list, &none, &none};
         memory_drain_all(&view, view.device);
     }
 }

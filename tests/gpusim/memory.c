@@ -83,15 +83,23 @@ static void l1_fill(struct l1 *l1, struct l1_line *line, const struct range *ran
     }
 }
 
+static uint64_t line_value(const struct l1_line *line, uint64_t address, uint32_t bytes) {
+    uint64_t value = 0;
+    memcpy(&value, line->data + address % L1_LINE_BYTES, bytes);
+    return value;
+}
+
+static bool line_has(const struct l1 *l1, const struct l1_line *line, uint64_t address, uint32_t bytes) {
+    uint32_t at = (uint32_t)(address % L1_LINE_BYTES);
+    return line->tag == address / L1_LINE_BYTES && line->generation == l1->generation && at >= line->first &&
+           at + bytes <= line->end;
+}
+
 static uint64_t l1_load(struct l1 *l1, const struct range *range, uint64_t address, uint32_t bytes) {
     struct l1_line *line = l1_place(l1, address);
-    uint32_t at = (uint32_t)(address % L1_LINE_BYTES);
-    uint64_t value = 0;
-    if (line->tag != address / L1_LINE_BYTES || line->generation != l1->generation || at < line->first ||
-        at + bytes > line->end || chance(meanness.evict))
+    if (!line_has(l1, line, address, bytes) || chance(meanness.evict))
         l1_fill(l1, line, range, address);
-    memcpy(&value, line->data + at, bytes);
-    return value;
+    return line_value(line, address, bytes);
 }
 
 /* ---- lists ---- */
@@ -213,6 +221,26 @@ void memory_store(const struct view *view, uint64_t address, uint32_t bytes, uin
     list_put(view, view->lane, &entry);
 }
 
+uint64_t memory_alias_load(const struct view *view, const struct range *range, uint64_t address, uint32_t bytes,
+                           bool strong) {
+    struct l1_line *line = l1_place(view->alias_l1, address);
+    if (line_has(view->alias_l1, line, address, bytes) && !chance(meanness.evict))
+        return line_value(line, address, bytes);
+    if (strong) {
+        l1_fill(view->alias_l1, line, range, address);
+    } else {
+        l1_load(view->l1, range, address, bytes);
+        *line = *l1_place(view->l1, address);
+        line->generation = view->alias_l1->generation;
+    }
+    return line_value(line, address, bytes);
+}
+
+void memory_alias_store(const struct view *view, uint64_t address, uint32_t bytes, uint64_t value) {
+    struct pending entry = entry_of(view, address, bytes, value);
+    list_put(view, view->aliased, &entry);
+}
+
 void memory_settle(const struct view *view, uint64_t address) {
     struct pending_list *lists[] = {view->lane, view->block, view->device};
     for (int k = 0; k < 3; k++) {
@@ -262,6 +290,12 @@ void memory_acquire(const struct view *view, enum ptx_scope scope) {
         return;
     view->l1->generation++;
     l1_prefetch(view->l1);
+}
+
+void memory_alias_fence(const struct view *view) {
+    list_move(view, view->aliased, view->block);
+    view->alias_l1->generation++;
+    l1_prefetch(view->alias_l1);
 }
 
 /* ---- ranges ---- */

@@ -11,6 +11,12 @@
  * others in its block and on its GPU becomes visible with its own stores. An acquire makes the lines of L1 forgotten; some of
  * them are fetched again at once, and are old when they are loaded.
  *
+ *    a store by a multicast address ──▶ a list of the block ─ ─ ─▶ memory
+ *    a load by one                  ◀── an L1 of its own, which is filled from memory or, weakly, from that of the SM
+ *
+ * To these, no barrier, fence or acquire means anything: only a fence between aliases moves their list to the block's, and makes their
+ * L1 forgotten, which outlives kernels.
+ *
  * Lists hold granules: 8 aligned bytes with a mask. So 16 bytes are two entries, and may become visible one by one.
  */
 #ifndef COLLET_GPUSIM_MEMORY_H
@@ -78,14 +84,20 @@ struct pending_list {
 };
 
 struct view {
-    struct pending_list *lane, *block, *device;
-    struct l1 *l1;
+    struct pending_list *lane, *block, *device, *aliased;
+    struct l1 *l1, *alias_l1;
 };
 
 uint64_t memory_load(const struct view *view, const struct range *range, uint64_t address, uint32_t bytes, bool strong);
 void memory_store(const struct view *view, uint64_t address, uint32_t bytes, uint64_t value);
 /* The same, visible to all at once. */
 void memory_store_now(const struct view *view, uint64_t address, uint32_t bytes, uint64_t value);
+/* Both by a multicast address, of one replica. */
+uint64_t memory_alias_load(const struct view *view, const struct range *range, uint64_t address, uint32_t bytes,
+                           bool strong);
+void memory_alias_store(const struct view *view, uint64_t address, uint32_t bytes, uint64_t value);
+/* Between accesses by different addresses of one memory. */
+void memory_alias_fence(const struct view *view);
 /* Whatever is pending for these bytes is in memory afterwards. */
 void memory_settle(const struct view *view, uint64_t address);
 /* The lane's stores are the block's: at a barrier. */

@@ -30,6 +30,7 @@ enum ptx_op {
     OP_MULTI_LOAD, /* multimem: of all replicas at once */
     OP_MULTI_STORE,
     OP_FENCE,
+    OP_ALIAS_FENCE,
     OP_BRANCH,
     OP_JOIN, /* not in the text: here lanes that went different ways may come together again */
     OP_CALL,

@@ -471,8 +471,10 @@ static void parse_atomic(struct parser *p, const char *name, struct ptx_insn *in
         insn->src[2] = take_row(p);
 }
 
-static void parse_fence(const char *name, struct ptx_insn *insn) {
-    insn->op = OP_FENCE;
+static void parse_fence(struct parser *p, const char *name, struct ptx_insn *insn) {
+    insn->op = has(name, "alias") ? OP_ALIAS_FENCE : OP_FENCE;
+    if (has(name, "proxy") != has(name, "alias"))
+        parser_fail(p, "an unknown instruction", name);
     insn->scope = has(name, "sys") ? SCOPE_SYS : has(name, "cta") ? SCOPE_CTA : SCOPE_GPU;
     insn->order = has(name, "acquire") ? ORDER_ACQUIRE : has(name, "release") ? ORDER_RELEASE : ORDER_ACQ_REL;
 }
@@ -705,7 +707,7 @@ static void parse_instruction(struct parser *p) {
     else if (is(name, "atom") || is(name, "red"))
         parse_atomic(p, name, &insn);
     else if (is(name, "membar") || is(name, "fence"))
-        parse_fence(name, &insn);
+        parse_fence(p, name, &insn);
     else if (is(name, "bar") || is(name, "barrier"))
         parse_barrier(p, name, &insn);
     else if (is(name, "vote"))

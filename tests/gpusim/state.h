@@ -59,14 +59,14 @@ struct block {
     struct barrier barriers[BARRIERS];
     uint64_t loaded; /* bytes, by weak loads since the last barrier */
     bool fenced;     /* for the system, since then */
-    struct pending_list pending, *lane_lists;
+    struct pending_list pending, aliased, *lane_lists;
     struct pending *entries;
 };
 
 struct sm {
     struct device *device;
     uint32_t number, blocks, threads, registers, shared_bytes; /* in use */
-    struct l1 *l1;
+    struct l1 *l1, *alias_l1;
 };
 
 struct device {
@@ -112,6 +112,7 @@ void split_store(struct warp *warp, struct split *split, const struct ptx_insn *
 void split_multi_load(struct warp *warp, struct split *split, const struct ptx_insn *insn);
 void split_multi_store(struct warp *warp, struct split *split, const struct ptx_insn *insn);
 void split_atomic(struct warp *warp, struct split *split, const struct ptx_insn *insn);
+void split_alias_fence(struct warp *warp, struct split *split);
 void split_fence(struct warp *warp, struct split *split, const struct ptx_insn *insn);
 
 #define FOR_LANES(lane, mask)                                                                                          \

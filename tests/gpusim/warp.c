@@ -17,8 +17,12 @@ uint64_t *row_of(const struct warp *warp, const struct frame *frame, int32_t row
 
 struct view warp_view(const struct warp *warp, uint32_t lane) {
     struct block *block = warp->block;
-    return (struct view){&block->lane_lists[warp->first_thread + lane], &block->pending, &block->sm->device->pending,
-                         block->sm->l1};
+    return (struct view){&block->lane_lists[warp->first_thread + lane],
+                         &block->pending,
+                         &block->sm->device->pending,
+                         &block->aliased,
+                         block->sm->l1,
+                         block->sm->alias_l1};
 }
 
 void warp_fault(struct warp *warp, const struct split *split, uint32_t lane, const char *format, ...) {
