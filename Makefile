@@ -110,7 +110,12 @@ endif
 CUDA_ARCHS  := $(if $(filter all,$(CUDA_ARCH)),$(CUDA_KNOWN),$(filter-out ptx,$(CUDA_ARCH)))
 CUDA_PTX    := $(or $(lastword $(CUDA_ARCHS)),$(firstword $(CUDA_KNOWN)))
 CUDA_CODE   := $(CUDA_ARCHS:%=sm_%) compute_$(CUDA_PTX)
-NVCC_TARGETS := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX)
+nvcc_targets = $(foreach a,$(1),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(2),code=compute_$(2)
+NVCC_TARGETS := $(call nvcc_targets,$(CUDA_ARCHS),$(CUDA_PTX))
+# multimem is for GPUs from 9.0 on, with a compiler of CUDA 12.1 or later. Kernels with it are always there as PTX, for GPUs that have it.
+CUDA_TEAMS  := $(if $(filter 90,$(CUDA_KNOWN)),$(shell $(NVCC) --version | awk '/release/ { sub(/.*release /, ""); if ($$0 + 0 >= 12.1) print 1 }'))
+TEAM_ARCHS  := $(shell echo $(CUDA_ARCHS) | tr ' ' '\n' | awk '$$1 >= 90')
+TEAM_PTX    := $(or $(lastword $(TEAM_ARCHS)),90)
 CUDA_SMALL  := $(if $(filter all,$(CUDA_ARCH)),$(if $(shell $(NVCC) --help | grep -- --compress-mode),--compress-mode=size,-Xfatbin=-compress-all))
 NVCC_FLAGS  := -std=c++17 -O3 $(CUDA_SMALL) -fmad=false -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics -MMD -MP
 # Without a static runtime the shared one.
@@ -145,7 +150,8 @@ OPERATORS    := $(shell sed -nE 's/^ +X.([A-Z]+), ([a-z]+), \2, \2, ([A-Z]+), ([
 comma        := ,
 of_operator   = $(word $(2),$(subst $(comma), ,$(filter $(1)$(comma)%,$(OPERATORS))))
 ROW_OBJECTS  := $(foreach o,$(OPERATORS),$(OBJ)/$(basename $(CUDA_REDUCE)).$(firstword $(subst $(comma), ,$(o))).o)
-CUDA_KERNELS := $(if $(WITH_CUDA),$(call objects_of,src/kernels/exec_cuda.cu) $(ROW_OBJECTS))
+TEAM_OBJECT  := $(if $(CUDA_TEAMS),$(OBJ)/src/kernels/exec_cuda_team.o)
+CUDA_KERNELS := $(if $(WITH_CUDA),$(call objects_of,src/kernels/exec_cuda.cu) $(ROW_OBJECTS) $(TEAM_OBJECT))
 CUDA_OBJECTS := $(if $(WITH_CUDA),$(call objects_of,$(CUDA_SOURCES))) $(CUDA_KERNELS)
 
 LIB_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(LIB_SOURCES))) $(VARIANT_OBJECTS) $(CUDA_OBJECTS)
@@ -220,7 +226,8 @@ $(Q)$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS) $(if $(word 2,$(CUDA_ARCHS)),--threads
 endef
 $(OBJ)/%.o: %.cu $(BUILD)/nvcc-flags
 	$(COMPILE_CUDA)
-$(addprefix $(OBJ)/src/kernels/exec_cuda.,o registers): NVCC_DEFINES = '-DEXEC_CODE="$(strip $(CUDA_CODE))"'
+$(addprefix $(OBJ)/src/kernels/exec_cuda.,o registers): NVCC_DEFINES = '-DEXEC_CODE="$(strip $(CUDA_CODE))"' -DEXEC_TEAM_SUM=$(if $(CUDA_TEAMS),exec_cuda_team_sum,NULL)
+$(OBJ)/src/kernels/exec_cuda_team.o: NVCC_TARGETS = $(call nvcc_targets,$(TEAM_ARCHS),$(TEAM_PTX))
 $(ROW_OBJECTS) $(ROW_OBJECTS:.o=.registers): NVCC_DEFINES = -DEXEC_OP=$(call of_operator,$*,2) -DEXEC_ROW=exec_cuda_$(call of_operator,$*,2) \
     -DEXEC_TYPES=$(call of_operator,$*,3) -DEXEC_SIGN=$(call of_operator,$*,4)
 $(ROW_OBJECTS): $(OBJ)/$(basename $(CUDA_REDUCE)).%.o: $(CUDA_REDUCE) $(BUILD)/nvcc-flags
@@ -468,7 +475,7 @@ $(SIM)/registers: $(CUDA_KERNELS:.o=.registers)
 	@mkdir -p $(@D)
 	@cat $^ >$@
 $(CUDA_KERNELS:.o=.registers): %.registers: %.o
-$(OBJ)/src/kernels/exec_cuda.registers: src/kernels/exec_cuda.cu
+$(addprefix $(OBJ)/src/kernels/exec_cuda,.registers _team.registers): $(OBJ)/%.registers: %.cu
 	$(COUNT_REGISTERS)
 $(ROW_OBJECTS:.o=.registers): $(OBJ)/$(basename $(CUDA_REDUCE)).%.registers: $(CUDA_REDUCE)
 	$(COUNT_REGISTERS)

@@ -127,10 +127,11 @@ static void waiting_init(struct chan *chan, bool kernel_copies) {
     chan->cache_bytes = crowd_cache_share(owner->peers, owner->nranks, owner->rank, &cache);
 }
 
-static enum collet_result create_window_table(struct conn_owner *owner) {
+static enum collet_result create_window_tables(struct conn_owner *owner) {
     if (owner->gpu == NULL)
         return COLLET_SUCCESS;
     GPU_ENTERED(owner->gpu->driver, owner->gpu->ordinal);
+    COLLET_TRY(gpu_rank_take(owner->gpu, LOAN_WINDOWS * sizeof(*owner->teams), (void **)&owner->teams));
     return gpu_rank_take(owner->gpu, (size_t)owner->nranks * LOAN_WINDOWS * sizeof(uint64_t), (void **)&owner->windows);
 }
 
@@ -157,7 +158,7 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->last = &chan->owner.first;
     chan->owner.counters = chan->counters;
     waiting_init(chan, options->kernel_copies);
-    enum collet_result result = create_window_table(&chan->owner);
+    enum collet_result result = create_window_tables(&chan->owner);
     if (result == COLLET_SUCCESS && config->trace[0] != '\0')
         result = tracer_create(&chan->owner, &chan->tracer);
     if (result != COLLET_SUCCESS) {

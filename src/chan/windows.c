@@ -3,12 +3,9 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/wait.h"
-#include "boot/agree.h"
 #include "boot/process.h"
-#include "gpu/buffers.h"
+#include "chan/window_team.h"
 #include "transport/gpu_peers.h"
-#include "transport/hand_over.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>
@@ -20,6 +17,7 @@ struct window_card {
     uint64_t address, bytes; /* of the window */
     uint64_t offset;         /* in the buffer */
     uint64_t taken;          /* numbers of its windows, by bits */
+    uint64_t team_bytes;     /* window_team_bytes() */
     int32_t is_buffer;       /* it lies in one, or is empty */
     int32_t is_named;
     struct gpu_name name;
@@ -48,77 +46,14 @@ struct gpu_window {
     struct gpu_buffer *buffer;  /* NULL: it is empty */
     struct window_reach *reach; /* [nranks] */
     bool is_lent, is_symmetric, may_wait;
+    struct gpu_team team;
 };
 
 PROCESS_LOCK(windows_lock); /* of every communicator's list */
 
-/* ---- what all ranks tell each other ---- */
-
-struct meeting_point {
-    struct chan *chan;
-    struct gpu_window *window;
-    struct waiter waiter;
-    uint64_t deadline_ns; /* of taking descriptors */
-    int listener;         /* −1: nothing is to be handed over */
-};
-
-static struct meeting_point meet_at(struct chan *chan, struct gpu_window *window) {
-    return (struct meeting_point){
-        .chan = chan, .window = window, .waiter = {.spin = chan->spin, .yield_ns = chan->yield_ns}, .listener = -1};
-}
-
-/* While a rank waits, others may come for its descriptor. */
-static void give_and_pause(struct meeting_point *meeting) {
-    while (meeting->listener >= 0 &&
-           hand_over_give(meeting->listener, meeting->window->buffer->name.fd) != COLLET_IN_PROGRESS)
-        ;
-    wait_pause(&meeting->waiter);
-}
-
-static enum collet_result agree_on(struct meeting_point *meeting, const char *call, const void *entry,
-                                   size_t entry_bytes, void *table) {
-    const struct conn_owner *owner = &meeting->chan->owner;
-    struct agreement agreement = {0};
-    SCOPED_FREE int *ranks = NULL;
-    COLLET_TRY(memory_get(&ranks, (size_t)owner->nranks, sizeof *ranks, "no memory for %d ranks", owner->nranks));
-    for (int rank = 0; rank < owner->nranks; rank++)
-        ranks[rank] = rank;
-    const struct agreement_terms terms = {.boot = owner->boot,
-                                          .key = boot_key(BOOT_WINDOW, ++meeting->chan->window_meetings),
-                                          .ranks = ranks,
-                                          .nranks = owner->nranks,
-                                          .self = owner->rank,
-                                          .entry_bytes = entry_bytes,
-                                          .call = call,
-                                          .timeout_s = (int)((meeting->chan->timeout_ms + 999) / 1000)};
-    enum collet_result result = agreement_start(&agreement, &terms, entry);
-    if (result == COLLET_SUCCESS)
-        while ((result = agreement_try(&agreement)) == COLLET_IN_PROGRESS)
-            give_and_pause(meeting);
-    if (result == COLLET_SUCCESS)
-        memcpy(table, agreement.table, (size_t)owner->nranks * entry_bytes);
-    agreement_fini(&agreement);
-    return result;
-}
-
 /* ---- other ranks' buffers ---- */
 
-static enum collet_result take_descriptor(struct meeting_point *meeting, const char *hand_over, int *fd_p) {
-    int socket;
-    COLLET_TRY(hand_over_connect(hand_over, &socket));
-    enum collet_result result;
-    while ((result = hand_over_take(socket, fd_p)) == COLLET_IN_PROGRESS) {
-        give_and_pause(meeting);
-        result = os_now_ns() < meeting->deadline_ns ? boot_check(meeting->chan->owner.boot)
-                                                    : err_set(COLLET_ERR_TIMEOUT, "no descriptor came in time");
-        if (result != COLLET_SUCCESS)
-            break;
-    }
-    close(socket);
-    return result;
-}
-
-static enum collet_result attach(struct meeting_point *meeting, const struct window_card *card,
+static enum collet_result attach(struct window_meeting *meeting, const struct window_card *card,
                                  struct window_reach *reach) {
     const struct gpu_rank *gpu = meeting->chan->owner.gpu;
     struct gpu_name name = card->name;
@@ -126,7 +61,7 @@ static enum collet_result attach(struct meeting_point *meeting, const struct win
         return err_set(COLLET_ERR_UNSUPPORTED, "its driver gives that memory no name");
     name.fd = -1;
     if (card->hand_over[0] != '\0')
-        COLLET_TRY(take_descriptor(meeting, card->hand_over, &name.fd));
+        COLLET_TRY(window_take(meeting, card->hand_over, &name.fd));
     GPU_ENTERED(gpu->driver, gpu->ordinal);
     enum collet_result result = gpu->driver->sharing->attach(&name, &reach->attached);
     if (name.fd >= 0)
@@ -138,9 +73,10 @@ static enum collet_result attach(struct meeting_point *meeting, const struct win
 }
 
 /* True also if there is nothing to reach. */
-static bool reach_buffer(struct meeting_point *meeting, int rank, const struct window_card *card) {
+static bool reach_buffer(struct window_meeting *meeting, struct gpu_window *window, int rank,
+                         const struct window_card *card) {
     const struct conn_owner *owner = &meeting->chan->owner;
-    struct window_reach *reach = &meeting->window->reach[rank];
+    struct window_reach *reach = &window->reach[rank];
     reach->bytes = card->bytes;
     if (card->bytes == 0 || !gpu_peer_is_near(owner, rank))
         return true;
@@ -163,7 +99,7 @@ static void detach(const struct chan *chan, struct window_reach *reach) {
     reach->attached = reach->base = NULL;
 }
 
-/* For blocks on the GPU: what to add to an address that another process has lent. */
+/* For blocks on the GPU: what to add to an address that another process has lent, and to one that the switch is to have. */
 static enum collet_result write_table(const struct gpu_window *window, const struct window_card *cards) {
     const struct conn_owner *owner = &window->chan->owner;
     GPU_ENTERED(owner->gpu->driver, owner->gpu->ordinal);
@@ -173,12 +109,14 @@ static enum collet_result write_table(const struct gpu_window *window, const str
         if (window->reach[rank].attached != NULL)
             COLLET_TRY(owner->gpu->driver->memory->write(place, &add, sizeof add));
     }
-    return COLLET_SUCCESS;
+    const struct loan_team team = window_team_note(&window->team, window->buffer, window->number);
+    return owner->gpu->driver->memory->write(owner->teams + window->number, &team, sizeof team);
 }
 
 /* ---- registration ---- */
 
 static void window_free(struct gpu_window *window, bool closed) {
+    window_team_end(&window->chan->owner, &window->team);
     for (int rank = 0; rank < window->chan->owner.nranks; rank++)
         detach(window->chan, &window->reach[rank]);
     if (window->buffer != NULL)
@@ -208,8 +146,8 @@ static enum collet_result choose_number(const struct window_card *cards, int nra
     return COLLET_SUCCESS;
 }
 
-static enum collet_result say_what(struct meeting_point *meeting, void *buff, size_t bytes, struct window_card *card) {
-    const struct gpu_window *window = meeting->window;
+static enum collet_result say_what(struct window_meeting *meeting, const struct gpu_window *window, void *buff,
+                                   size_t bytes, struct window_card *card) {
     const struct gpu_buffer *buffer = window->buffer;
     *card = (struct window_card){.address = (uintptr_t)buff,
                                  .bytes = bytes,
@@ -220,7 +158,8 @@ static enum collet_result say_what(struct meeting_point *meeting, void *buff, si
     card->offset = (uint64_t)((char *)buff - buffer->memory);
     card->is_named = buffer->is_named;
     card->name = buffer->name;
-    return buffer->is_named && buffer->name.fd >= 0 ? hand_over_listen(card->hand_over, &meeting->listener)
+    card->team_bytes = window_team_bytes(&meeting->chan->owner, buffer);
+    return buffer->is_named && buffer->name.fd >= 0 ? window_give(meeting, buffer->name.fd, card->hand_over)
                                                     : COLLET_SUCCESS;
 }
 
@@ -255,19 +194,17 @@ static bool can_wait(const struct conn_owner *owner) {
 }
 
 /* Reaches what it can, and hears whether all ranks could. */
-static enum collet_result reach_all(struct meeting_point *meeting, const struct window_card *cards) {
-    struct gpu_window *window = meeting->window;
+static enum collet_result reach_all(struct window_meeting *meeting, struct gpu_window *window,
+                                    const struct window_card *cards) {
     const int nranks = meeting->chan->owner.nranks;
     struct window_finding mine = {true, true, can_wait(&meeting->chan->owner)};
     SCOPED_FREE struct window_finding *findings = NULL;
     COLLET_TRY(memory_get(&findings, (size_t)nranks, sizeof *findings, "no memory for %d ranks", nranks));
-    meeting->deadline_ns = os_now_ns() + (uint64_t)meeting->chan->timeout_ms * 1000000u;
     for (int rank = 0; rank < nranks; rank++) {
-        mine.attached &= reach_buffer(meeting, rank, &cards[rank]);
+        mine.attached &= reach_buffer(meeting, window, rank, &cards[rank]);
         mine.reaches_all &= window->reach[rank].base != NULL;
     }
-    COLLET_TRY(write_table(window, cards));
-    COLLET_TRY(agree_on(meeting, "collet_win_register()", &mine, sizeof mine, findings));
+    COLLET_TRY(window_agree(meeting, "collet_win_register()", &mine, sizeof mine, findings));
     window->is_lent = window->is_symmetric = window->may_wait = true;
     for (int rank = 0; rank < nranks; rank++) {
         window->is_lent &= findings[rank].attached != 0;
@@ -277,6 +214,18 @@ static enum collet_result reach_all(struct meeting_point *meeting, const struct 
     return COLLET_SUCCESS;
 }
 
+/* All ranks have the cards, so all try it, or none does. */
+static enum collet_result make_team(struct window_meeting *meeting, struct gpu_window *window,
+                                    const struct window_card *cards) {
+    uint64_t longest = 0;
+    for (int rank = 0; rank < meeting->chan->owner.nranks; rank++) {
+        if (cards[rank].team_bytes == 0)
+            return COLLET_SUCCESS;
+        longest = cards[rank].team_bytes > longest ? cards[rank].team_bytes : longest;
+    }
+    return window_team_make(meeting, window->buffer, longest, &window->team);
+}
+
 /* To attach memory may wait for kernels, which may wait for ranks. */
 static enum collet_result await_own_work(const struct chan *chan) {
     while (!gpu_rank_wait(chan->owner.gpu, 1000000))
@@ -284,17 +233,20 @@ static enum collet_result await_own_work(const struct chan *chan) {
     return boot_check(chan->owner.boot);
 }
 
-static enum collet_result window_ranks_meet(struct meeting_point *meeting, void *buff, size_t bytes) {
+static enum collet_result window_ranks_meet(struct window_meeting *meeting, struct gpu_window *window, void *buff,
+                                            size_t bytes) {
     const struct conn_owner *owner = &meeting->chan->owner;
     struct window_card mine;
     SCOPED_FREE struct window_card *cards = NULL;
     COLLET_TRY(memory_get(&cards, (size_t)owner->nranks, sizeof *cards, "no memory for %d ranks", owner->nranks));
     COLLET_TRY(await_own_work(meeting->chan));
-    COLLET_TRY(say_what(meeting, buff, bytes, &mine));
-    COLLET_TRY(agree_on(meeting, "collet_win_register()", &mine, sizeof mine, cards));
+    COLLET_TRY(say_what(meeting, window, buff, bytes, &mine));
+    COLLET_TRY(window_agree(meeting, "collet_win_register()", &mine, sizeof mine, cards));
     COLLET_TRY(check_cards(cards, owner->nranks));
-    COLLET_TRY(choose_number(cards, owner->nranks, &meeting->window->number));
-    return reach_all(meeting, cards);
+    COLLET_TRY(choose_number(cards, owner->nranks, &window->number));
+    COLLET_TRY(reach_all(meeting, window, cards));
+    COLLET_TRY(make_team(meeting, window, cards));
+    return write_table(window, cards);
 }
 
 static enum collet_result gpu_window_create(struct chan *chan, const void *buff, size_t bytes,
@@ -319,10 +271,9 @@ enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t byt
     if (result == COLLET_ERR_NO_MEMORY)
         boot_fail(chan->owner.boot, result, err_last());
     COLLET_TRY(result);
-    struct meeting_point meeting = meet_at(chan, window);
-    result = window_ranks_meet(&meeting, buff, bytes);
-    if (meeting.listener >= 0)
-        close(meeting.listener);
+    struct window_meeting meeting = window_meeting_begin(chan);
+    result = window_ranks_meet(&meeting, window, buff, bytes);
+    window_meeting_end(&meeting);
     if (result != COLLET_SUCCESS) {
         const bool alike = result == COLLET_ERR_INVALID_ARGUMENT || result == COLLET_ERR_UNSUPPORTED; /* on all ranks */
         if (!alike)
@@ -330,8 +281,9 @@ enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t byt
         window_free(window, alike);
         return result;
     }
-    log_info(CONN, "window %u of rank %d: payloads in it %s lent between processes", window->number, chan->owner.rank,
-             window->is_lent ? "are" : "are not");
+    log_info(CONN, "window %u of rank %d: payloads in it %s lent between processes; switches %s its sums",
+             window->number, chan->owner.rank, window->is_lent ? "are" : "are not",
+             window->team.address != NULL ? "make" : "do not make");
     SCOPED_LOCK(&windows_lock);
     window->next = chan->windows;
     *window_p = chan->windows = window;
@@ -346,18 +298,19 @@ static void window_unlist(struct gpu_window *window) {
     *link = window->next;
 }
 
-static enum collet_result agree_that_all_detached(struct meeting_point *meeting) {
+static enum collet_result agree_that_all_detached(struct window_meeting *meeting) {
     const int nranks = meeting->chan->owner.nranks;
     const char mine = 0;
     SCOPED_FREE char *all = NULL;
     COLLET_TRY(memory_get(&all, (size_t)nranks, sizeof *all, "no memory for %d ranks", nranks));
-    return agree_on(meeting, "collet_win_deregister()", &mine, sizeof mine, all);
+    return window_agree(meeting, "collet_win_deregister()", &mine, sizeof mine, all);
 }
 
 enum collet_result gpu_window_deregister(struct chan *chan, struct gpu_window *window) {
-    struct meeting_point meeting = meet_at(chan, window);
+    struct window_meeting meeting = window_meeting_begin(chan);
     COLLET_TRY(await_own_work(chan));
     window_unlist(window);
+    window_team_end(&chan->owner, &window->team);
     for (int rank = 0; rank < chan->owner.nranks; rank++)
         detach(chan, &window->reach[rank]);
     enum collet_result result = agree_that_all_detached(&meeting);
@@ -401,3 +354,4 @@ size_t gpu_window_bytes(const struct gpu_window *window, int rank) { return wind
 bool gpu_window_is_lent(const struct gpu_window *window) { return window->is_lent; }
 bool gpu_window_is_symmetric(const struct gpu_window *window) { return window->is_symmetric; }
 bool gpu_window_may_wait(const struct gpu_window *window) { return window->may_wait; }
+bool gpu_window_has_team(const struct gpu_window *window) { return window->team.address != NULL; }

@@ -9,7 +9,8 @@
  * A GPU reaches the buffers of ranks that share it, and of ranks whose GPUs NVLink joins with it (transport/gpu_peers.h). In its
  * own process that is the address itself. Memory of another process is attached by its name (gpu/buffers.h).
  *
- *    register    each rank says what its buffer is called ─▶ attaches the others' ─▶ says whether it could ─▶ all know
+ *    register    each rank says what its buffer is called ─▶ attaches the others' ─▶ says whether it could ─▶ all know ─▶ the same
+ *                of one address for all buffers, where switches know such (window_team.h)
  *    deregister  waits for its own work ─▶ detaches ─▶ says so ─▶ all know: the buffers are their owners' alone
  *
  * So a window has the same number on all ranks, and whether it is lent, or symmetric, all ranks answer alike. Work of a rank uses
@@ -51,9 +52,11 @@ void *gpu_window_base(const struct gpu_window *window, int rank);
 size_t gpu_window_bytes(const struct gpu_window *window, int rank);
 
 /* All ranks answer alike. Lent: each rank reaches the buffers of all ranks that its GPU is near to. Symmetric: each rank of the
- * communicator reaches those of all. May wait: so may the streams of each rank, for words of the others. */
+ * communicator reaches those of all. May wait: so may the streams of each rank, for words of the others. Has a team: switches sum
+ * what lies in it, and store what all ranks are to have (window_team.h). */
 bool gpu_window_is_lent(const struct gpu_window *window);
 bool gpu_window_is_symmetric(const struct gpu_window *window);
 bool gpu_window_may_wait(const struct gpu_window *window);
+bool gpu_window_has_team(const struct gpu_window *window);
 
 #endif

@@ -79,7 +79,7 @@ static enum collet_result put_channel(struct chan *chan, const struct prog *prog
 }
 
 static enum collet_result program_to_gpu(struct chan *chan, struct exec_program *program) {
-    struct work_program image = {NULL};
+    struct work_program image = {NULL, chan->owner.teams};
     size_t nchannels = (size_t)program->nchannels;
     struct work_channel *channels = calloc(nchannels, sizeof(*channels));
     uint32_t lends_from = exec_loans_of(program).lends_from;

@@ -36,7 +36,8 @@
  *    puts the payload there
  *    publishes the slot ────────▶ (tail) ────────────────────────▶ has it
  *
- * Between GPUs a loan is simpler: the consumer's block reads the payload where it is (kernels/block_loans.cuh).
+ * Between GPUs a loan is simpler: the consumer's block reads the payload where it is (kernels/block_loans.cuh). There the producer
+ * writes `to` and `to_offset`, for a switch that may sum what all ranks lend (kernels/block_team.cuh).
  *
  * How the other end's memory is reached, each end knows of itself: in one process by address, between processes of a host through
  * the commons (commons.h) where it lies there, else by the kernel. A producer lends only to a consumer that has said that it
@@ -63,6 +64,12 @@ enum loan_way {
 /* Windows of a rank have numbers from 1 to below this; 0 is none (chan/windows.h). */
 #define LOAN_WINDOWS 64u
 
+/* A window that a team of GPUs has under one address (chan/window_team.h), as its rank's GPU sees it. All zero: there is no team. */
+struct loan_team {
+    uint64_t add;   /* to an address in this rank's window: the team's address of the same bytes */
+    uint64_t place; /* likewise: a number that all ranks have for this place of their windows; not below 2^48 */
+};
+
 /* Shorter payloads are faster in slots. */
 #define LOAN_PROCESS_BYTES 8192u
 #define LOAN_COMMONS_BYTES 1024u
@@ -72,15 +79,17 @@ enum loan_way {
 /* Of a slot's header. */
 struct fifo_loan {
     uint64_t address;   /* of the payload, in the producer's memory; 0: the slot has it */
-    uint64_t to;        /* where the consumer wants it, in its memory; 0: it has not said; LOAN_REFUSED */
+    uint64_t to;        /* where the consumer wants it, in its memory; 0: it has not said; LOAN_REFUSED. GPUs: its place
+                         * (struct loan_team); 0: it has none; LOAN_EVERYWHERE */
     uint64_t offset;    /* of `address` in the commons of its process; 0: not there. LOAN_WINDOW: its window's number */
-    uint64_t to_offset; /* of `to`, likewise */
+    uint64_t to_offset; /* of `to`, likewise. GPUs: the place where the result of such payloads belongs */
     uint32_t claimed;   /* parts that somebody copies or has copied; and LOAN_STOPPED */
     uint32_t done;      /* parts that are copied; and LOAN_IN_SLOT */
 };
 
 #define LOAN_LANDED 1u           /* in `address`: the payload is where the consumer has offered */
 #define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */
+#define LOAN_EVERYWHERE 1u       /* in `to`, of GPUs: the consumer has it already, where its step stores it */
 #define LOAN_IN_SLOT 0x80000000u /* in `done`: the payload is in the slot after all */
 #define LOAN_STOPPED 0x80000000u /* in `claimed`: no part may be claimed any more */
 
@@ -109,9 +118,11 @@ struct loan_end {
     int (*only)(uint64_t address, uint32_t bytes); /* LOAN_WIRE: may memory of this rank be lent? NULL: any may */
     const struct commons *commons;                 /* of this process; NULL: nothing in it is lent */
     struct commons_view *view;                     /* of the other process's; NULL: it has none */
-    const uint64_t *windows;   /* LOAN_WINDOW, consumer: by window of the producer's, what to add to an address in it */
-    uint64_t lending;          /* producer: address of the payload of its next slot; 0: not lent; LOAN_LANDED */
-    uint32_t lending_window;   /* the window that it lies in */
+    const uint64_t *windows; /* LOAN_WINDOW, consumer: by window of the producer's, what to add to an address in it */
+    uint64_t lending;        /* producer: address of the payload of its next slot; 0: not lent; LOAN_LANDED */
+    uint32_t lending_window; /* the window that it lies in */
+    uint64_t lending_to;     /* GPU: `to` and `to_offset` of that slot */
+    uint64_t lending_result;
     uint64_t until;            /* producer: position behind its newest loan */
     const char *taken;         /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
     struct loan_offer *offers; /* by slot */
@@ -156,9 +167,10 @@ PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t ne
         return;
     }
     loan->offset = end->way == LOAN_WINDOW ? end->lending_window : loan_offset(end, end->lending);
-    loan->to = 0;
+    loan->to = end->lending_to;
+    loan->to_offset = end->lending_result;
     loan->claimed = loan->done = 0;
-    end->lending = 0;
+    end->lending = end->lending_to = end->lending_result = 0;
     if (end->way != LOAN_WIRE) /* there, the transport knows when it is over */
         end->until = next;
 }

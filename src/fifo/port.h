@@ -17,6 +17,9 @@
  *    port_word_store_release   a GPU block    exec_gpu_check()         the report is complete once its last word is seen
  *    port_flag_swap            GPU blocks     port_flag_swap           a loan is read, or taken back: whoever comes first says
  *    port_flag_store, _load    GPU blocks     each other               a loan was not read. Nothing else is read because of it
+ *    port_fence_team           a GPU block    fences, acquires, and    accesses by a team's address and by a GPU's own one
+ *                              behind and     barriers on the same     (kernels/block_team.cuh): those before it, by either,
+ *                              before those   way                      are done for those behind it, by the other
  */
 #ifndef COLLET_FIFO_PORT_H
 #define COLLET_FIFO_PORT_H
@@ -48,6 +51,13 @@ PORT_FN void port_store_release(uint64_t *counter, uint64_t value) {
 PORT_FN void port_fence(void) {
 #if defined(__CUDA_ARCH__)
     asm volatile("fence.acq_rel.sys;" ::: "memory");
+#endif
+}
+
+/* PTX calls two addresses of one memory aliases: not even what a fence orders is ordered between them, without this one. */
+PORT_FN void port_fence_team(void) {
+#if defined(__CUDA_ARCH__)
+    asm volatile("fence.proxy.alias;" ::: "memory");
 #endif
 }
 

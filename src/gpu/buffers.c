@@ -21,12 +21,19 @@ enum collet_result gpu_shared_create(int64_t cumem_enable, size_t bytes, void **
     return sharing->create(bytes, true, memory_p, name);
 }
 
+/* A team of GPUs binds memory that has a descriptor. */
+static bool is_for_teams(int64_t cumem_enable, int ordinal) {
+    return cumem_enable < 0 && gpu_can_team(gpu_driver(), ordinal);
+}
+
 /* Memory that no other process can attach is better than none. */
 static enum collet_result buffer_fill(struct gpu_buffer *buffer) {
     void *memory;
     GPU_ENTERED(gpu_driver(), buffer->ordinal);
-    buffer->is_named =
-        gpu_shared_create(config_process()->cumem_enable, buffer->bytes, &memory, &buffer->name) == COLLET_SUCCESS;
+    const int64_t cumem_enable = config_process()->cumem_enable;
+    buffer->is_named = (is_for_teams(cumem_enable, buffer->ordinal) &&
+                        gpu_driver()->sharing->create(buffer->bytes, true, &memory, &buffer->name) == COLLET_SUCCESS) ||
+                       gpu_shared_create(cumem_enable, buffer->bytes, &memory, &buffer->name) == COLLET_SUCCESS;
     if (!buffer->is_named) {
         log_info(CONN, "a buffer on GPU %d is for this process alone: %s", buffer->ordinal, err_last());
         COLLET_TRY(gpu_driver()->memory->create(buffer->bytes, &memory));

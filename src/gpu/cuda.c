@@ -10,6 +10,7 @@
 #include "gpu/cuda_direct.h"
 #include "gpu/cuda_entry.h"
 #include "gpu/cuda_share.h"
+#include "gpu/cuda_team.h"
 #include "gpu/cuda_words.h"
 #include "gpu/gpu.h"
 
@@ -113,6 +114,10 @@ static enum collet_result load_all(int ordinal) {
     int processors, each = 32;
     CUDA_TRY(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, ordinal));
     COLLET_TRY(load(gpu_cuda_kernels.copy, &each));
+    cuda_team_open(ordinal);
+    for (int type = 0; type < COLLET_TYPE_COUNT && cuda_can_team(ordinal); type++)
+        if (gpu_cuda_kernels.team_sum(type) != NULL)
+            COLLET_TRY(load(gpu_cuda_kernels.team_sum(type), &each));
     for (int op = 0; op < COLLET_OP_COUNT; op++)
         for (int type = 0; type < COLLET_TYPE_COUNT; type++)
             if (gpu_cuda_kernels.reduce[op][type] != NULL)
@@ -393,6 +398,7 @@ const struct gpu_driver gpu_driver_cuda = {
     .max_lanes = GPU_LANES,
     .memory = &cuda_memory,
     .sharing = &cuda_sharing,
+    .teams = &cuda_teams,
     .streams = &cuda_streams,
     .count = cuda_count,
     .current = cuda_current,

@@ -5,8 +5,8 @@
  *    a handle       cudaMalloc ─▶ cudaIpcGetMemHandle ══ 64 bytes ══▶ cudaIpcOpenMemHandle
  *    a descriptor   cuMemCreate ─▶ cuMemExport… ══ a descriptor ══▶ cuMemImport… ─▶ reserve addresses ─▶ map ─▶ allow access
  *
- * The second one, virtual memory management, is the driver's, without names in the runtime. Memory and every mapping of it
- * keep it alive: its handle goes as soon as it is mapped, and it ends with the last mapping, here or there.
+ * The second one is virtual memory management (cuda_vmm.h): the object goes as soon as it is mapped, and its memory ends with the last
+ * mapping, here or there.
  *
  * Not run on a GPU yet.
  */
@@ -15,8 +15,9 @@
 #include "base/err.h"
 #include "gpu/cuda_blocks.h"
 #include "gpu/cuda_entry.h"
+#include "gpu/cuda_team.h"
+#include "gpu/cuda_vmm.h"
 
-#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 #include <string.h>
@@ -33,117 +34,27 @@ static enum collet_result err_runtime(cudaError_t error, const char *what) {
                    cudaGetErrorString(error));
 }
 
-/* ---- the driver's functions ---- */
-
-static struct {
-    CUresult (*granularity)(size_t *bytes, const CUmemAllocationProp *what, CUmemAllocationGranularity_flags which);
-    CUresult (*create)(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *what,
-                       unsigned long long flags);
-    CUresult (*release)(CUmemGenericAllocationHandle handle);
-    CUresult (*export_fd)(void *fd, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-                          unsigned long long flags);
-    CUresult (*import_fd)(CUmemGenericAllocationHandle *handle, void *fd, CUmemAllocationHandleType type);
-    CUresult (*reserve)(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr wish,
-                        unsigned long long flags);
-    CUresult (*unreserve)(CUdeviceptr address, size_t bytes);
-    CUresult (*map)(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-                    unsigned long long flags);
-    CUresult (*unmap)(CUdeviceptr address, size_t bytes);
-    CUresult (*allow)(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *who, size_t n);
-} vmm;
-
-/* Finds them; each is the same whoever finds it. */
-static enum collet_result find_all(void) {
-    const struct {
-        const char *name;
-        void *place;
-    } functions[] = {
-        {"cuMemGetAllocationGranularity", &vmm.granularity},
-        {"cuMemCreate", &vmm.create},
-        {"cuMemRelease", &vmm.release},
-        {"cuMemExportToShareableHandle", &vmm.export_fd},
-        {"cuMemImportFromShareableHandle", &vmm.import_fd},
-        {"cuMemAddressReserve", &vmm.reserve},
-        {"cuMemAddressFree", &vmm.unreserve},
-        {"cuMemMap", &vmm.map},
-        {"cuMemUnmap", &vmm.unmap},
-        {"cuMemSetAccess", &vmm.allow},
-    };
-    for (size_t k = 0; k < sizeof(functions) / sizeof(*functions); k++) {
-        void *function = cuda_entry(functions[k].name, 10020);
-        if (function == NULL)
-            return err_set(COLLET_ERR_UNSUPPORTED, "the CUDA driver has no %s", functions[k].name);
-        __atomic_store_n((void **)functions[k].place, function, __ATOMIC_RELAXED);
-    }
-    return COLLET_SUCCESS;
-}
-
-#define VMM_TRY(call)                                                                                                  \
-    do {                                                                                                               \
-        CUresult error_ = vmm.call;                                                                                    \
-        if (error_ != CUDA_SUCCESS)                                                                                    \
-            return err_set(error_ == CUDA_ERROR_OUT_OF_MEMORY ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM,              \
-                           "memory of a GPU that is shared by descriptor: %s failed (CUresult %d)", #call,             \
-                           (int)error_);                                                                               \
-    } while (0)
-
 /* ---- by descriptor ---- */
-
-static enum collet_result here(CUmemLocation *location) {
-    int ordinal;
-    cudaError_t error = cudaGetDevice(&ordinal);
-    if (error != cudaSuccess)
-        return err_runtime(error, "cudaGetDevice");
-    *location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result map_at(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle) {
-    CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    COLLET_TRY(here(&access.location));
-    VMM_TRY(map(address, bytes, 0, handle, 0));
-    CUresult error = vmm.allow(address, bytes, &access, 1);
-    if (error == CUDA_SUCCESS)
-        return COLLET_SUCCESS;
-    vmm.unmap(address, bytes);
-    return err_set(COLLET_ERR_SYSTEM, "GPU %d may not use memory that was shared with it (CUresult %d)",
-                   access.location.id, (int)error);
-}
-
-static enum collet_result map_handle(size_t bytes, CUmemGenericAllocationHandle handle, void **memory_p) {
-    CUdeviceptr address;
-    VMM_TRY(reserve(&address, bytes, 0, 0, 0));
-    enum collet_result result = map_at(address, bytes, handle);
-    if (result != COLLET_SUCCESS)
-        vmm.unreserve(address, bytes);
-    *memory_p = result == COLLET_SUCCESS ? (void *)(uintptr_t)address : NULL;
-    return result;
-}
-
-static void unmap(void *memory, size_t bytes) {
-    vmm.unmap((CUdeviceptr)(uintptr_t)memory, bytes);
-    vmm.unreserve((CUdeviceptr)(uintptr_t)memory, bytes);
-}
 
 /* GPUs that have opened this one as a peer reach what cudaMalloc gives there, but nothing that is mapped, before it is said. */
 static enum collet_result allow_peers(void *memory, size_t bytes) {
     CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     int own, count, can;
-    COLLET_TRY(here(&access.location));
+    COLLET_TRY(cuda_vmm_here(&access.location));
     own = access.location.id;
     if (cudaGetDeviceCount(&count) != cudaSuccess)
         return COLLET_SUCCESS;
     for (access.location.id = 0; access.location.id < count; access.location.id++)
         if (access.location.id != own && cudaDeviceCanAccessPeer(&can, access.location.id, own) == cudaSuccess && can)
-            VMM_TRY(allow((CUdeviceptr)(uintptr_t)memory, bytes, &access, 1));
+            CUDA_VMM_TRY(cuda_vmm.allow((CUdeviceptr)(uintptr_t)memory, bytes, &access, 1));
     return COLLET_SUCCESS;
 }
 
 /* What create() made, mapped and named. */
-static enum collet_result publish(CUmemGenericAllocationHandle handle, void **memory_p, struct gpu_name *name) {
+static enum collet_result publish(CUmemGenericAllocationHandle object, void **memory_p, struct gpu_name *name) {
     int fd;
-    VMM_TRY(export_fd(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-    enum collet_result result = map_handle(name->bytes, handle, memory_p);
+    COLLET_TRY(cuda_vmm_export(object, &fd));
+    enum collet_result result = cuda_vmm_map(name->bytes, object, memory_p);
     if (result == COLLET_SUCCESS)
         result = allow_peers(*memory_p, name->bytes);
     if (result == COLLET_SUCCESS)
@@ -158,29 +69,29 @@ static enum collet_result publish(CUmemGenericAllocationHandle handle, void **me
 static enum collet_result create_by_fd(size_t bytes, void **memory_p, struct gpu_name *name) {
     CUmemAllocationProp what = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
-    CUmemGenericAllocationHandle handle;
+    CUmemGenericAllocationHandle object;
     size_t page;
-    COLLET_TRY(find_all());
-    COLLET_TRY(here(&what.location));
-    VMM_TRY(granularity(&page, &what, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    COLLET_TRY(cuda_vmm_find());
+    COLLET_TRY(cuda_vmm_here(&what.location));
+    CUDA_VMM_TRY(cuda_vmm.granularity(&page, &what, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    page = cuda_team_granule(what.location.id, page);
     *name = (struct gpu_name){.bytes = (bytes + page - 1) / page * page, .fd = -1};
     *memory_p = NULL;
-    VMM_TRY(create(&handle, name->bytes, &what, 0));
-    enum collet_result result = publish(handle, memory_p, name);
-    vmm.release(handle);
+    CUDA_VMM_TRY(cuda_vmm.create(&object, name->bytes, &what, 0));
+    enum collet_result result = publish(object, memory_p, name);
+    cuda_vmm.release(object);
     if (result != COLLET_SUCCESS && *memory_p != NULL) {
-        unmap(*memory_p, name->bytes);
+        cuda_vmm_unmap(*memory_p, name->bytes);
         *memory_p = NULL;
     }
     return result;
 }
 
 static enum collet_result attach_by_fd(const struct gpu_name *name, void **memory_p) {
-    CUmemGenericAllocationHandle handle;
-    COLLET_TRY(find_all());
-    VMM_TRY(import_fd(&handle, (void *)(uintptr_t)name->fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-    enum collet_result result = map_handle(name->bytes, handle, memory_p);
-    vmm.release(handle);
+    CUmemGenericAllocationHandle object;
+    COLLET_TRY(cuda_vmm_import(name->fd, &object));
+    enum collet_result result = cuda_vmm_map(name->bytes, object, memory_p);
+    cuda_vmm.release(object);
     return result;
 }
 
@@ -242,7 +153,7 @@ enum collet_result cuda_shared_create(size_t bytes, bool by_fd, void **memory_p,
 
 void cuda_shared_destroy(void *memory, const struct gpu_name *name) {
     if (name->fd >= 0)
-        unmap(memory, name->bytes);
+        cuda_vmm_unmap(memory, name->bytes);
     else
         cuda_block_give_back(memory);
 }
@@ -253,7 +164,7 @@ enum collet_result cuda_attach(const struct gpu_name *name, void **memory_p) {
 
 void cuda_detach(void *memory, const struct gpu_name *name) {
     if (name->fd >= 0)
-        unmap(memory, name->bytes);
+        cuda_vmm_unmap(memory, name->bytes);
     else
         cudaIpcCloseMemHandle(memory);
 }

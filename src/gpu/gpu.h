@@ -2,8 +2,8 @@
  *
  * GPUs, as the rest of collet sees them: a driver, which is tables of functions, and what one rank keeps on its GPU.
  *
- *    struct gpu_driver   cuda.c (a build with nvcc), or one that a test emulates; NULL where there is neither. Three tables:
- *                        memory, what shares memory with others, and work in streams
+ *    struct gpu_driver   cuda.c (a build with nvcc), or one that a test emulates; NULL where there is neither. Four tables:
+ *                        memory, what shares memory with others, teams of GPUs, and work in streams
  *    struct gpu_rank     one rank of one communicator: its GPU, small memory there, the place of its newest operation
  *
  * GPUs have CUDA's numbers (ordinals) of this process. Streams and events are CUDA's, seen as void *. Every function may be
@@ -80,6 +80,32 @@ struct gpu_sharing {
     enum collet_result (*flush)(void);
 };
 
+/* Memory of several GPUs under one address (multicast): what a kernel stores there all of them have, and what it loads there is a
+ * sum of what they have (kernels/block_team.cuh). Each GPU of a team is one rank's, and binds one buffer.
+ *
+ *    create, by one ─▶ open, by the others ─▶ join ── all meet ──▶ bind ── all meet ──▶ map ── all meet ──▶ of use
+ */
+struct gpu_team {
+    uint64_t object;      /* the driver's; 0: none */
+    uint64_t bytes;       /* of the longest buffer */
+    uint64_t bound_bytes; /* of the buffer of this rank; 0: none is bound yet */
+    int32_t ordinal;      /* the GPU that has it */
+    void *address;        /* where that GPU has the team; NULL: it is not mapped */
+};
+
+struct gpu_teams {
+    bool (*can_join)(int ordinal); /* opens nothing */
+    /* For so many GPUs. The descriptor is the caller's. */
+    enum collet_result (*create)(int ngpus, uint64_t bytes, struct gpu_team *team, int *fd_p);
+    enum collet_result (*open)(int fd, uint64_t bytes, struct gpu_team *team); /* the descriptor stays the caller's */
+    /* The GPU that is entered. Each may wait until all have done what comes before it. */
+    enum collet_result (*join)(struct gpu_team *team);
+    enum collet_result (*bind)(struct gpu_team *team, void *memory,
+                               uint64_t bytes); /* of gpu_sharing.create(), by descriptor */
+    enum collet_result (*map)(struct gpu_team *team);
+    void (*end)(struct gpu_team *team); /* however far it has come; nothing uses the address any more */
+};
+
 /* Where work of a stream is put now. A handle is no identity: it may name another stream in another thread, or later. */
 struct gpu_place {
     void *stream;
@@ -121,6 +147,7 @@ struct gpu_driver {
     uint32_t max_lanes; /* threads of a block */
     const struct gpu_memory *memory;
     const struct gpu_sharing *sharing;
+    const struct gpu_teams *teams; /* NULL: the driver knows none */
     const struct gpu_streams *streams;
 
     /* How many GPUs this process sees; 0 also without a driver, and then *why says why. */
@@ -142,6 +169,11 @@ struct gpu_driver {
     struct gpu_scope (*enter_streams)(int ordinal);
     void (*leave)(struct gpu_scope scope);
 };
+
+/* Do kernels on this GPU know teams, and does its driver? */
+static inline bool gpu_can_team(const struct gpu_driver *driver, int ordinal) {
+    return driver->teams != NULL && driver->teams->can_join(ordinal);
+}
 
 /* The driver of this build; NULL in a build without CUDA (registry.c). */
 const struct gpu_driver *gpu_driver(void);

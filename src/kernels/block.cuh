@@ -10,7 +10,7 @@
  *      untold        the step whose counters are not stored yet, in Simple
  *
  * Every lane keeps (round, pc) for itself; all take the same way, because what it depends on is the same for all.
- * Read next: block_wait.cuh, block_reduce.cuh, block_lines.cuh, block_loans.cuh, exec_cuda.cuh.
+ * Read next: block_wait.cuh, block_reduce.cuh, block_lines.cuh, block_loans.cuh, block_team.cuh, exec_cuda.cuh.
  */
 #ifndef COLLET_KERNELS_BLOCK_CUH
 #define COLLET_KERNELS_BLOCK_CUH
@@ -18,6 +18,7 @@
 #include "kernels/block_lines.cuh"
 #include "kernels/block_loans.cuh"
 #include "kernels/block_reduce.cuh"
+#include "kernels/block_team.cuh"
 
 #define BLOCK_WINDOW_STEPS 64u
 #define BLOCK_STAGED_PEERS 16u
@@ -27,6 +28,7 @@ struct block_memory {
     struct interp_op op;
     struct interp_worker worker;
     struct block_lists lists;
+    struct block_team team;
     uint32_t window_first; /* of the worker's steps */
     struct prog_step window[BLOCK_WINDOW_STEPS];
     struct fifo_end ends[2 * BLOCK_STAGED_PEERS];
@@ -114,6 +116,7 @@ BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
 }
 
 /* By lane 0. */
+template <class R>
 BLOCK_FN void block_list(struct block_memory *m, const struct prog_step *step, uint64_t round, uint32_t bytes,
                          const struct interp_piece *first) {
     struct interp_worker *w = &m->worker;
@@ -124,6 +127,19 @@ BLOCK_FN void block_list(struct block_memory *m, const struct prog_step *step, u
     m->lists.scaled = interp_scaled(&m->op, step);
     m->lists.factor = m->op.args.factor;
     m->lists.mirror = m->op.args.mirror;
+    if constexpr (R::in_teams)
+        team_list<R>(&m->team, &m->op, step, &m->lists, bytes);
+}
+
+/* By all lanes. */
+template <class R> BLOCK_FN void block_piece(struct block_memory *m, const struct interp_piece *piece) {
+    if constexpr (R::in_teams) {
+        if (m->team.does != TEAM_NOTHING) {
+            team_do<R>(&m->team, interp_bytes(&m->op, piece), m->lists.divisor);
+            return;
+        }
+    }
+    block_reduce<R>(&m->lists, R::reduces ? piece->elems.count : interp_bytes(&m->op, piece));
 }
 
 /* By all lanes: the lists go from piece to piece. */
@@ -134,7 +150,7 @@ BLOCK_FN void block_pieces(struct block_memory *m, const struct prog_step *step,
 #pragma unroll 1
     for (int i = 0;;) {
         if (piece.elems.count > 0 && m->lists.ndst > 0)
-            block_reduce<R>(&m->lists, R::reduces ? piece.elems.count : interp_bytes(&m->op, &piece));
+            block_piece<R>(m, &piece);
         if (++i == step->count)
             return;
         uint32_t padded = interp_padded(&m->op, &piece);
@@ -189,7 +205,7 @@ BLOCK_FN void counters_keep(struct block_memory *m, const struct prog_step *step
 /* ---- a step ---- */
 
 /* By lane 0: until it can begin. */
-template <class P>
+template <class R, class P>
 BLOCK_FN enum work_failure step_await(struct block_memory *m, const struct prog_step *step, uint64_t round,
                                       uint32_t bytes, const struct interp_piece *first, struct work_status *status) {
     struct interp_worker *w = &m->worker;
@@ -199,7 +215,7 @@ BLOCK_FN enum work_failure step_await(struct block_memory *m, const struct prog_
     enum work_failure failure = wait_step(w, step, bytes, status);
     if (failure != WORK_FINE || P::has_lines || (failure = loans_take(&m->op, step)) != WORK_FINE)
         return failure;
-    block_list(m, step, round, bytes, first);
+    block_list<R>(m, step, round, bytes, first);
     return WORK_FINE;
 }
 
@@ -215,7 +231,7 @@ BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, const struct p
     const struct interp_op *op = &m->op;
     enum work_failure failure = WORK_FINE;
     if (port_lane() == 0)
-        failure = step_await<P>(m, step, round, bytes, first, status);
+        failure = step_await<R, P>(m, step, round, bytes, first, status);
     if ((failure = failure_of_any(failure)) != WORK_FINE)
         return failure;
     if constexpr (P::has_lines) {
@@ -232,6 +248,8 @@ BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, const struct p
     }
     if ((failure = failure_of_any(failure)) != WORK_FINE || port_lane() != 0)
         return failure;
+    if constexpr (R::in_teams)
+        team_end(&m->team);
     if constexpr (P::has_lines)
         interp_hand_over(op, step, bytes, PROTO_EACH_END);
     else
@@ -282,6 +300,8 @@ BLOCK_SELDOM void block_begin(struct block_memory *m, const struct work *work, u
     m->lists.dst = w->dst;
     m->window_first = ~0u;
     m->untold.send_count = m->untold.recv_count = 0;
+    m->team.teams = work->program->teams;
+    m->team.does = TEAM_NOTHING;
 }
 
 /* Tells the host about the first failure of the rank. */

@@ -27,7 +27,7 @@ template <int type, int op> struct reduction;
 struct copying {
     typedef uint8_t element;
     typedef uint8_t sum;
-    enum { reduces = 0, sums = 0, mirrors = 0, unroll = 4 };
+    enum { reduces = 0, sums = 0, mirrors = 0, unroll = 4, in_teams = 0 };
     BLOCK_METHOD sum load(element e) { return e; }
     BLOCK_METHOD sum combine(sum a, sum) { return a; }
     BLOCK_METHOD sum divide(sum a, uint32_t) { return a; }
@@ -81,7 +81,7 @@ COLLET_TYPES(BLOCK_DEFINE_DIVIDE, )
         typedef storage element;                                                                                       \
         typedef accumulator sum;                                                                                       \
         enum { reduces = 1, sums = COLLET_##OP == COLLET_SUM, unroll = sizeof(storage) < 4 ? sizeof(storage) : 4 };    \
-        enum { mirrors = COLLET_##OP == COLLET_MIN || COLLET_##OP == COLLET_BAND };                                    \
+        enum { mirrors = COLLET_##OP == COLLET_MIN || COLLET_##OP == COLLET_BAND, in_teams = 0 };                      \
         BLOCK_METHOD sum load(element e) { return BLOCK_LOAD_##conversion(type, e); }                                  \
         BLOCK_METHOD sum combine(sum a, sum b) { return reduce_##op##_##type(a, b); }                                  \
         BLOCK_METHOD sum divide(sum a, uint32_t divisor) { return block_divide_##type(a, divisor); }                   \

@@ -5,6 +5,7 @@
  *
  *    exec_cuda.cu           the kernel that moves bytes, and the table of all kernels
  *    exec_cuda_reduce.cu    the kernels of one operator, one per type
+ *    exec_cuda_team.cu      the kernels of sums that switches make
  */
 #ifndef COLLET_KERNELS_EXEC_CUDA_CUH
 #define COLLET_KERNELS_EXEC_CUDA_CUH

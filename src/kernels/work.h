@@ -37,6 +37,7 @@ struct work_channel {
 
 struct work_program {
     const struct work_channel *channels;
+    const struct loan_team *teams; /* [LOAN_WINDOWS]: of the rank's windows */
 };
 
 /* One rank's part in a failure or an abort, in host memory that the device reaches. */

@@ -115,12 +115,17 @@ bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine
     return room;
 }
 
+/* What a switch sums and stores, the model does not know. So such an algorithm is one for those that name it. */
+static bool is_priced(const struct tuner_limits *limits, const struct algorithm *algorithm) {
+    return algorithm->order != PROG_SWITCH_ORDER || limits->algorithm_named[algorithm - algorithms];
+}
+
 int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes,
                struct tuner_try tries[TUNER_TRIES_MAX]) {
     struct tuner_way ways[TUNER_WAYS_MAX];
     uint64_t block = block_bytes(stage, count, elem_bytes);
     struct tuner_limits own = limits_of(limits, stage->algorithm);
-    if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices) ||
+    if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices) || !is_priced(limits, stage->algorithm) ||
         !tuner_has_room(limits, stage->machine, stage->algorithm))
         return 0;
     int n = 0, nways = tuner_ways(&own, ways), fewest = limits->nchannels;

@@ -52,7 +52,7 @@ static bool judge_reduction(struct rehearsal *m, const struct output *output, in
                            wanted);
     expr_print(&m->exprs, value, here, sizeof(here));
     const struct algorithm *algorithm = m->cast->algorithm;
-    if (algorithm->order == PROG_IN_RANK_ORDER && !expr_is_in_order(&m->exprs, value))
+    if (algorithm->order != PROG_ANY_ORDER && !expr_is_in_order(&m->exprs, value))
         return fail_output(m, output, "%s, which is not in rank order, as %s_%s promises", here,
                            prog_collective_name(algorithm->collective), algorithm->name);
     if (*verified != EXPR_NONE) {

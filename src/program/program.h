@@ -298,8 +298,9 @@ enum collet_result prog_finish(struct prog *prog);
  * collectives without one; for SEND and RECV it is the peer. */
 typedef void (*prog_build_fn)(struct prog *prog);
 
-/* In which order results are summed up. IN_RANK_ORDER: that of the ranks' numbers, in one step. */
-enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER };
+/* In which order results are summed up. IN_RANK_ORDER: that of the ranks' numbers, in one step. SWITCH_ORDER: so does the program;
+ * but where a switch makes the sum of that step (kernels/block_team.cuh), the order is the switch's. */
+enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER, PROG_SWITCH_ORDER };
 
 /* By how many connections a rank receives at most: as many as the logarithm of the number of ranks; a few from each mate of its node;
  * one from each rank; two from each rank. */

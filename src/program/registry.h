@@ -30,7 +30,7 @@
 
 /* X(COLLECTIVE, collective, name as in COLLET_ALGO, where it works, whom it connects, order of its sums, one line about it).
  * The words of `where` are those of algo/registry.c. Whom it connects: enum prog_connects of program.h. Order of sums: IN_RANK_ORDER if every result is the sum of all ranks'
- * contributions in the order of their numbers, made in one step; else ANY_ORDER. */
+ * contributions in the order of their numbers, made in one step; SWITCH_ORDER if a switch may make that step; else ANY_ORDER. */
 #define ALGORITHMS(X)                                                                                                  \
     X(ALLREDUCE, allreduce, ring, ANYWHERE, TO_FEW, ANY_ORDER,                                                         \
       "one slice per rank goes round the ring twice: to be reduced, then known")                                       \
@@ -40,6 +40,8 @@
       "everyone sends everything to everyone and reduces by itself")                                                   \
     X(ALLREDUCE, allreduce, twoshot, UP_TO_256, TO_MANY_TWICE, IN_RANK_ORDER,                                          \
       "direct reduce-scatter, then direct all-gather")                                                                 \
+    X(ALLREDUCE, allreduce, nvls, UP_TO_256, TO_MANY_TWICE, SWITCH_ORDER,                                              \
+      "two-shot whose slices NVSwitches sum and store, in windows of GPUs")                                            \
     X(ALLREDUCE, allreduce, halving, ANYWHERE, TO_MANY, ANY_ORDER,                                                     \
       "recursive halving, then doubling: a binomial tree for each slice")                                              \
     X(ALLREDUCE, allreduce, doubling, ANYWHERE, TO_FEW, ANY_ORDER,                                                     \

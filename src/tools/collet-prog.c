@@ -93,11 +93,15 @@ static const struct algorithm *find_algorithm(const char *name) {
 }
 
 static int list(void) {
+    static const char *const orders[] = {
+        [PROG_ANY_ORDER] = "",
+        [PROG_IN_RANK_ORDER] = "; sums in rank order",
+        [PROG_SWITCH_ORDER] = "; sums in rank order or a switch's",
+    };
     for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
         char full_name[64];
         snprintf(full_name, sizeof(full_name), "%s_%s", prog_collective_name(a->collective), a->name);
-        printf("%-21s %-46s %s%s\n", full_name, a->where, a->about,
-               a->order == PROG_IN_RANK_ORDER ? "; sums in rank order" : "");
+        printf("%-21s %-46s %s%s\n", full_name, a->where, a->about, orders[a->order]);
     }
     return EXIT_SUCCESS;
 }

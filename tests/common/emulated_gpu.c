@@ -554,7 +554,7 @@ static uint32_t resident(int ordinal) {
 #define THE_KERNEL(OP, ENUM) &reduce_kernels[COLLET_##OP][COLLET_##ENUM],
 #define NO_KERNEL(OP, ENUM) NULL,
 #define ROW(OP, op, runs, kernel, types, sign) (const void *const[]){COLLET_TYPES(KERNEL, OP, types)},
-static const struct gpu_kernels kernels = {"emulated", &copy_kernel, {COLLET_OPS(ROW)}};
+static const struct gpu_kernels kernels = {"emulated", &copy_kernel, {COLLET_OPS(ROW)}, NULL};
 
 static const struct gpu_memory table_of_memory = {
     .create = memory_create,

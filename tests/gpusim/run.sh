@@ -67,7 +67,9 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     windows_are_lent_between_processes_by_descriptor windows_are_lent_between_processes_that_are_shown_one_gpu_each \
     windows_of_gpus_that_pci_joins_are_not_lent a_window_that_may_not_be_read_fails_the_call \
     copy_engines_fill_windows_without_a_kernel an_abort_comes_through_to_a_stream_that_waits_for_a_rank \
-    a_window_that_may_not_be_written_fails_the_call lines_are_for_gpus_that_store_them_whole; do
+    a_window_that_may_not_be_written_fails_the_call switches_sum_windows_of_two_processes \
+    switches_sum_windows_of_four_threads what_no_switch_can_do_lanes_do a_rank_that_cannot_leaves_all_without_a_team \
+    without_a_fence_of_teams_sums_are_old lines_are_for_gpus_that_store_them_whole; do
     check "$name" timeout 170 "$sim/test_gpus" "$name"
 done
 for name in the_zero_policy_of_a_communicator_needs_no_kernel the_default_policy_launches_kernels the_environment_overrides_the_policy \

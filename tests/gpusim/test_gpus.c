@@ -6,11 +6,13 @@
 #include "gpusim/gpusim.h"
 
 #include "api/comm.h"
+#include "base/types.h"
 #include "chan/windows.h"
 #include "collet.h"
 #include "gpusim/machine.h"
 
 #include <cuda_runtime_api.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -480,6 +482,245 @@ static void an_abort_comes_through_to_a_stream_that_waits_for_a_rank(void) {
     each_rank(wait_with_a_full_queue);
 }
 
+/* ---- sums by switches ---- */
+
+/* A rank with a window; what it has is 3 * TEAM_BYTES long: IN, and OUT at a place of its own. */
+#define TEAM_BYTES ((size_t)96 << 10)
+#define TEAM_COUNT 18001u
+
+struct summer {
+    struct collet_comm *comm;
+    struct collet_window *window;
+    int rank, nranks;
+    char *memory;
+    size_t out_at;
+};
+
+static void by_switches(void) {
+    setenv("COLLET_ALGO", "nvls", 1);
+    setenv("COLLET_PROTO", "Simple", 1);
+    setenv("COLLET_NCHANNELS", "1", 1);
+    setenv("COLLET_CHUNKSIZE", "131072", 1); /* a slice is one piece */
+}
+
+static void summer_register(struct summer *s) {
+    void *memory;
+    GOOD(cudaSetDevice(s->rank));
+    GOOD(collet_mem_alloc(&memory, 3 * TEAM_BYTES, COLLET_DEVICE_CUDA(s->rank)));
+    s->memory = memory;
+    s->out_at = TEAM_BYTES;
+    GOOD(collet_win_register(s->comm, memory, 3 * TEAM_BYTES, &s->window));
+}
+
+static bool summer_has_team(const struct summer *s) {
+    struct gpu_window_place place;
+    EQUAL(gpu_window_find(s->comm->chan, s->memory, 1, &place), true);
+    EQUAL(gpu_window_is_lent(place.window), true);
+    return gpu_window_has_team(place.window);
+}
+
+/* Sums of all ranks' are exact in 16 bits. */
+static float number_of(int rank, uint32_t k, int round) { return (float)((k * 7 + (uint32_t)(rank * 3 + round)) % 61); }
+
+static void number_put(void *numbers, enum collet_type type, uint32_t k, float number) {
+    if (type == COLLET_FLOAT32)
+        ((float *)numbers)[k] = number;
+    else
+        ((uint16_t *)numbers)[k] = type == COLLET_FLOAT16 ? type_store_half(number) : type_store_bfloat16(number);
+}
+
+static float number_get(const void *numbers, enum collet_type type, uint32_t k) {
+    uint32_t bits = ((const uint16_t *)numbers)[type == COLLET_FLOAT32 ? 0 : k];
+    float number;
+    if (type == COLLET_FLOAT16)
+        return type_load_half((uint16_t)bits);
+    bits <<= 16;
+    memcpy(&number, type == COLLET_FLOAT32 ? (const char *)numbers + 4 * (size_t)k : (const char *)&bits, 4);
+    return number;
+}
+
+static void summer_give(const struct summer *s, enum collet_type type, int round) {
+    static _Thread_local char numbers[TEAM_BYTES];
+    for (uint32_t k = 0; k < TEAM_COUNT; k++)
+        number_put(numbers, type, k, number_of(s->rank, k, round));
+    GOOD(cudaMemcpy(s->memory, numbers, sizeof(numbers), cudaMemcpyDefault));
+}
+
+static bool summer_is_right(const struct summer *s, const char *out, enum collet_type type, enum collet_op op,
+                            int round) {
+    static _Thread_local char numbers[TEAM_BYTES];
+    bool right = cudaMemcpy(numbers, out, sizeof(numbers), cudaMemcpyDefault) == cudaSuccess;
+    for (uint32_t k = 0; right && k < TEAM_COUNT; k++) {
+        float sum = 0, most = 0;
+        for (int rank = 0; rank < s->nranks; rank++) {
+            sum += number_of(rank, k, round);
+            most = fmaxf(most, number_of(rank, k, round));
+        }
+        right = number_get(numbers, type, k) == (op == COLLET_AVG   ? sum / (float)s->nranks
+                                                 : op == COLLET_MAX ? most
+                                                                    : sum);
+    }
+    return right;
+}
+
+static bool summer_sums(const struct summer *s, enum collet_type type, enum collet_op op, bool in_place, int round) {
+    char *out = s->memory + (in_place ? 0 : s->out_at);
+    summer_give(s, type, round);
+    GOOD(collet_allreduce(s->memory, out, TEAM_COUNT, type, op, s->comm, cudaStreamPerThread));
+    GOOD(cudaStreamSynchronize(cudaStreamPerThread));
+    return summer_is_right(s, out, type, op, round);
+}
+
+static uint64_t loads_by_switch(const struct summer *s) {
+    struct gpusim_counts counts;
+    gpusim_counts((uint32_t)s->rank, &counts);
+    return counts.multi_loads;
+}
+
+/* How a rank's slice is loaded: by vectors, and words behind them. */
+static uint64_t loads_of_slice(const struct summer *s, uint32_t elem_bytes) {
+    const uint64_t slice = geometry_share(TEAM_COUNT, (uint64_t)s->nranks), first = slice * (uint64_t)s->rank;
+    const uint64_t bytes = geometry_min(slice, TEAM_COUNT - first) * elem_bytes;
+    return bytes % 4 != 0 ? 0 : bytes / 16 + bytes % 16 / 4;
+}
+
+static void expect_sum(const struct summer *s, enum collet_type type, enum collet_op op, bool in_place, int round,
+                       uint64_t loads) {
+    const uint64_t before = loads_by_switch(s);
+    EQUAL(summer_sums(s, type, op, in_place, round), true);
+    EQUAL(loads_by_switch(s) - before, loads);
+}
+
+static void summer_sums_all(struct summer *s) {
+    static const enum collet_type types[] = {COLLET_FLOAT32, COLLET_FLOAT16, COLLET_BFLOAT16};
+    for (int k = 0; k < 3; k++)
+        for (int in_place = 0; in_place < 2; in_place++)
+            expect_sum(s, types[k], COLLET_SUM, in_place != 0, 2 * k + in_place,
+                       loads_of_slice(s, (uint32_t)collet_type_size(types[k])));
+    expect_sum(s, COLLET_FLOAT32, COLLET_AVG, false, 6, loads_of_slice(s, 4));
+    expect_sum(s, COLLET_FLOAT16, COLLET_SUM, false, 7, loads_of_slice(s, 2));
+}
+
+static void summer_end(struct summer *s) {
+    GOOD(collet_win_deregister(s->comm, s->window));
+    GOOD(collet_mem_free(s->memory));
+    GOOD(collet_comm_destroy(s->comm));
+}
+
+static struct summer summer_of_two(int rank) {
+    struct summer s = {.rank = rank, .nranks = 2};
+    rank_sums(rank, rank, &s.comm);
+    summer_register(&s);
+    return s;
+}
+
+static void sum_by_switches(int rank) {
+    struct summer s = summer_of_two(rank);
+    EQUAL(summer_has_team(&s), true);
+    summer_sums_all(&s);
+    summer_end(&s);
+}
+
+static void switches_sum_windows_of_two_processes(void) {
+    by_switches();
+    each_rank(sum_by_switches);
+}
+
+static void *summer_thread(void *summer_) {
+    struct summer *s = summer_;
+    summer_register(s);
+    EQUAL(summer_has_team(s), true);
+    summer_sums_all(s);
+    summer_end(s);
+    return NULL;
+}
+
+static void switches_sum_windows_of_four_threads(void) {
+    struct collet_comm *comms[4];
+    struct summer summers[4];
+    pthread_t threads[4];
+    int gpus[4];
+    by_switches();
+    setenv("GPUSIM_GPUS", "4", 1);
+    for (int k = 0; k < 4; k++)
+        gpus[k] = COLLET_DEVICE_CUDA(k);
+    GOOD(collet_comm_init_all(comms, 4, gpus));
+    for (int k = 0; k < 4; k++) {
+        summers[k] = (struct summer){.comm = comms[k], .rank = k, .nranks = 4};
+        EQUAL(pthread_create(&threads[k], NULL, summer_thread, &summers[k]), 0);
+    }
+    for (int k = 0; k < 4; k++)
+        pthread_join(threads[k], NULL);
+}
+
+/* Each rank's OUT is elsewhere in its window: no address is that of all. */
+static void sum_at_different_places(int rank) {
+    struct summer s = summer_of_two(rank);
+    EQUAL(summer_has_team(&s), true);
+    s.out_at += 1024 * (size_t)rank;
+    expect_sum(&s, COLLET_FLOAT32, COLLET_SUM, false, 0, 0);
+    expect_sum(&s, COLLET_FLOAT32, COLLET_SUM, true, 1, loads_of_slice(&s, 4));
+    expect_sum(&s, COLLET_FLOAT16, COLLET_AVG, true, 2, 0);
+    expect_sum(&s, COLLET_FLOAT32, COLLET_MAX, true, 3, 0);
+    summer_end(&s);
+}
+
+static void what_no_switch_can_do_lanes_do(void) {
+    by_switches();
+    each_rank(sum_at_different_places);
+}
+
+static void sum_without_a_team(int rank) {
+    struct summer s = summer_of_two(rank);
+    EQUAL(summer_has_team(&s), false);
+    expect_sum(&s, COLLET_FLOAT32, COLLET_SUM, false, 0, 0);
+    summer_end(&s);
+}
+
+static enum collet_result refuse_to_bind(struct gpu_team *team, void *memory, uint64_t bytes) {
+    return err_set(COLLET_ERR_SYSTEM, "team %p does not bind %llu bytes at %p", (void *)team, (unsigned long long)bytes,
+                   memory);
+}
+
+static void sum_where_rank_1_binds_nothing(int rank) {
+    static struct gpu_driver driver;
+    static struct gpu_teams teams;
+    driver = *gpu_driver();
+    teams = *driver.teams;
+    if (rank == 1)
+        teams.bind = refuse_to_bind;
+    driver.teams = &teams;
+    gpu_driver_use(&driver);
+    sum_without_a_team(rank);
+}
+
+static void sum_where_rank_1_wants_no_team(int rank) {
+    setenv("COLLET_NVLS_ENABLE", rank == 1 ? "0" : "1", 1);
+    sum_without_a_team(rank);
+}
+
+static void a_rank_that_cannot_leaves_all_without_a_team(void) {
+    by_switches();
+    each_rank(sum_where_rank_1_binds_nothing);
+    each_rank(sum_where_rank_1_wants_no_team);
+}
+
+/* Of a sum at addresses that switches have summed before, this is what is seen without the fence. */
+static void sum_without_a_fence_of_teams(int rank) {
+    gpusim_mutate("fence.proxy.alias;", "");
+    struct summer s = summer_of_two(rank);
+    bool right = true;
+    for (int round = 0; round < 4; round++)
+        right &= summer_sums(&s, COLLET_FLOAT32, COLLET_SUM, false, round);
+    EQUAL(right, false);
+    summer_end(&s);
+}
+
+static void without_a_fence_of_teams_sums_are_old(void) {
+    by_switches();
+    each_rank(sum_without_a_fence_of_teams);
+}
+
 /* ---- which GPUs may use LL128 ---- */
 
 /* In a process of its own, since a machine stays what it is. */
@@ -527,6 +768,11 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     X(copy_engines_fill_windows_without_a_kernel)                                                                      \
     X(a_window_that_may_not_be_written_fails_the_call)                                                                 \
     X(an_abort_comes_through_to_a_stream_that_waits_for_a_rank)                                                        \
+    X(switches_sum_windows_of_two_processes)                                                                           \
+    X(switches_sum_windows_of_four_threads)                                                                            \
+    X(what_no_switch_can_do_lanes_do)                                                                                  \
+    X(a_rank_that_cannot_leaves_all_without_a_team)                                                                    \
+    X(without_a_fence_of_teams_sums_are_old)                                                                           \
     X(lines_are_for_gpus_that_store_them_whole)
 static const struct each_case cases[] = {CASES(EACH_ROW)};
 
