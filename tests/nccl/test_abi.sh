@@ -67,8 +67,8 @@ python_calls_it() { timeout 60 python3 tests/nccl/ids.py "$ours"; }
 
 # One line tells of NCCL's variables that nothing here reads; those that are read are not in it.
 ignored_variables_are_named() {
-    NCCL_NVLS_ENABLE=0 NCCL_CHECK_POINTERS=1 NCCL_NET=Socket NCCL_PROTO=Simple NCCL_DEBUG=INFO LD_LIBRARY_PATH=$lib \
-        "$work/ours" getters_answer 2>&1 | grep -E 'set, but without effect on collet:' | grep NCCL_NVLS_ENABLE | grep NCCL_CHECK_POINTERS >"$work/lines" &&
+    NCCL_COLLNET_ENABLE=0 NCCL_CHECK_POINTERS=1 NCCL_NET=Socket NCCL_PROTO=Simple NCCL_DEBUG=INFO LD_LIBRARY_PATH=$lib \
+        "$work/ours" getters_answer 2>&1 | grep -E 'set, but without effect on collet:' | grep NCCL_COLLNET_ENABLE | grep NCCL_CHECK_POINTERS >"$work/lines" &&
         ! grep -E 'NCCL_(NET|PROTO|DEBUG)\b' "$work/lines"
 }
 variables_of_nccl_count() {
