@@ -274,9 +274,9 @@ static uint32_t p2p_chunk(const struct planner *planner, const struct transport 
     if (forced > 0)
         return forced < slot ? forced : slot;
     if (planner->chan->owner.gpu == NULL && (transport == NULL || !transport->messages)) {
-        if (planner->chan->owner.kernel_from > 0 || slot / 4 < P2P_MEMORY_CHUNK_BYTES)
-            return planner->chan->owner.kernel_from > 0 ? slot : slot / 4;
-        return P2P_MEMORY_CHUNK_BYTES;
+        if (planner->chan->owner.kernel_from > 0)
+            return slot;
+        return slot / 4 < P2P_MEMORY_CHUNK_BYTES ? slot / 4 : P2P_MEMORY_CHUNK_BYTES;
     }
     return piece > slot ? slot : piece > slot / 8 ? (uint32_t)piece : slot / 8;
 }

@@ -30,7 +30,7 @@ const ReduceOp sum(ReduceOp::RedOpType::SUM);
 DynamicLoaderInterface loader;
 std::string meeting_place;
 
-/* --------------------------------------------------------------------------------------------------------- stub loader */
+/* ----------------------------------------------------------------------------------------------------------- loader */
 
 DynamicLoaderInterface load(const char *path) {
     void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
