@@ -34,6 +34,9 @@ static enum collet_result hear_of_ticket(const struct copies *copies, struct cop
         if (os_now_ns() > deadline_ns)
             return err_set(COLLET_ERR_TIMEOUT, "rank 0 did not say where the words of copy engines are");
     }
+    if (result == COLLET_SUCCESS && bytes != sizeof(*ticket))
+        return err_set(COLLET_ERR_INTERNAL, "rank 0 says in %zu bytes where the words of copy engines are, not in %zu",
+                       bytes, sizeof(*ticket));
     return result;
 }
 
