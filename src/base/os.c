@@ -233,9 +233,11 @@ const char *os_remedy(void) {
 
 /* ----------------------------------------------------------------------------------------------------------- memory */
 
-static enum collet_result memory_code(void) {
-    return errno == ENOMEM || errno == ENOSPC ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM;
-}
+static bool is_short_of_memory(void) { return errno == ENOMEM || errno == ENOSPC; }
+
+bool os_is_short(void) { return is_short_of_memory() || errno == EMFILE || errno == ENFILE; }
+
+static enum collet_result memory_code(void) { return is_short_of_memory() ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM; }
 
 static enum collet_result map_shared(int fd, size_t bytes, void **memory_p) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

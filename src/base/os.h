@@ -74,6 +74,8 @@ static inline void os_cpu_relax(void) {
 bool os_more_descriptors(void);
 /* What to do about errno, to be put behind %m; "" if there is nothing to say. */
 const char *os_remedy(void);
+/* Does errno say that there is no memory, or no descriptor, at the moment? Then nothing is known of what was asked for. */
+bool os_is_short(void);
 
 /* Anonymous shared memory: a sealed-size, mode 0600 memfd, mapped read-write; *fd_p stays open for os_shared_open(). */
 enum collet_result os_shared_create(const char *name, size_t bytes, void **memory_p, int *fd_p);

@@ -241,8 +241,9 @@ bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *te
 }
 
 int hub_rank_to_blame(struct hub *hub, enum collet_result code) {
+    const bool lacks = code == COLLET_ERR_NO_MEMORY || code == COLLET_ERR_SYSTEM;
     SCOPED_LOCK(&hub->lock);
-    for (int rank = 0; code == COLLET_ERR_NO_MEMORY && rank < hub->nranks; rank++)
+    for (int rank = 0; lacks && rank < hub->nranks; rank++)
         if (hub->local[rank] != NULL)
             return rank;
     return -1;
@@ -368,14 +369,15 @@ void hub_set_peer(struct hub *hub, const struct card *card) {
     snprintf(peer->host, sizeof peer->host, "%.*s", (int)sizeof card->host - 1, card->host);
 }
 
-void hub_set_peers(struct hub *hub, const struct card *cards) {
+enum collet_result hub_set_peers(struct hub *hub, const struct card *cards) {
     pthread_mutex_lock(&hub->lock);
     for (int rank = 0; rank < hub->nranks; rank++)
         hub_set_peer(hub, &cards[rank]);
     pthread_mutex_unlock(&hub->lock);
     for (int rank = 0; rank < hub->nranks; rank++)
         if (process_is_here(cards[rank].process))
-            hub->peers[rank].node = card_find_node(cards, rank);
+            COLLET_TRY(card_find_node(cards, rank, &hub->peers[rank].node));
+    return COLLET_SUCCESS;
 }
 
 void hub_complete(struct hub *hub, const int32_t *nodes) {

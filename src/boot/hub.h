@@ -152,7 +152,7 @@ void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result c
 /* The first failure wins; false if there was one before. rank: that found it; −1: none in particular. */
 bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *text);
 enum collet_result hub_failed(const struct hub *hub);
-/* In whose name a process without memory fails: its lowest rank's. −1: of another failure its text tells. */
+/* In whose name a process fails that lacks something of its own: its lowest rank's. −1: of another failure its text tells. */
 int hub_rank_to_blame(struct hub *hub, enum collet_result code);
 
 /* ALIVE → LEFT or DEAD, once; false if it was not alive. */
@@ -173,7 +173,7 @@ bool hub_knows_itself(struct hub *hub, const struct card *cards);
 /* What a card says of its rank. With the hub's lock. */
 void hub_set_peer(struct hub *hub, const struct card *card);
 /* The cards of all ranks. The ranks of this process find out which nodes they are of. */
-void hub_set_peers(struct hub *hub, const struct card *cards);
+enum collet_result hub_set_peers(struct hub *hub, const struct card *cards);
 /* Init is complete. */
 void hub_complete(struct hub *hub, const int32_t *nodes);
 

@@ -48,11 +48,15 @@ static int next_unannounced(struct hub *hub, struct boot_self *self, struct conf
 static void announce(struct join *join, int rank, const struct boot_self *self, const struct config *config) {
     struct card card;
     struct config agreed;
+    enum collet_result result;
     memset(&agreed, 0, sizeof agreed);
     config_adopt(&agreed, config);
     card_fill(&card, join->hub->nranks, rank, self, config);
-    card.probe = process_probe();
     card.listener = join->listener;
+    if ((result = process_probe(&card.probe)) != COLLET_SUCCESS) {
+        fail_init(join, result, err_last());
+        return;
+    }
     wire_send(join->root, TABLE_JOIN, &card, sizeof card, &agreed, rank == 0 ? sizeof agreed : 0);
 }
 

@@ -50,20 +50,23 @@ bool process_is_here(const uint64_t identity[2]) {
     return memcmp(identity, process_identity(), sizeof the_process.identity) == 0;
 }
 
-struct probe process_probe(void) {
-    struct process *process = process_lock();
-    if (!process->probe_made) {
-        process->probe_made = true;
-        process->probe.fd = -1;
-        void *memory;
-        int fd;
-        if (os_shared_create("collet-probe", PROBE_BYTES, &memory, &fd) == COLLET_SUCCESS) {
-            os_random(process->probe.nonce, PROBE_NONCE_BYTES);
-            memcpy(memory, process->probe.nonce, PROBE_NONCE_BYTES);
-            process->probe.fd = fd;
-        }
+static enum collet_result make_probe(struct probe *probe) {
+    void *memory;
+    enum collet_result result = os_shared_create("collet-probe", PROBE_BYTES, &memory, &probe->fd);
+    if (result != COLLET_SUCCESS) {
+        probe->fd = -1;
+        return os_is_short() ? result : COLLET_SUCCESS;
     }
-    struct probe probe = process->probe;
+    os_random(probe->nonce, PROBE_NONCE_BYTES);
+    memcpy(memory, probe->nonce, PROBE_NONCE_BYTES);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result process_probe(struct probe *probe) {
+    struct process *process = process_lock();
+    enum collet_result result = process->probe_made ? COLLET_SUCCESS : make_probe(&process->probe);
+    process->probe_made = result == COLLET_SUCCESS;
+    *probe = process->probe;
     process_unlock();
-    return probe;
+    return result;
 }

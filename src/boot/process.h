@@ -6,6 +6,8 @@
 #ifndef COLLET_BOOT_PROCESS_H
 #define COLLET_BOOT_PROCESS_H
 
+#include "collet.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +17,7 @@
 
 /* Shared memory with a random content. A process that can map it and finds the nonce shares memory with this process. */
 struct probe {
-    int32_t fd; /* −1 if it could not be made: then nobody shares memory with us */
+    int32_t fd; /* −1: this system makes none; then nobody shares memory with us */
     uint8_t nonce[PROBE_NONCE_BYTES];
 };
 
@@ -39,8 +41,8 @@ struct process *process_lock(void);
 void process_unlock(void);
 
 const uint64_t *process_identity(void);
-bool process_is_here(const uint64_t identity[2]); /* is it this one? */
-struct probe process_probe(void);
+bool process_is_here(const uint64_t identity[2]);      /* is it this one? */
+enum collet_result process_probe(struct probe *probe); /* an error: no descriptor, or no memory, for it now */
 
 /* The number of forks on the way to this process. What was made under another number belongs to an ancestor. */
 extern unsigned process_forks;

@@ -45,31 +45,36 @@ static bool may_be_probe(const struct card *card) {
     return card->probe.fd >= 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == PROBE_BYTES;
 }
 
-static bool shares_memory(const struct card *other) {
+/* A rank without a descriptor cannot know. Taken for a no, that would make one host look like two. */
+static enum collet_result look_for_memory(const struct card *other, bool *shares) {
     void *memory;
-    if (!may_be_probe(other) || os_shared_open(other->pid, other->probe.fd, PROBE_BYTES, &memory) != COLLET_SUCCESS)
-        return false;
-    bool same = memcmp(memory, other->probe.nonce, PROBE_NONCE_BYTES) == 0;
+    *shares = false;
+    if (!may_be_probe(other))
+        return COLLET_SUCCESS;
+    enum collet_result result = os_shared_open(other->pid, other->probe.fd, PROBE_BYTES, &memory);
+    if (result != COLLET_SUCCESS)
+        return os_is_short() ? result : COLLET_SUCCESS;
+    *shares = memcmp(memory, other->probe.nonce, PROBE_NONCE_BYTES) == 0;
     os_memory_destroy(memory, PROBE_BYTES);
-    return same;
+    return COLLET_SUCCESS;
 }
 
-int card_find_node(const struct card *cards, int rank) {
+enum collet_result card_find_node(const struct card *cards, int rank, int32_t *node) {
     const struct card *self = &cards[rank], *unreachable = NULL;
-    for (int other = 0; other < rank; other++) {
+    *node = rank;
+    for (int other = 0; other < rank && *node == rank; other++) {
         const struct card *card = &cards[other];
         if (memcmp(card->host_key, self->host_key, HOST_KEY_BYTES) != 0)
             continue;
-        if (memcmp(card->process, self->process, sizeof self->process) == 0)
-            return other;
+        bool shares = memcmp(card->process, self->process, sizeof self->process) == 0;
         /* Ranks of one process follow each other: what failed for one fails for the next. */
-        if (unreachable != NULL && memcmp(card->process, unreachable->process, sizeof card->process) == 0)
-            continue;
-        if (shares_memory(card))
-            return other;
+        if (!shares && (unreachable == NULL || memcmp(card->process, unreachable->process, sizeof card->process) != 0))
+            COLLET_TRY(look_for_memory(card, &shares));
+        if (shares)
+            *node = other;
         unreachable = card;
     }
-    return rank;
+    return COLLET_SUCCESS;
 }
 
 void ranks_text(const uint8_t *have, int nranks, char *text, size_t room) {

@@ -102,8 +102,8 @@ void table_send_nodes(const struct table *table, struct wire *wire);
 void card_fill(struct card *card, int nranks, int rank, const struct boot_self *self, const struct config *config);
 void card_text(const struct card *card, char text[CARD_TEXT_BYTES]); /* "rank 3 (host n1, pid 77)" */
 
-/* The lowest rank that shares memory with this one, by trying; itself if none. */
-int card_find_node(const struct card *cards, int rank);
+/* The lowest rank that shares memory with this one, by trying; itself if none. An error: no descriptor, or no memory, to try. */
+enum collet_result card_find_node(const struct card *cards, int rank, int32_t *node);
 
 /* "2, 3, 7" the ranks whose byte in `have` is 0, cut after some. */
 void ranks_text(const uint8_t *have, int nranks, char *text, size_t room);

@@ -461,7 +461,11 @@ static bool learn_cards(struct tree *tree) {
     for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
         if (edge->place >= 0 && edge->place != tree->parent)
             table_send_cards(&tree->table, edge->wire);
-    hub_set_peers(hub, cards);
+    enum collet_result result = hub_set_peers(hub, cards);
+    if (result != COLLET_SUCCESS) {
+        fail_hub(tree, result, err_last());
+        return true;
+    }
     hub->agreed = tree->table.agreed;
     tree->known = true;
     if (tree->places.count > 1)

@@ -34,9 +34,10 @@ static void use_card(const struct card *card) {
 
 static void use_table(const struct table *table) {
     struct places places = {0};
+    int32_t node;
     for (int rank = 0; rank < RANKS; rank++) {
         use_card(&table->cards[rank]);
-        (void)card_find_node(table->cards, rank);
+        (void)card_find_node(table->cards, rank, &node);
         if (table->nodes[rank] < 0 || table->nodes[rank] > rank)
             abort();
     }

@@ -396,6 +396,8 @@ static void with_few_descriptors(int index) {
         EXPECT(os_now_ns() - begun_ns < 5 * SECOND);
         EXPECT(member.result == COLLET_SUCCESS ||
                (member.result == COLLET_ERR_SYSTEM && strstr(err_last(), "ulimit -n") != NULL && !may_raise));
+        if (member.result == COLLET_SUCCESS) /* it has found out who is of its host */
+            EXPECT(boot_peers(member.boot)[0].node == 0 && boot_peers(member.boot)[1].node == 0);
         shared->port = member.result == COLLET_SUCCESS; /* for the parent */
         reach(0);
     }
