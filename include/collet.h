@@ -289,7 +289,8 @@ COLLET_API enum collet_result collet_comm_destroy(struct collet_comm *comm);
 
 /* collet_comm_abort: ends comm at once and frees it. Calls in progress on it return COLLET_ERR_ABORTED in any thread of
  * this process, and ABORTED or REMOTE on other ranks. If calls on comm wait in the open group of the calling thread,
- * nothing of that group runs. NULL is a success. Always returns.
+ * nothing of that group runs. NULL is a success. Always returns, within 2 s: if a call or a GPU has not stopped by then, the memory that
+ * it uses is kept.
  * Errors: INVALID_ARGUMENT (no communicator). */
 COLLET_API enum collet_result collet_comm_abort(struct collet_comm *comm);
 

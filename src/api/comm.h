@@ -124,8 +124,9 @@ void comm_give_up(struct collet_comm *comm, enum collet_result result);
 /* Blocks until every comms[k] is ready and handed over; on failure gives all of them up. */
 enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms);
 
-/* How long the end of comm waits for calls and GPUs that were told to stop. */
-#define COMM_ABORT_WAIT_NS 5000000000ull
+/* How long an abort waits for calls that were told to stop, and then for a GPU that was. Who does not stop keeps the memory. */
+#define COMM_ABORT_WAIT_NS 850000000ull
+_Static_assert(2 * COMM_ABORT_WAIT_NS + BOOT_GOODBYE_NS <= 2000000000ull, "an abort returns within 2 s");
 
 /* Carries the calls of comm to their ends and frees it, whatever its state. With its lock held, which goes with it, or
  * where nobody else knows it; NULL is fine. */

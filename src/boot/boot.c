@@ -25,7 +25,6 @@
 #include <time.h>
 
 #define EXCUSE_NS 1000000000ull
-#define GOODBYE_MS 200 /* longest wait of boot_destroy() for its goodbye to be handed to the kernel */
 
 /* --------------------------------------------------------------------------------------------------------------- init */
 
@@ -326,7 +325,7 @@ static void await_flush(struct hub *hub) {
     if (hub->work == NULL)
         return;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += GOODBYE_MS * 1000000;
+    until.tv_nsec += BOOT_GOODBYE_NS;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     SCOPED_LOCK(&hub->lock);

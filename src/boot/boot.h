@@ -65,8 +65,8 @@ enum collet_result boot_unique_id_fresh(bool one_process, struct collet_unique_i
  * COLLET_INIT_TIMEOUT hears why; then the meeting point is closed. */
 void boot_cancel_id(const struct collet_unique_id *id, enum collet_result code, const char *text);
 
-/* This rank will not come to the meeting point of the id, because of the thread's last error, which stays. The others hear it. Takes
- * a second at most. */
+/* This rank (−1: the text names it) will not come to the meeting point of the id, because of the thread's last error, which stays.
+ * The others hear it. Takes a second at most. */
 void boot_excuse(const struct collet_unique_id *id, int rank, enum collet_result code);
 
 /* INVALID_ARGUMENT if it is no id, of another version, or damaged. */
@@ -215,7 +215,8 @@ int boot_missing_count(const struct boot *boot);
 
 /* Says goodbye to the other ranks (no effect if the communicator failed) and frees boot. NULL is fine. The hub goes on
  * routing for other processes until they have left too, or this process exits. The last rank of a process waits, for
- * 200 ms at most, until its words are the kernel's, so that the process may exit at once. */
+ * BOOT_GOODBYE_NS at most, until its words are the kernel's, so that the process may exit at once. */
+#define BOOT_GOODBYE_NS 200000000
 void boot_destroy(struct boot *boot);
 
 #endif

@@ -18,6 +18,7 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
@@ -208,6 +209,39 @@ static void an_abort_returns_soon_in_each_state_and_leaves_nothing(void **state)
     await_no_more_than("/proc/self/task", threads);
 }
 
+/* ---- a call that does not come back ---- */
+
+static int held, released;
+
+/* In the thread of the call, in the middle of it: it goes no further, and keeps what it has. */
+static void hold(int signal) {
+    (void)signal;
+    __atomic_store_n(&held, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&released, __ATOMIC_ACQUIRE))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void an_abort_returns_soon_though_a_call_does_not_come_back(void **state) {
+    (void)state;
+    struct collet_comm *comms[2];
+    pthread_t thread;
+    const struct sigaction action = {.sa_handler = hold};
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    assert_int_equal(collet_comm_init_all(comms, 2, NULL), COLLET_SUCCESS);
+    struct visit visit = {.state = &states[1], .comm = comms[0]};
+    assert_int_equal(pthread_create(&thread, NULL, enter, &visit), 0);
+    usleep(50000); /* for its way into the call; if it takes longer, nobody is held up */
+    assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+    while (!__atomic_load_n(&held, __ATOMIC_ACQUIRE))
+        usleep(1000);
+    abort_in_time(comms[0], "in a call that does not come back");
+    __atomic_store_n(&released, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    assert_int_equal(visit.result, COLLET_ERR_ABORTED);
+    abort_in_time(comms[0], "with the memory that the first abort kept");
+    abort_in_time(comms[1], "the other rank");
+}
+
 static void an_abort_returns_soon_while_ranks_are_missing(void **state) {
     (void)state;
     abort_while_joining();
@@ -222,6 +256,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_abort_returns_soon_in_each_state_and_leaves_nothing),
         cmocka_unit_test(an_abort_returns_soon_while_ranks_are_missing),
+        cmocka_unit_test(an_abort_returns_soon_though_a_call_does_not_come_back),
     };
     setenv("COLLET_INIT_TIMEOUT", "1", 1); /* so long a meeting point stays for those that come late */
     return cmocka_run_group_tests(tests, NULL, NULL);
