@@ -112,6 +112,14 @@ static enum collet_result look_for_others(struct split *s) {
     return result;
 }
 
+/* Where the others meet, in the parent's numbers. */
+static void excuse(const struct split *s, enum collet_result code) {
+    char text[ERR_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s", err_last());
+    boot_excuse(&s->id, -1, name_rank(s->parent, code));
+    err_adopt(code, text);
+}
+
 static enum collet_result shrink_agree(struct collet_comm *comm) {
     struct split *s = comm->split;
     COLLET_TRY(check_parent(s));
@@ -125,7 +133,10 @@ static enum collet_result shrink_agree(struct collet_comm *comm) {
     comm->rank = s->self;
     comm->nranks = s->nranks;
     s->stage = SPLIT_KEEP_WATCH; /* if the rank cannot join, all have to hear of that */
-    return comm_join(comm, &s->id, 1);
+    result = comm_join(comm, &s->id, 1);
+    if (result != COLLET_SUCCESS)
+        excuse(s, result);
+    return result;
 }
 
 static enum collet_result shrink_keep_watch(struct collet_comm *comm) {

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define ELEMS 3000
@@ -271,6 +272,32 @@ static void an_abort_ends_the_shrink_of_its_rank_alone(void **state) {
     ranks_unshare(aborted, sizeof *aborted);
 }
 
+/* Rank 1 has one descriptor left: too few to join the others, and enough to tell them. They hear it, and do not wait for
+ * COLLET_INIT_TIMEOUT, which is longer than this test may take. */
+static void shrink_without_descriptors(struct ranks *ranks, int rank) {
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL), *child = comm;
+    ranks_barrier(ranks);
+    if (rank == 1) {
+        const int lowest = dup(0);
+        const struct rlimit limit = {(rlim_t)lowest + 1, (rlim_t)lowest + 1};
+        close(lowest);
+        ranks_check(ranks, rank, setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    }
+    ranks_expect(ranks, rank, collet_comm_shrink(comm, NULL, 0, &child, NULL), COLLET_ERR_SYSTEM, "shrink");
+    ranks_check(ranks, rank, child == NULL && strstr(collet_last_error(NULL), "rank 1: ") != NULL);
+    ranks_check(ranks, rank, strstr(collet_last_error(NULL), "ulimit -n") != NULL);
+    ranks_barrier(ranks);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    if (rank == 1)
+        _exit(0); /* a leak checker at exit() would need descriptors */
+}
+
+static void a_rank_that_cannot_join_a_shrink_tells_the_others(void **state) {
+    (void)state;
+    static const char *const late[] = {"COLLET_INIT_TIMEOUT", "600", NULL};
+    world_run(&worlds[WORLD_SHM], 3, late, shrink_without_descriptors, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whoever_dies_the_others_go_on),
@@ -280,6 +307,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_does_not_shrink_is_named),
         cmocka_unit_test(a_shrink_beside_a_collective_is_a_mismatch),
         cmocka_unit_test(an_abort_ends_the_shrink_of_its_rank_alone),
+        cmocka_unit_test(a_rank_that_cannot_join_a_shrink_tells_the_others),
     };
     return cmocka_run_group_tests_name("survivors", tests, NULL, NULL);
 }
