@@ -45,7 +45,8 @@ static void with_hosts(struct fuzz_input *input) {
     id_pack(&of, &made);
     fuzz_patch(input, &made, sizeof made);
     const int fd = socket_with(&made, fuzz_byte(input) % (sizeof made + 1));
-    if (ask_for_id(fd, 1, &made) && id_unpack(&made, &id) == COLLET_SUCCESS && id.set.count > ADDRESS_MAX)
+    if (ask_for_id("job", fd, 1, &made) == COLLET_SUCCESS && id_unpack(&made, &id) == COLLET_SUCCESS &&
+        id.set.count > ADDRESS_MAX)
         abort();
     close(fd);
 }

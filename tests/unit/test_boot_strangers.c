@@ -379,6 +379,44 @@ static void pester(const char *job) {
     }
 }
 
+/* Another user's process that has taken the name of a job of this one. It says when by its end of a pipe. */
+static void squat(const char *job, unsigned owner, int ready) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const int length = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "collet/%u/%s", owner, job);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (setuid(65534) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
+        bind(fd, (struct sockaddr *)&at, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length) ||
+        listen(fd, 8) != 0)
+        _exit(1);
+    close(ready);
+    for (;;)
+        pause();
+}
+
+static void both_sides_name_a_stranger_that_has_taken_the_name_of_a_job(void **state) {
+    (void)state;
+    struct collet_unique_id id;
+    char job[32], name[64], none;
+    int ready[2];
+    if (geteuid() != 0)
+        skip(); /* only root can become somebody else */
+    snprintf(job, sizeof job, "squatted-%d", (int)getpid());
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0)
+        squat(job, (unsigned)getuid(), ready[1]);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &none, 1), 0);
+    snprintf(name, sizeof name, "is taken on this host by process %d of user 65534", (int)child);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_int_equal(local_meeting(job, 2, rank, 600, &id), COLLET_ERR_SYSTEM);
+        assert_non_null(strstr(err_last(), name));
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    close(ready[0]);
+}
+
 static void strangers_do_not_keep_a_job_waiting_for_its_ranks(void **state) {
     (void)state;
     struct collet_unique_id id;
@@ -404,6 +442,7 @@ int main(void) {
         CASE(who_does_not_know_the_secret_is_refused),
         CASE(a_fault_in_the_watch_reaches_a_crash_handler),
         CASE(strangers_do_not_keep_a_job_waiting_for_its_ranks),
+        CASE(both_sides_name_a_stranger_that_has_taken_the_name_of_a_job),
         CASE(a_card_that_cannot_be_is_refused),
         CASE(a_table_whose_ranks_are_out_of_place_is_refused),
         CASE(a_table_that_moves_a_rank_of_this_process_is_refused),
