@@ -59,6 +59,9 @@ static enum collet_result attach(struct window_meeting *meeting, const struct wi
     struct gpu_name name = card->name;
     if (!card->is_named)
         return err_set(COLLET_ERR_UNSUPPORTED, "its driver gives that memory no name");
+    if (card->offset > name.bytes || card->bytes > name.bytes - card->offset)
+        return err_set(COLLET_ERR_REMOTE, "it says that the window ends behind its memory of %llu bytes",
+                       (unsigned long long)name.bytes);
     name.fd = -1;
     if (card->hand_over[0] != '\0')
         COLLET_TRY(window_take(meeting, card->hand_over, &name.fd));
