@@ -25,6 +25,7 @@
 
 struct blame {
     const char *words[3]; /* that every survivor's error contains */
+    bool connected;       /* the ranks have exchanged messages before */
     int ended;            /* survivors that have their error */
     pid_t victim;
     char log[64]; /* where the ranks' stderr goes */
@@ -114,6 +115,35 @@ static void one_is_stopped(struct ranks *ranks, int rank) {
 static void a_rank_that_is_stopped_is_named_by_all_others(void **state) {
     (void)state;
     run_blamed(WORLD_SHM, 4, (struct blame){.words = {"rank 1 is stopped (process"}}, one_is_stopped);
+}
+
+/* Rank 0 waits for rank 1, and rank 1 for rank 2, which makes no call. Rank 0's time is up first: its error is that of both. */
+static void wait_in_a_row(struct ranks *ranks, int rank) {
+    const struct blame *blame = ranks->argument;
+    struct collet_config config = {.size = sizeof(config), .timeout_ms = rank == 0 ? TIMEOUT_MS : 20 * TIMEOUT_MS};
+    struct collet_comm *comm = ranks_comm(ranks, rank, &config);
+    int x = 0;
+    if (blame->connected && rank > 0)
+        ranks_try(ranks, rank, collet_send(&x, 1, COLLET_INT32, rank - 1, comm, NULL));
+    if (blame->connected && rank < 2)
+        ranks_try(ranks, rank, collet_recv(&x, 1, COLLET_INT32, rank + 1, comm, NULL));
+    ranks_barrier(ranks);
+    if (rank < 2)
+        check_blame(ranks, rank, collet_recv(&x, 1, COLLET_INT32, rank + 1, comm, NULL), COLLET_ERR_TIMEOUT);
+    ranks_barrier(ranks);
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+}
+
+static void the_text_says_whether_a_rank_waits_for_a_connection_or_for_data(void **state) {
+    (void)state;
+    run_blamed(WORLD_SHM, 3,
+               (struct blame){
+                   .words = {"rank 1 waits for a connection with rank 2 in recv (call 1)", "rank 2 waits in no call"}},
+               wait_in_a_row);
+    run_blamed(WORLD_SHM, 3,
+               (struct blame){.words = {"rank 1 waits for rank 2 in recv (call 2)", "rank 2 waits in no call"},
+                              .connected = true},
+               wait_in_a_row);
 }
 
 /* ------------------------------------------------------------------------------------- ranks that wait for each other */
@@ -392,6 +422,7 @@ int main(void) {
     };
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_rank_that_does_not_call_is_named_by_all_others),
+        cmocka_unit_test(the_text_says_whether_a_rank_waits_for_a_connection_or_for_data),
         cmocka_unit_test(two_receives_without_a_send_are_named),
         cmocka_unit_test(two_sends_to_each_other_get_the_remedy),
         cmocka_unit_test(who_waits_beside_a_circle_names_each_of_it_once),
