@@ -16,6 +16,7 @@
 #include "compat/nccl_tuner.h"
 #include "plan/tuner.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,7 +117,10 @@ static enum collet_result take_advice(const struct tuner *tuner, const struct qu
         for (int column = 0; column < NCCL_NUM_PROTOCOLS; column++) {
             struct tuner_limits held;
             float cost = table[row][column];
-            if (cost < 0 || (least >= 0 && cost >= least) || !hold_to(q, row, column, &held))
+            if (isnan(cost))
+                log_warn(PLAN, "tuner plugin %s: entry [%d][%d] of its table is not a number: ignored",
+                         tuner->plugin->name, row, column);
+            if (!(cost >= 0) || (least >= 0 && cost >= least) || !hold_to(q, row, column, &held))
                 continue;
             least = cost;
             *limits = held;

@@ -94,6 +94,15 @@ example_chooses() {
 what_is_no_plugin_is_refused() {
     ! with_plugin "$ours" && grep -q 'has no ncclTunerPlugin_v6' "$work/output" && ! with_plugin /nowhere.so && grep -q 'cannot be loaded' "$work/output"
 }
+# Rings would be its choice, if a cost that is no number were the least.
+no_number_is_no_cost() {
+    sed -e 's/cost\[algo\]\[proto\] = 0/cost[algo][proto] = 0, cost[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = __builtin_nanf("")/' \
+        -e 's/int algo = .*/int algo = NCCL_ALGO_TREE;/' -e 's/int proto = .*/int proto = NCCL_PROTO_LL;/' \
+        examples/plugins/tuner_two_ways.c >"$work/tuner_no_number.c" &&
+        gcc -shared -fPIC -Iinclude/compat "$work/tuner_no_number.c" -o "$work/no_number.so" &&
+        with_plugin "$work/no_number.so" && grep -q 'tuner plugin two ways: entry \[1\]\[2\] of its table is not a number: ignored' "$work/output" &&
+        grep -q 'allreduce up to 1048576 bytes on 4 ranks: tree, LL, ' "$work/output" || { cat "$work/output"; return 1; }
+}
 # Messages may be empty, and lines cannot carry nothing: whatever a plugin or a variable wants.
 empty_messages_stay_simple() {
     NCCL_TUNER_PLUGIN=$work/libnccl-tuner-two_ways.so NCCL_PROTO=LL LD_LIBRARY_PATH=$lib "$work/ours" messages_meet >"$work/output" 2>&1 &&
@@ -241,6 +250,7 @@ check variables_of_NCCL_that_do_nothing_are_named_in_one_line ignored_variables_
 check a_variable_of_NCCL_that_cannot_be_obeyed_is_refused variables_of_nccl_count
 check a_tuner_plugin_has_its_layout tuner_layouts_agree
 check the_example_of_a_tuner_plugin_chooses example_chooses
+check a_cost_that_is_no_number_is_ignored no_number_is_no_cost
 check messages_without_elements_are_simple_whatever_a_plugin_wants empty_messages_stay_simple
 check what_is_no_tuner_plugin_is_refused what_is_no_plugin_is_refused
 check a_profiler_plugin_has_its_layout profiler_layouts_agree "112 24 80 88 104 56 44 48 1024 19"
