@@ -122,7 +122,7 @@ static enum collet_result counted_check(struct collet_comm *comm, struct exec_re
                                         const void *stream) {
     size_t ignored;
     COLLET_TRY(check_request(comm, request, stream, &ignored));
-    if (comm->gpu != NULL)
+    if (comm_is_on_gpu(comm))
         return err_set(COLLET_ERR_UNSUPPORTED,
                        "collet_%s() is for communicators of host memory: a GPU does not get counts of blocks yet; use "
                        "collet_send() and collet_recv() in a group",

@@ -26,7 +26,8 @@
 
 /* ---- handles ---- */
 
-/* A handle keeps its locks until the process ends, since somebody may be waiting for one; all else is zeroed. */
+/* A handle keeps its locks and its engine until the process ends, since somebody may be waiting for them: at the end of a communicator
+ * the engine is as it was at the beginning. All else is zeroed. */
 static void forget_rooms(struct collet_comm *comm) {
     comm->boot = NULL;
     comm->survey = NULL;
@@ -34,7 +35,6 @@ static void forget_rooms(struct collet_comm *comm) {
     comm->chan = NULL;
     comm->planner = NULL;
     comm->gpu = NULL;
-    comm->engine = (struct engine){.busy_end = &comm->engine.busy};
 }
 
 static struct collet_comm *handle_take(void) {
@@ -48,6 +48,7 @@ static struct collet_comm *handle_take(void) {
         if (comm == NULL)
             return NULL;
         pthread_mutex_init(&comm->error_lock, NULL);
+        comm->engine.busy_end = &comm->engine.busy;
     }
     comm_set_phase(comm, COMM_JOINING); /* a thread with an old handle may look */
     __atomic_store_n(&comm->revoked, false, __ATOMIC_RELAXED);

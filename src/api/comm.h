@@ -43,7 +43,7 @@ struct collet_comm {
     struct chan *chan;
     uint64_t selftest_deadline_ns; /* while joining: when all ranks must have ended it */
     struct planner *planner;
-    struct gpu_rank *gpu; /* NULL: on host memory */
+    struct gpu_rank *gpu; /* NULL: on host memory, or not open. comm_is_on_gpu() */
     struct engine engine;
     struct created_op *ops;                    /* op.c */
     struct collet_registration *registrations; /* memory.c */
@@ -69,6 +69,9 @@ static inline bool comm_is_revoked(const struct collet_comm *comm) {
     return comm_is_live(comm) &&
            __atomic_load_n(&comm->revoked, __ATOMIC_RELAXED); /* a word of its own: pairs with none */
 }
+
+/* Without the lock, also beside an abort, which takes comm->gpu away. */
+static inline bool comm_is_on_gpu(const struct collet_comm *comm) { return comm->device != COLLET_DEVICE_HOST; }
 
 /* Was it made before a fork(), by an ancestor of this process? */
 static inline bool comm_is_inherited(const struct collet_comm *comm) {

@@ -512,6 +512,7 @@ void engine_close(struct collet_comm *comm) {
     journal_close(&comm->engine.journal);
     free(comm->engine.lanes);
     comm->engine.lanes = NULL;
+    comm->engine.probed = 0;
 }
 
 /* ---- dumps ---- */

@@ -132,7 +132,7 @@ static bool is_to_self(const struct post *post) {
 }
 
 static unsigned kinds_of(const struct post *post) {
-    unsigned where = post->comm->gpu != NULL ? CALL_ON_GPU : post->stream != NULL ? CALL_ON_STREAM : 0;
+    unsigned where = comm_is_on_gpu(post->comm) ? CALL_ON_GPU : post->stream != NULL ? CALL_ON_STREAM : 0;
     return is_to_self(post) ? where | CALL_TO_SELF : where;
 }
 
@@ -155,7 +155,7 @@ static enum collet_result run_alone(struct post *post) {
             COLLET_ERR_INVALID_USAGE,
             "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
             post->request.root);
-    return post->comm->gpu != NULL ? launch_run(post, 1) : engine_run(post, 1, post->stream != NULL);
+    return comm_is_on_gpu(post->comm) ? launch_run(post, 1) : engine_run(post, 1, post->stream != NULL);
 }
 
 enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
@@ -211,7 +211,7 @@ static enum collet_result find_partner(struct post *send) {
         if (recv->request.count != send->request.count)
             return err_set(COLLET_ERR_MISMATCH, "a message to oneself sends %zu bytes but receives %zu",
                            send->request.count, recv->request.count);
-        if (send->comm->gpu == NULL && (send->stream == NULL) != (recv->stream == NULL))
+        if (!comm_is_on_gpu(send->comm) && (send->stream == NULL) != (recv->stream == NULL))
             return err_set(COLLET_ERR_INVALID_USAGE,
                            "of a message to oneself (rank %d), one end has a stream: give both "
                            "ends one, or none",

@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-static bool on_gpu(const struct post *post) { return post->comm->gpu != NULL; }
+static bool on_gpu(const struct post *post) { return comm_is_on_gpu(post->comm); }
 
 static bool try_all(const struct post *posts, int nposts, struct driver *driver) {
     for (int k = 0; k < nposts; k++) {

@@ -128,7 +128,7 @@ static void forget(struct collet_registration *registration) {
     free(registration);
 }
 
-enum collet_result collet_comm_register(struct collet_comm *comm, const void *buff, size_t bytes,
+static enum collet_result comm_register(struct collet_comm *comm, const void *buff, size_t bytes,
                                         struct collet_registration **registration) {
     COLLET_TRY(comm_check_usable(comm));
     if (buff == NULL || registration == NULL)
@@ -140,7 +140,7 @@ enum collet_result collet_comm_register(struct collet_comm *comm, const void *bu
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "bytes is %zu: no buffer at %p is that long", bytes, buff);
     struct collet_registration *r;
     COLLET_TRY(memory_get(&r, 1, sizeof *r, "no memory for a registration"));
-    enum collet_result result = comm->gpu == NULL ? pledge_make(buff, bytes, &r->pledge) : COLLET_SUCCESS;
+    enum collet_result result = !comm_is_on_gpu(comm) ? pledge_make(buff, bytes, &r->pledge) : COLLET_SUCCESS;
     if (result != COLLET_SUCCESS) {
         free(r);
         return result;
@@ -149,6 +149,16 @@ enum collet_result collet_comm_register(struct collet_comm *comm, const void *bu
     r->next = comm->registrations;
     *registration = comm->registrations = r;
     return COLLET_SUCCESS;
+}
+
+/* An abort by another thread waits for it. */
+enum collet_result collet_comm_register(struct collet_comm *comm, const void *buff, size_t bytes,
+                                        struct collet_registration **registration) {
+    if (comm == NULL || !comm_enter(comm))
+        return comm_check(comm);
+    enum collet_result result = comm_register(comm, buff, bytes, registration);
+    comm_leave(comm);
+    return result;
 }
 
 enum collet_result collet_comm_deregister(struct collet_comm *comm, struct collet_registration *registration) {

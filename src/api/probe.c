@@ -59,7 +59,7 @@ enum collet_result probe_look(const struct collet_comm *comm, uint64_t *idle_sin
 
 static enum collet_result probe_check(const int *peer, struct collet_comm *comm, const void *stream) {
     COLLET_TRY(comm_check_usable(comm));
-    if (comm->gpu != NULL)
+    if (comm_is_on_gpu(comm))
         return err_set(COLLET_ERR_UNSUPPORTED, "collet_probe() is for communicators of host memory");
     if (peer == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "peer is NULL: pass where the rank goes");

@@ -29,7 +29,7 @@
 
 enum collet_result split_enter(struct split *s) {
     if (!comm_enter(s->parent))
-        return err_set(COLLET_ERR_INVALID_USAGE, "comm was ended before %s began", s->way->call);
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm was ended before %s began", s->way->call);
     s->stage = SPLIT_AGREE;
     s->look_ns = os_now_ns() + LOOK_EVERY_NS;
     return comm_check_phase(s->parent);

@@ -70,7 +70,7 @@ static enum collet_result window_create(const struct collet_comm *comm, struct c
     size_t n = (size_t)comm->nranks;
     COLLET_TRY(memory_get(&window, 1, sizeof *window, "no memory for a window"));
     *window_p = window;
-    if (comm->gpu != NULL)
+    if (comm_is_on_gpu(comm))
         return COLLET_SUCCESS;
     window->entries = calloc(n, sizeof *window->entries);
     window->views = calloc(n, sizeof(struct commons_view *));
@@ -95,24 +95,19 @@ static enum collet_result window_meet(struct collet_window *window, struct colle
     struct window_entry *mine = &window->entries[comm->rank];
     *mine = (struct window_entry){place_in_window(buff), place_in_window(window->signals), bytes, commons_own_ticket()};
     COLLET_TRY(collet_allgather(mine, window->entries, sizeof *mine, COLLET_UINT8, comm, NULL));
-    const struct peer_info *peers = boot_peers(comm->boot); /* not before: another thread may have aborted comm */
+    const struct peer_info *peers = boot_peers(comm->boot);
     for (int rank = 0; rank < comm->nranks; rank++)
         if (peers[rank].node == peers[comm->rank].node)
             COLLET_TRY(commons_view_open(&window->entries[rank].ticket, &window->views[rank]));
     return COLLET_SUCCESS;
 }
 
-/* An abort by another thread waits for these two. */
 static enum collet_result register_on_gpu(struct collet_window *window, struct collet_comm *comm, void *buff,
                                           size_t bytes) {
-    if (!comm_enter(comm))
-        return comm_check(comm);
     enum collet_result result = gpu_window_register(comm->chan, buff, bytes, &window->on_gpu);
     if (result == COLLET_SUCCESS)
         result = exec_copies_open(comm->chan, window->on_gpu);
-    comm_remember(comm, result);
-    comm_leave(comm);
-    return result;
+    return comm_remember(comm, result);
 }
 
 static enum collet_result deregister_on_gpu(const struct collet_window *window, struct collet_comm *comm) {
@@ -133,13 +128,12 @@ static enum collet_result register_check(struct collet_comm *comm, const void *b
     return COLLET_SUCCESS;
 }
 
-enum collet_result window_register(const struct window_post *post) {
-    struct collet_comm *comm = post->comm;
+static enum collet_result register_in(struct collet_comm *comm, const struct window_post *post) {
     struct collet_window *window;
     enum collet_result result = window_create(comm, &window);
     if (result == COLLET_SUCCESS) {
-        result = comm->gpu != NULL ? register_on_gpu(window, comm, post->buff, post->bytes)
-                                   : window_meet(window, comm, post->buff, post->bytes);
+        result = comm_is_on_gpu(comm) ? register_on_gpu(window, comm, post->buff, post->bytes)
+                                      : window_meet(window, comm, post->buff, post->bytes);
         if (result != COLLET_SUCCESS)
             window_destroy(window, comm->nranks);
     }
@@ -149,6 +143,15 @@ enum collet_result window_register(const struct window_post *post) {
     window->next = comm->windows;
     *post->window_p = comm->windows = window;
     return COLLET_SUCCESS;
+}
+
+/* An abort by another thread waits for it. */
+enum collet_result window_register(const struct window_post *post) {
+    if (!comm_enter(post->comm))
+        return comm_check(post->comm);
+    enum collet_result result = register_in(post->comm, post);
+    comm_leave(post->comm);
+    return result;
 }
 
 enum collet_result collet_win_register(struct collet_comm *comm, void *buff, size_t bytes,
@@ -246,7 +249,8 @@ enum collet_result collet_win_deregister(struct collet_comm *comm, struct collet
 /* ---- for programs of NCCL ---- */
 
 bool window_may_have(const struct collet_comm *comm, const void *buff, size_t bytes) {
-    struct gpu_buffer *buffer = comm->gpu != NULL ? gpu_buffer_hold(comm->gpu->ordinal, buff, bytes) : NULL;
+    const int ordinal = comm->device - COLLET_DEVICE_CUDA(0);
+    struct gpu_buffer *buffer = comm_is_on_gpu(comm) ? gpu_buffer_hold(ordinal, buff, bytes) : NULL;
     if (buffer != NULL)
         gpu_buffer_release(buffer, true);
     return buffer != NULL;
@@ -295,7 +299,7 @@ static enum collet_result window_enter(struct collet_comm *comm, const struct co
     if (result == COLLET_SUCCESS && (peer < 0 || peer >= comm->nranks))
         result =
             err_set(COLLET_ERR_INVALID_ARGUMENT, "peer is %d: 0 … %d in this communicator", peer, comm->nranks - 1);
-    if (result == COLLET_SUCCESS && comm->gpu != NULL)
+    if (result == COLLET_SUCCESS && comm_is_on_gpu(comm))
         result = err_set(COLLET_ERR_UNSUPPORTED, "on GPUs a window is for collectives, sends and receives; puts and "
                                                  "signals are for communicators of host memory");
     SCOPED_LOCK(&windows_lock);
