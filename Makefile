@@ -605,7 +605,7 @@ fabric-ready:
 	@scripts/deps.sh fabric || true
 	@$(AGAIN) all
 
-# Breaks algorithms on purpose and reports what no check notices. MUTANTS=--all: every place, which takes hours.
+# Breaks algorithms on purpose and reports what no check notices. MUTANTS=--all: every place, which takes hours (--resume: goes on).
 .PHONY: mutants
 mutants:
 	@scripts/deps.sh test

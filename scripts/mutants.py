@@ -12,16 +12,19 @@
 #     the same    the mutant compiles to the same programs: it is listed in tests/mutants.txt, with the reason
 #     SURVIVED    nobody noticed: a test is missing, or the mutant belongs into the list
 #
-# usage: scripts/mutants.py [--per-file N | --all] [--file NAME] [--build DIR]      exit status 1: a mutant survived
+# usage: scripts/mutants.py [--per-file N | --all] [--file NAME] [--build DIR] [--resume]      exit status 1: a mutant survived
 #
-# `make mutants` builds what is needed first. A few mutants per file take minutes, all of them hours.
+# `make mutants` builds what is needed first. A few mutants per file take minutes, all of them hours. A run that was ended goes on
+# where it was with --resume.
 
 import argparse
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
+import zlib
 
 # What is replaced, and by what. A mutant differs from its source in one such place.
 OPERATORS = [
@@ -66,12 +69,15 @@ def sample(found, count):
     return [found[(2 * k + 1) * len(found) // (2 * count)] for k in range(count)]
 
 
-def run(command, seconds, **more):
-    """True if the command succeeds in time."""
-    try:
-        return subprocess.run(command, timeout=seconds, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+def run(command, cpu_seconds, **more):
+    """The exit status. What needs more time of a CPU is killed: a mutant may never end, and a busy machine judges like an idle one."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+    return subprocess.run(command, preexec_fn=limit, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more).returncode
+
+
+# A mutant may ask for memory without end, too.
+LIMITED = dict(os.environ, ASAN_OPTIONS='detect_leaks=0:hard_rss_limit_mb=2000')
 
 
 class Judge:
@@ -90,12 +96,12 @@ class Judge:
         """Compiles the mutant and links the judges with it; the libraries keep the right version of all other files."""
         source = self.path(os.path.basename(path))
         open(source, 'w').write(text)
-        return run(['gcc', *self.flags, '-I' + os.path.dirname(path), '-c', source, '-o', self.path('mutant.o')], 60)
+        return run(['gcc', *self.flags, '-I' + os.path.dirname(path), '-c', source, '-o', self.path('mutant.o')], 60) == 0
 
     def link(self, name, objects):
         """A mutant that compiles links, too: if not, the judge is at fault."""
-        if not run(['gcc', '-fsanitize=address', '-o', self.path(name), self.path('mutant.o'), *objects, *self.libs,
-                    *(['-lcmocka'] if name != 'prog' else [])], 60):
+        if 0 != run(['gcc', '-fsanitize=address', '-o', self.path(name), self.path('mutant.o'), *objects, *self.libs,
+                        *(['-lcmocka'] if name != 'prog' else [])], 60):
             sys.exit(f'mutants.py: {name} of the judge does not link with {self.path("mutant.o")}')
 
     def survives_prog(self):
@@ -104,23 +110,26 @@ class Judge:
         objects += [f'{self.build}/obj/src/tools/{room}/{name}' for room in ('common', 'prog')
                     for name in sorted(os.listdir(f'{self.build}/obj/src/tools/{room}')) if name.endswith('.o')]
         self.link('prog', objects)
-        environment = dict(os.environ, ASAN_OPTIONS='detect_leaks=0')
         for algorithm in self.affected():
             for ranks, nodes in SHAPES:
                 command = [self.path('prog'), '--check', algorithm, str(ranks), '--nodes', str(nodes)]
-                code = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, timeout=120).returncode
-                if code not in (0, 2):  # 2: the algorithm does not take the shape
+                if run(command, 10, env=LIMITED) not in (0, 2):  # 2: the algorithm does not take the shape
                     return False
         return True
 
     def affected(self):
-        return self.algorithms if self.shared else [a for a in self.algorithms if a == self.name]
+        """The algorithm itself, or those that include what the file offers."""
+        def includes(algorithm):
+            made_from = f'{self.build}/obj/src/algo/{algorithm}.d'  # none: the algorithm has no file of its own
+            return os.path.exists(made_from) and f'/{self.name}.h' in open(made_from).read()
+        return [a for a in self.algorithms if a == self.name or (self.shared and includes(a))]
 
     def survives_tests(self):
         objects = [f'{self.build}/obj/tests/unit/test_algorithms.o']
         objects += [f'{self.build}/obj/tests/common/{name}' for name in sorted(os.listdir(f'{self.build}/obj/tests/common')) if name.endswith('.o')]
         self.link('tests', objects)
-        return run([self.path('tests')], 1200, env=dict(os.environ, ASAN_OPTIONS='detect_leaks=0', COLLET_TEST_LEVEL='normal'))
+        chosen = {} if self.shared else {'ALGORITHM': self.name}
+        return run([self.path('tests')], 1200, env=dict(LIMITED, COLLET_TEST_LEVEL='normal', **chosen)) == 0
 
     def must_pass(self, path):
         """A judge that kills what is right says nothing."""
@@ -132,10 +141,23 @@ class Judge:
         self.shared = self.name not in self.algorithms
         if not self.compile(path, text):
             return 'stillborn'
-        try:
-            return 'SURVIVED' if self.survives_prog() and self.survives_tests() else 'killed'
-        except subprocess.TimeoutExpired:
-            return 'killed'
+        return 'SURVIVED' if self.survives_prog() and self.survives_tests() else 'killed'
+
+
+class Record:
+    """The verdicts of the last run, a line each: verdict, file, source's checksum, line, mutated line. What survived is judged again."""
+    def __init__(self, path, resume):
+        self.verdicts = {}
+        if resume and os.path.exists(path):
+            lines = (line.rstrip('\n').split('\t', 1) for line in open(path))
+            self.verdicts = {key: verdict for verdict, key in lines if verdict != 'SURVIVED'}
+        self.file = open(path, 'a' if resume else 'w')
+
+    def verdict(self, key, judge):
+        if key not in self.verdicts:
+            self.verdicts[key] = judge()
+            print(self.verdicts[key], key, sep='\t', file=self.file, flush=True)
+        return self.verdicts[key]
 
 
 def read_known():
@@ -154,7 +176,9 @@ def main():
     parser.add_argument('--all', action='store_true', help='every mutant of every file')
     parser.add_argument('--file', metavar='NAME', help='only this file of src/algo')
     parser.add_argument('--build', default='build', metavar='DIR', help='where the libraries and programs are; build unless given')
+    parser.add_argument('--resume', action='store_true', help='not again what the last run has judged (DIR/mutants.record)')
     options = parser.parse_args()
+    record = Record(os.path.join(options.build, 'mutants.record'), options.resume)
     known, totals, survivors = read_known(), {}, []
     print(f'{"file":26} {"mutants":>8} {"killed":>8} {"stillborn":>10} {"the same":>9} {"SURVIVED":>9}')
     with tempfile.TemporaryDirectory() as scratch:
@@ -164,12 +188,15 @@ def main():
             if not name.endswith('.c') or (options.file and name != options.file):
                 continue
             path, counts = os.path.join('src/algo', name), {}
-            lines = open(path).read().split('\n')
+            source = open(path).read()
+            lines, checksum = source.split('\n'), zlib.crc32(source.encode())
             for number, new in sample(mutants_of(path), None if options.all else options.per_file):
                 if (name, new.strip()) in known:
                     verdict = 'the same'
                 else:
-                    verdict = judge.judge(path, '\n'.join(lines[:number] + [new] + lines[number + 1:]))
+                    mutant = '\n'.join(lines[:number] + [new] + lines[number + 1:])
+                    key = f'{name} {checksum:08x} {number + 1} {new.strip()}'
+                    verdict = record.verdict(key, lambda: judge.judge(path, mutant))
                 counts[verdict] = counts.get(verdict, 0) + 1
                 totals[verdict] = totals.get(verdict, 0) + 1
                 if verdict == 'SURVIVED':

@@ -9,6 +9,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,14 @@ static bool has_root(const struct algorithm *a) { return prog_facts[a->collectiv
 /* The fast level stays below 25 ranks, and has one sample of more. */
 static int most_ranks(int of_all) { return level_now() == LEVEL_FAST && of_all > 24 ? 24 : of_all; }
 
+/* ALGORITHM=allreduce_ring: only this one (scripts/mutants.py). */
+static bool takes(const struct algorithm *a, const struct prog_shape *shape) {
+    const char *alone = getenv("ALGORITHM");
+    char name[64];
+    snprintf(name, sizeof(name), "%s_%s", prog_collective_name(a->collective), a->name);
+    return (alone == NULL || strcmp(name, alone) == 0) && algorithm_applies(a, shape);
+}
+
 /* An algorithm of which steps are made for nodes: nothing else takes its shapes. */
 static bool needs_nodes(const struct algorithm *a) { return !algorithm_applies(a, &PROG_FLAT(4)); }
 
@@ -85,7 +94,7 @@ static void verify(const struct algorithm *a, const struct prog_shape *shape, in
 /* Nothing, if the algorithm does not take the shape. */
 static void verify_roots(const struct algorithm *a, const struct prog_shape *shape, int nslots) {
     int n = shape->nranks, roots[] = {0, 1, n / 2, n - 1}, nroots = has_root(a) ? 4 : 1;
-    if (!algorithm_applies(a, shape))
+    if (!takes(a, shape))
         return;
     for (int i = 0; i < nroots; i++)
         if (roots[i] < n && (i == 0 || roots[i] != roots[i - 1]))
@@ -144,7 +153,7 @@ static void every_algorithm_is_right_for_samples_up_to_1024_ranks(void **state) 
     for (int i = 0; i < samples[level_now()]; i++) {
         struct prog_shape shape = shape_of(i % 2 == 0 ? ROUND : BY_NODE, some_nnodes[i], some_node_ranks[i]);
         for (const struct algorithm *a = algorithms; a->name != NULL; a++)
-            if (algorithm_applies(a, &shape))
+            if (takes(a, &shape))
                 verify(a, &shape, has_root(a) ? shape.nranks / 3 : 0, 2);
         prog_shape_fini(&shape);
     }
@@ -164,7 +173,7 @@ static void all_but_rings_need_only_one_slot(void **state) {
         for (int node_ranks = 1; node_ranks <= 9; node_ranks++) {
             struct prog_shape shape = shape_of(BY_NODE, nnodes, node_ranks);
             for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
-                if (!algorithm_applies(a, &shape) || (nnodes > 1 && !needs_nodes(a)))
+                if (!takes(a, &shape) || (nnodes > 1 && !needs_nodes(a)))
                     continue;
                 bool right = prog_check(a, &shape, 0, 1, true, why, sizeof(why)), ring = is_ring(a, &shape);
                 if (right == ring)
