@@ -230,7 +230,7 @@ static enum collet_result conn_create(struct chan *chan, int peer, int channel, 
     conn->peer = peer;
     conn->channel = channel;
     conn->lane = lane;
-    conn->connects = lane == PROG_LANE_P2P ? PROG_TO_MANY : (enum prog_connects)(lane / CONN_LANES);
+    conn->connects = lane == PROG_LANE_P2P ? PROG_TO_ALL : (enum prog_connects)(lane / CONN_LANES);
     conn->far = chan->far && crowd_apart(&chan->owner.peers[chan->owner.rank], &chan->owner.peers[peer]);
     conn->transport = transport;
     conn->owner = &chan->owner;

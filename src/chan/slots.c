@@ -2,14 +2,16 @@
  *
  * How many slots a connection has, and how long they are.
  *
- *    algorithm          connections of a rank       slots
- *    ring, tree …       as many as 1 or log n       as long as COLLET_BUFFSIZE says, however many ranks there are
- *    hier, hiertree     up to 4 from each mate      halved until all of them stay within a budget
- *    direct, pat …      more, up to n − 1           likewise
- *    twoshot            up to 2 (n − 1)             likewise
+ *    algorithm             connections of a rank       slots
+ *    ring, tree …          as many as 1 or log n       as long as COLLET_BUFFSIZE says, however many ranks there are
+ *    hier, hiertree        up to 4 from each mate      halved until all of them stay within a budget, or are short
+ *    halving, pat …        more, up to n − 1           likewise
+ *    direct, messages …    n − 1                       likewise; then they become fewer, and then shorter still
+ *    twoshot               2 (n − 1)                   likewise
  *
- * Slots do not get shorter than some hundred bytes. So for more than 10,240 peers the budget does not do: then the tuner chooses algorithms
- * that connect a rank with fewer (plan/tuner.c). Connections of messages are made as a program sends some.
+ * Messages of a program have the connections that it asks for, perhaps one with each rank. So theirs get as short as it takes: all
+ * of them stay within the budget up to some 100,000 ranks. Algorithms have others beside them. From 10,240 peers on, slots are too
+ * short to be worth it: then the tuner chooses those that connect a rank with fewer (plan/tuner.c).
  *
  * Two ranks that several kinds connect have a connection of each kind, on lanes of their own, so that both ends know which it is.
  */
@@ -20,6 +22,11 @@
 #define SHORT_PART 8u     /* where memory is short, no more than this part of a long one */
 #define LEAST_LONG_BYTES 1024u
 #define LEAST_SHORT_BYTES 512u
+
+/* Of the shortest connection. Two slots let one be filled while the other is emptied; a short one holds a line of LL128. */
+#define FEWEST_SLOTS 2u
+#define TINY_LONG_BYTES 256u
+#define TINY_SHORT_BYTES 128u
 
 /* Payload of a slot of LL128 on a GPU: 512 lines of 128 bytes, eight for each group of the largest block. */
 #define GPU_LINES_BYTES (512u * 120)
@@ -43,24 +50,49 @@ static uint32_t long_bytes(const struct config *config, bool messages) {
     return bytes > SET_LONG_BYTES ? bytes : SET_LONG_BYTES;
 }
 
-static struct fifo_layout layout_with(const struct config *config, const struct chan_scale *scale, uint32_t slot_bytes,
-                                      uint32_t short_bytes) {
-    uint32_t lines_bytes = slot_bytes < GPU_LINES_BYTES ? slot_bytes : GPU_LINES_BYTES;
-    struct protocol_sizes sizes = {slot_bytes, short_bytes, scale->on_gpus ? lines_bytes : short_bytes};
+struct slots {
+    uint32_t count, long_bytes, short_bytes;
+};
+
+static struct fifo_layout layout_with(const struct config *config, const struct chan_scale *scale,
+                                      const struct slots *slots) {
+    uint32_t lines_bytes = slots->long_bytes < GPU_LINES_BYTES ? slots->long_bytes : GPU_LINES_BYTES;
+    struct protocol_sizes sizes = {slots->long_bytes, slots->short_bytes,
+                                   scale->on_gpus ? lines_bytes : slots->short_bytes};
     uint32_t room_bytes = scale->messages || config->buffsize > 0 ? 0 : chan_roam_bytes(scale->nranks - 1);
-    return fifo_layout_of(NSLOTS, sizes, room_bytes);
+    return fifo_layout_of(slots->count, sizes, room_bytes);
 }
 
-/* The longest slots with which a connection has no more than budget bytes. */
-static struct fifo_layout layout_within(const struct config *config, const struct chan_scale *scale, size_t budget) {
-    uint32_t slot_bytes = long_bytes(config, scale->messages), short_bytes = SHORT_BYTES;
-    struct fifo_layout layout = layout_with(config, scale, slot_bytes, short_bytes);
-    while (layout.total_bytes > budget && slot_bytes > LEAST_LONG_BYTES) {
-        slot_bytes = slot_bytes / 2 / 64 * 64;
-        short_bytes =
-            slot_bytes / SHORT_PART >= short_bytes || short_bytes <= LEAST_SHORT_BYTES ? short_bytes : short_bytes / 2;
-        layout = layout_with(config, scale, slot_bytes, short_bytes);
+/* False: they are short already. */
+static bool shorten(struct slots *slots) {
+    if (slots->long_bytes <= LEAST_LONG_BYTES)
+        return false;
+    slots->long_bytes = slots->long_bytes / 2 / 64 * 64;
+    if (slots->long_bytes / SHORT_PART < slots->short_bytes && slots->short_bytes > LEAST_SHORT_BYTES)
+        slots->short_bytes /= 2;
+    return true;
+}
+
+/* What is short becomes fewer, and then tiny. False: it is that already. */
+static bool squeeze(struct slots *slots) {
+    if (slots->count > FEWEST_SLOTS) {
+        slots->count /= 2;
+        return true;
     }
+    if (slots->long_bytes <= TINY_LONG_BYTES)
+        return false;
+    slots->long_bytes /= 2;
+    slots->short_bytes = slots->short_bytes / 2 > TINY_SHORT_BYTES ? slots->short_bytes / 2 : TINY_SHORT_BYTES;
+    return true;
+}
+
+/* The longest slots with which so many connections stay within the budget; if none do, the shortest. */
+static struct fifo_layout layout_of_kind(const struct config *config, const struct chan_scale *scale, size_t nconns,
+                                         bool tiny) {
+    struct slots slots = {NSLOTS, long_bytes(config, scale->messages), SHORT_BYTES};
+    struct fifo_layout layout = layout_with(config, scale, &slots);
+    while (layout.total_bytes * nconns > CHAN_BUDGET_BYTES && (shorten(&slots) || (tiny && squeeze(&slots))))
+        layout = layout_with(config, scale, &slots);
     return layout;
 }
 
@@ -68,11 +100,12 @@ void chan_layouts(const struct config *config, const struct chan_scale *scale,
                   struct fifo_layout layouts[PROG_CONNECTS_COUNT]) {
     const int mates = scale->node_ranks < PROG_NODE_RANKS_MAX ? scale->node_ranks : PROG_NODE_RANKS_MAX;
     const int connections[PROG_CONNECTS_COUNT] = {
+        [PROG_TO_FEW] = 0, /* there is always room for them */
         [PROG_TO_MATES] = CONNECTIONS_PER_MATE * mates + CONNECTIONS_BEYOND,
         [PROG_TO_MANY] = scale->nranks,
-        [PROG_TO_MANY_TWICE] = 2 * scale->nranks,
+        [PROG_TO_ALL] = scale->nranks,
+        [PROG_TO_ALL_TWICE] = 2 * scale->nranks,
     };
-    layouts[PROG_TO_FEW] = layout_within(config, scale, SIZE_MAX);
-    for (int kind = PROG_TO_FEW + 1; kind < PROG_CONNECTS_COUNT; kind++)
-        layouts[kind] = layout_within(config, scale, CHAN_BUDGET_BYTES / (size_t)connections[kind]);
+    for (int kind = 0; kind < PROG_CONNECTS_COUNT; kind++)
+        layouts[kind] = layout_of_kind(config, scale, (size_t)connections[kind], kind >= PROG_TO_ALL);
 }

@@ -91,7 +91,7 @@ enum collet_result tracer_progress(struct tracer *tracer, enum tracer_thread thr
                                                                        .rank = conn->peer,
                                                                        .sending = conn->side == CONN_PRODUCER,
                                                                        .channel = (uint8_t)conn->channel,
-                                                                       .lane = (uint8_t)conn->lane};
+                                                                       .lane = (uint16_t)conn->lane};
     return result;
 }
 

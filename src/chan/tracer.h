@@ -44,7 +44,8 @@ struct trace_event {
         uint32_t blocked_on; /* what a step waited for: index into the program's table of peers */
         int32_t rank;        /* of a wire */
     };
-    uint8_t channel, lane; /* of a wire */
+    uint8_t channel; /* of a wire */
+    uint16_t lane;
 };
 _Static_assert(sizeof(struct trace_event) <= 64, "is one cache line");
 

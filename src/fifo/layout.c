@@ -12,6 +12,11 @@ const char *const protocol_names[PROTOCOL_COUNT] = {PROTOCOLS(NAME_OF)};
 
 static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
+/* What is shorter than a page may share one. */
+static size_t round_up_to_page(size_t at, size_t bytes) {
+    return round_up(at, bytes < PAGE_BYTES ? FIFO_LINE_BYTES : PAGE_BYTES);
+}
+
 static uint32_t stride_of(uint32_t protocol, uint32_t payload_bytes) {
     uint32_t pad = protocol_slots(protocol) == PROTOCOL_LONG ? SLOT_PAD_BYTES : 0;
     return (uint32_t)round_up(protocol_memory_bytes(protocol, payload_bytes), FIFO_LINE_BYTES) + pad;
@@ -25,11 +30,12 @@ struct fifo_layout fifo_layout_of(uint32_t nslots, struct protocol_sizes sizes, 
     l.offers_at = l.headers_at + nslots * sizeof(struct fifo_slot_header);
     size_t at = l.offers_at + nslots * sizeof(struct loan_offer);
     for (uint32_t protocol = PROTOCOL_COUNT; protocol-- > 0;) {
-        l.slots_at[protocol] = round_up(at, PAGE_BYTES);
         l.strides[protocol] = stride_of(protocol, protocol_payload_bytes(protocol, &sizes));
-        at = l.slots_at[protocol] + (size_t)nslots * l.strides[protocol];
+        const size_t bytes = (size_t)nslots * l.strides[protocol];
+        l.slots_at[protocol] = round_up_to_page(at, bytes);
+        at = l.slots_at[protocol] + bytes;
     }
-    l.total_bytes = round_up(at, PAGE_BYTES);
+    l.total_bytes = round_up_to_page(at, at);
     return l;
 }
 

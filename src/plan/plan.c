@@ -254,10 +254,10 @@ static int p2p_channels(const struct planner *planner, const struct transport *t
     bool by_network = transport != NULL && transport->remote;
     struct tuner_limits limits = planner->limits;
     int n = limits.nchannels, most;
-    limits.sizes = limits.sizes_of[PROG_TO_MANY];
+    limits.sizes = limits.sizes_of[PROG_TO_ALL];
     if (owner->gpu == NULL)
         return 1;
-    most = tuner_most_channels(&limits, owner->layouts[PROG_TO_MANY].nslots, owner->nranks - 1, by_network);
+    most = tuner_most_channels(&limits, owner->layouts[PROG_TO_ALL].nslots, owner->nranks - 1, by_network);
     while (2 * n <= most && message_bytes / (2 * (uint64_t)n) >= P2P_PART_BYTES)
         n *= 2;
     return n;
@@ -269,7 +269,7 @@ static int p2p_channels(const struct planner *planner, const struct transport *t
 #define P2P_PIECES 4
 
 static uint32_t p2p_chunk(const struct planner *planner, const struct transport *transport, uint64_t part_bytes) {
-    uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.sizes_of[PROG_TO_MANY].long_bytes;
+    uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.sizes_of[PROG_TO_ALL].long_bytes;
     uint64_t piece = part_bytes / P2P_PIECES;
     if (forced > 0)
         return forced < slot ? forced : slot;

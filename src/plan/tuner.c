@@ -105,7 +105,7 @@ bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine
                     const struct algorithm *algorithm) {
     const struct prog_shape *whole = machine->whole;
     struct prog *prog;
-    if (algorithm->connects != PROG_TO_MANY || whole->nranks <= limits->most_peers ||
+    if (algorithm->connects < PROG_TO_MANY || whole->nranks <= limits->most_peers ||
         limits->algorithm_named[algorithm - algorithms])
         return true;
     if (algorithm_build(algorithm, whole, 0, 0, &prog) != COLLET_SUCCESS)

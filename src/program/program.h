@@ -303,8 +303,8 @@ typedef void (*prog_build_fn)(struct prog *prog);
 enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER, PROG_SWITCH_ORDER };
 
 /* By how many connections a rank receives at most: as many as the logarithm of the number of ranks; a few from each mate of its node;
- * one from each rank; two from each rank. */
-enum prog_connects { PROG_TO_FEW, PROG_TO_MATES, PROG_TO_MANY, PROG_TO_MANY_TWICE, PROG_CONNECTS_COUNT };
+ * more, though not one from each rank; one from each rank; two from each rank. */
+enum prog_connects { PROG_TO_FEW, PROG_TO_MATES, PROG_TO_MANY, PROG_TO_ALL, PROG_TO_ALL_TWICE, PROG_CONNECTS_COUNT };
 
 struct algorithm {
     const char *name; /* as in COLLET_ALGO: "ring", "tree", "oneshot" … */

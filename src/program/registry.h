@@ -36,11 +36,11 @@
       "one slice per rank goes round the ring twice: to be reduced, then known")                                       \
     X(ALLREDUCE, allreduce, tree, ANYWHERE, TO_FEW, ANY_ORDER,                                                         \
       "two complementary binary trees, each reduces and broadcasts one half")                                          \
-    X(ALLREDUCE, allreduce, oneshot, UP_TO_64, TO_MANY, IN_RANK_ORDER,                                                 \
+    X(ALLREDUCE, allreduce, oneshot, UP_TO_64, TO_ALL, IN_RANK_ORDER,                                                  \
       "everyone sends everything to everyone and reduces by itself")                                                   \
-    X(ALLREDUCE, allreduce, twoshot, UP_TO_256, TO_MANY_TWICE, IN_RANK_ORDER,                                          \
+    X(ALLREDUCE, allreduce, twoshot, UP_TO_256, TO_ALL_TWICE, IN_RANK_ORDER,                                           \
       "direct reduce-scatter, then direct all-gather")                                                                 \
-    X(ALLREDUCE, allreduce, nvls, UP_TO_256, TO_MANY_TWICE, SWITCH_ORDER,                                              \
+    X(ALLREDUCE, allreduce, nvls, UP_TO_256, TO_ALL_TWICE, SWITCH_ORDER,                                               \
       "two-shot whose slices NVSwitches sum and store, in windows of GPUs")                                            \
     X(ALLREDUCE, allreduce, halving, ANYWHERE, TO_MANY, ANY_ORDER,                                                     \
       "recursive halving, then doubling: a binomial tree for each slice")                                              \
@@ -53,46 +53,46 @@
     X(REDUCE, reduce, chain, ANYWHERE, TO_FEW, ANY_ORDER, "a pipeline that ends at the root")                          \
     X(REDUCE, reduce, tree, ANYWHERE, TO_FEW, ANY_ORDER,                                                               \
       "two complementary binary trees below the root, each reduces one half")                                          \
-    X(REDUCE, reduce, direct, UP_TO_256, TO_MANY, IN_RANK_ORDER, "every rank sends to the root, and the root reduces") \
+    X(REDUCE, reduce, direct, UP_TO_256, TO_ALL, IN_RANK_ORDER, "every rank sends to the root, and the root reduces")  \
     X(BROADCAST, broadcast, chain, ANYWHERE, TO_FEW, ANY_ORDER, "a pipeline that starts at the root")                  \
     X(BROADCAST, broadcast, tree, ANYWHERE, TO_FEW, ANY_ORDER,                                                         \
       "two complementary binary trees below the root, each carries one half")                                          \
-    X(BROADCAST, broadcast, direct, UP_TO_256, TO_MANY, ANY_ORDER, "the root sends to every rank")                     \
+    X(BROADCAST, broadcast, direct, UP_TO_256, TO_ALL, ANY_ORDER, "the root sends to every rank")                      \
     X(ALLGATHER, allgather, ring, ANYWHERE, TO_FEW, ANY_ORDER, "every block travels round the ring once")              \
-    X(ALLGATHER, allgather, direct, UP_TO_256, TO_MANY, ANY_ORDER, "everyone sends its block to everyone")             \
+    X(ALLGATHER, allgather, direct, UP_TO_256, TO_ALL, ANY_ORDER, "everyone sends its block to everyone")              \
     X(ALLGATHER, allgather, pat, ANYWHERE, TO_MANY, ANY_ORDER,                                                         \
       "every block goes down a binomial tree of its own, far first")                                                   \
     X(ALLGATHER, allgather, bruck, ANYWHERE, TO_FEW, ANY_ORDER,                                                        \
       "log2 n messages, each doubles the blocks that a rank knows")                                                    \
     X(REDUCESCATTER, reducescatter, ring, ANYWHERE, TO_FEW, ANY_ORDER,                                                 \
       "every block goes round, is reduced on its way, comes home")                                                     \
-    X(REDUCESCATTER, reducescatter, direct, UP_TO_256, TO_MANY, IN_RANK_ORDER,                                         \
+    X(REDUCESCATTER, reducescatter, direct, UP_TO_256, TO_ALL, IN_RANK_ORDER,                                          \
       "every rank sends each block to its owner, and the owner reduces them")                                          \
     X(REDUCESCATTER, reducescatter, pat, ANYWHERE, TO_MANY, ANY_ORDER,                                                 \
       "every block is reduced up a binomial tree of its own, near first")                                              \
-    X(ALLTOALL, alltoall, direct, ANYWHERE, TO_MANY, ANY_ORDER,                                                        \
+    X(ALLTOALL, alltoall, direct, ANYWHERE, TO_ALL, ANY_ORDER,                                                         \
       "a worker for each distance: one block to rank+d, one from rank-d")                                              \
     X(ALLTOALL, alltoall, hier, ON_RAILS, TO_MANY, ANY_ORDER,                                                          \
       "blocks change rails inside the node, then nodes inside the rail")                                               \
     X(ALLTOALL, alltoall, bruck, ANYWHERE, TO_FEW, ANY_ORDER,                                                          \
       "log2 n messages: a block travels by the bits of its distance")                                                  \
-    X(GATHER, gather, direct, ANYWHERE, TO_MANY, ANY_ORDER, "every rank sends its block to the root")                  \
+    X(GATHER, gather, direct, ANYWHERE, TO_ALL, ANY_ORDER, "every rank sends its block to the root")                   \
     X(GATHER, gather, tree, ANYWHERE, TO_FEW, ANY_ORDER,                                                               \
       "blocks go up a binomial tree, those of a subtree in one message")                                               \
-    X(SCATTER, scatter, direct, ANYWHERE, TO_MANY, ANY_ORDER, "the root sends every rank its block")                   \
+    X(SCATTER, scatter, direct, ANYWHERE, TO_ALL, ANY_ORDER, "the root sends every rank its block")                    \
     X(SCATTER, scatter, tree, ANYWHERE, TO_FEW, ANY_ORDER,                                                             \
       "blocks go down a binomial tree, those of a subtree in one message")                                             \
     X(BARRIER, barrier, doubling, ANYWHERE, TO_FEW, ANY_ORDER, "an allreduce by recursive doubling, of nothing")       \
     X(ALLGATHERV, allgatherv, ring, ANYWHERE, TO_FEW, ANY_ORDER, "allgather ring, of blocks of any lengths")           \
-    X(ALLGATHERV, allgatherv, direct, UP_TO_256, TO_MANY, ANY_ORDER, "allgather direct, of blocks of any lengths")     \
+    X(ALLGATHERV, allgatherv, direct, UP_TO_256, TO_ALL, ANY_ORDER, "allgather direct, of blocks of any lengths")      \
     X(ALLGATHERV, allgatherv, bruck, ANYWHERE, TO_FEW, ANY_ORDER, "allgather bruck, of blocks of any lengths")         \
     X(REDUCESCATTERV, reducescatterv, ring, ANYWHERE, TO_FEW, ANY_ORDER,                                               \
       "reducescatter ring, of blocks of any lengths")                                                                  \
-    X(REDUCESCATTERV, reducescatterv, direct, UP_TO_256, TO_MANY, IN_RANK_ORDER,                                       \
+    X(REDUCESCATTERV, reducescatterv, direct, UP_TO_256, TO_ALL, IN_RANK_ORDER,                                        \
       "reducescatter direct, of blocks of any lengths")                                                                \
-    X(ALLTOALLV, alltoallv, direct, ANYWHERE, TO_MANY, ANY_ORDER,                                                      \
+    X(ALLTOALLV, alltoallv, direct, ANYWHERE, TO_ALL, ANY_ORDER,                                                       \
       "a worker per peer and direction, with as many rounds as it needs")                                              \
-    X(SEND, send, direct, ANYWHERE, TO_MANY, ANY_ORDER, "one step: into the connection to the peer")                   \
-    X(RECV, recv, direct, ANYWHERE, TO_MANY, ANY_ORDER, "one step: out of the connection from the peer")
+    X(SEND, send, direct, ANYWHERE, TO_ALL, ANY_ORDER, "one step: into the connection to the peer")                    \
+    X(RECV, recv, direct, ANYWHERE, TO_ALL, ANY_ORDER, "one step: out of the connection from the peer")
 
 #endif

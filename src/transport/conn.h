@@ -102,7 +102,7 @@ static inline bool conn_peer_has_left(const struct conn *conn) {
 
 /* The key of a message about a connection, between its two ends (boot_send()). */
 static inline uint64_t conn_key(const struct conn *conn, enum boot_subject subject) {
-    return boot_key(subject, (uint64_t)conn->channel << 8 | (uint64_t)conn->lane);
+    return boot_key(subject, (uint64_t)conn->channel << 16 | (uint64_t)conn->lane);
 }
 
 /* The same as fifo_memory_init(), where memory is that of the GPU that the owner is on. */

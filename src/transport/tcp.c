@@ -77,6 +77,7 @@ static enum collet_result tcp_end_create(struct conn *conn) {
     uint32_t wanted = (uint32_t)conn->owner->config->nsockets;
     end->nsockets = wanted < layout->nslots ? wanted : layout->nslots;
     end->bytes = layout->total_bytes;
+    end->ahead_room = end->bytes < TCP_AHEAD_BYTES ? (uint32_t)end->bytes : TCP_AHEAD_BYTES;
     end->first = (upward(conn) ? 0 : 1) % end->nsockets;
     end->next = end->first;
     end->stays = conn->owner->peers[conn->peer].node == conn->owner->peers[conn->owner->rank].node;
@@ -89,7 +90,7 @@ static enum collet_result tcp_end_create(struct conn *conn) {
         (end->sealed = malloc(layout->nslots * tcp_sealed_stride(layout))) == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to encrypt what goes to rank %d", conn->peer);
     for (uint32_t k = 0; k < end->nsockets && conn->side == CONN_CONSUMER; k++)
-        if ((end->sockets[k].ahead = malloc(TCP_AHEAD_BYTES)) == NULL)
+        if ((end->sockets[k].ahead = malloc(end->ahead_room)) == NULL)
             return err_set(COLLET_ERR_NO_MEMORY, "no memory for a connection from rank %d", conn->peer);
     return COLLET_SUCCESS;
 }

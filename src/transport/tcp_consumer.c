@@ -117,7 +117,7 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
         sizeof(end->frame) + 2 * tcp_seal_bytes(end); /* the payload's seal, and the next frame with its own */
     struct iovec parts[2] = {
         {end->receiving ? end->payload + end->received : NULL, missing},
-        {socket->ahead + socket->ahead_end, missing > 0 ? behind : TCP_AHEAD_BYTES - socket->ahead_end},
+        {socket->ahead + socket->ahead_end, missing > 0 ? behind : end->ahead_room - socket->ahead_end},
     };
     ssize_t n = 0;
     if (socket->ended_ns == 0) /* most polls find nothing, and then the plain call is the cheaper one */

@@ -16,7 +16,7 @@
 
 #include <errno.h>
 
-/* What one read takes in that the consumer did not know of: a small slot with its frame, or several. */
+/* What one read takes in that the consumer did not know of: a small slot with its frame, or several. No more than a FIFO has. */
 #define TCP_AHEAD_BYTES (8192u + 128u)
 
 struct tcp_frame {
@@ -48,6 +48,7 @@ struct tcp_end {
     struct tcp_link *link; /* the sockets, shared with the connection the other way */
     void *memory;
     size_t bytes;
+    uint32_t ahead_room; /* consumer: of each socket's bytes ahead */
     bool connected;
     uint32_t nsockets;
     uint32_t first; /* the socket of the first slot */

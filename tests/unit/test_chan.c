@@ -9,6 +9,7 @@
 #include "plan/tuner.h"
 #include "fifo/proto.h"
 #include "transport/transport.h"
+#include "transport/wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,14 +52,31 @@ static void slots_that_are_messages_are_longer(void **state) {
 static void the_slots_of_a_rank_with_many_peers_stay_within_a_budget(void **state) {
     (void)state;
     struct config config = configured(NULL);
-    assert_int_equal(long_bytes_of(&config, (struct chan_scale){64, 8, true, false}, PROG_TO_MANY), 512 << 10);
-    assert_int_equal(long_bytes_of(&config, (struct chan_scale){256, 256, false, false}, PROG_TO_MANY), 128 << 10);
+    assert_int_equal(long_bytes_of(&config, (struct chan_scale){64, 8, true, false}, PROG_TO_ALL), 512 << 10);
+    assert_int_equal(long_bytes_of(&config, (struct chan_scale){256, 256, false, false}, PROG_TO_ALL), 128 << 10);
     for (int nranks = 2; nranks <= 10240; nranks += nranks / 2)
         for (int kind = 0; kind < 4; kind++) {
-            struct fifo_layout layout =
-                layout_of(&config, (struct chan_scale){nranks, 8, kind & 1, kind & 2}, PROG_TO_MANY);
-            assert_true(layout.total_bytes * (size_t)nranks <= 320u << 20);
-            assert_true(layout.sizes.long_bytes >= 1024);
+            const struct chan_scale scale = {nranks, 8, kind & 1, kind & 2};
+            const struct fifo_layout many = layout_of(&config, scale, PROG_TO_MANY),
+                                     all = layout_of(&config, scale, PROG_TO_ALL);
+            assert_true(many.total_bytes * (size_t)nranks <= 320u << 20);
+            assert_true(many.sizes.long_bytes >= 1024);
+            assert_memory_equal(&many, &all, sizeof all);
+        }
+}
+
+/* A program may send messages to all other ranks, and each of these connections has slots. */
+static void the_slots_of_messages_with_all_others_stay_within_it_too(void **state) {
+    (void)state;
+    struct config config = configured(NULL);
+    for (int nranks = 2; nranks <= 1 << 17; nranks += nranks / 3 + 1)
+        for (int kind = 0; kind < 4; kind++) {
+            const bool on_gpus = kind & 2;
+            const struct fifo_layout layout =
+                layout_of(&config, (struct chan_scale){nranks, 8, kind & 1, on_gpus}, PROG_TO_ALL);
+            if ((!on_gpus || nranks <= 119000) && layout.total_bytes * (size_t)nranks > 320u << 20)
+                fail_msg("%d ranks%s: %zu bytes each", nranks, on_gpus ? " on GPUs" : "", layout.total_bytes);
+            assert_true(layout.nslots >= 2 && layout.sizes.long_bytes >= 256 && layout.sizes.short_bytes >= 128);
         }
 }
 
@@ -141,6 +159,7 @@ static void memory_has_a_bound_however_many_ranks_there_are(void **state) {
         struct fifo_layout layouts[PROG_CONNECTS_COUNT];
         struct tuner_limits limits;
         chan_layouts(&config, &(struct chan_scale){counts[k], 8, true, false}, layouts);
+        const size_t messages = layouts[PROG_TO_ALL].total_bytes * (size_t)(counts[k] - 1);
         assert_int_equal(tuner_limits_read(&config, layouts, 1, &limits), COLLET_SUCCESS);
         size_t most = 0, largest = 0, allowed[PROG_COLLECTIVE_COUNT] = {0};
         for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
@@ -154,8 +173,10 @@ static void memory_has_a_bound_however_many_ranks_there_are(void **state) {
             allowed[a->collective]++;
             most = bytes > most ? bytes : most;
         }
-        printf("%d ranks: %zu MiB, of all algorithms at most %zu MiB\n", counts[k], most >> 20, largest >> 20);
+        printf("%d ranks: %zu MiB, of all algorithms at most %zu MiB, of messages with all others %zu MiB\n", counts[k],
+               most >> 20, largest >> 20, messages >> 20);
         assert_true(most <= 320u << 20);
+        assert_true(messages <= 320u << 20);
         for (int c = 0; c < PROG_COLLECTIVE_COUNT; c++)
             assert_true(allowed[c] > 0 || c == PROG_ALLTOALLV || prog_is_p2p((enum prog_collective)c));
     }
@@ -223,25 +244,28 @@ static void every_transport_has_a_bit_of_its_own(void **state) {
 
 struct connection {
     void *memory;
+    size_t bytes;
     struct fifo_end producer, consumer;
 };
 
-static struct connection connected(uint32_t roam_bytes) {
+static struct connection connected_with(const struct fifo_layout *layout, uint32_t roam_bytes) {
     struct config config = configured(NULL);
-    struct fifo_layout layout = layout_of(&config, two_in_memory, PROG_TO_FEW);
-    struct connection c;
-    assert_int_equal(os_memory_create(layout.total_bytes, &c.memory), COLLET_SUCCESS);
-    fifo_memory_init(c.memory, &layout, &config);
-    fifo_end_init(&c.producer, c.memory, &layout, &config);
-    fifo_end_init(&c.consumer, c.memory, &layout, &config);
+    struct connection c = {.bytes = layout->total_bytes};
+    assert_int_equal(os_memory_create(c.bytes, &c.memory), COLLET_SUCCESS);
+    fifo_memory_init(c.memory, layout, &config);
+    fifo_end_init(&c.producer, c.memory, layout, &config);
+    fifo_end_init(&c.consumer, c.memory, layout, &config);
     c.producer.place.roam_bytes = c.consumer.place.roam_bytes = roam_bytes;
     return c;
 }
 
-static void ended(struct connection *c) {
+static struct connection connected(uint32_t roam_bytes) {
     struct config config = configured(NULL);
-    os_memory_destroy(c->memory, layout_of(&config, two_in_memory, PROG_TO_FEW).total_bytes);
+    const struct fifo_layout layout = layout_of(&config, two_in_memory, PROG_TO_FEW);
+    return connected_with(&layout, roam_bytes);
 }
+
+static void ended(struct connection *c) { os_memory_destroy(c->memory, c->bytes); }
 
 /* Carries bytes of this value through the next slot as a step does; returns where in it they lay. */
 static uint32_t carry(struct connection *c, uint32_t bytes, char value) {
@@ -328,6 +352,65 @@ static void over_a_wire_slots_of_all_protocols_are_plain_payload(void **state) {
     ended(&c);
 }
 
+/* Those of a rank that has a connection with each of 131,072 others: full payloads, in every protocol. */
+static void the_shortest_slots_carry_full_payloads_of_every_protocol(void **state) {
+    (void)state;
+    struct config config = configured(NULL);
+    for (int on_gpus = 0; on_gpus < 2; on_gpus++) {
+        const struct fifo_layout layout =
+            layout_of(&config, (struct chan_scale){1 << 17, 8, true, on_gpus}, PROG_TO_ALL);
+        struct connection c = connected_with(&layout, 0);
+        char payload[512], scratch[512];
+        size_t area = layout.offers_at + layout.nslots * sizeof(struct loan_offer);
+        for (uint32_t protocol = PROTOCOL_COUNT; protocol-- > 0;) {
+            assert_true(layout.slots_at[protocol] >= area);
+            area = layout.slots_at[protocol] + (size_t)layout.nslots * layout.strides[protocol];
+        }
+        assert_true(layout.total_bytes >= area);
+        for (uint32_t k = 0; k < 100; k++) {
+            const uint32_t kind = k * 7 % PROTOCOL_COUNT, bytes = fifo_payload_bytes(&layout, kind);
+            struct work_args args = {.signature = 1, .protocol = kind};
+            memset(payload, (int)k + 1, bytes);
+            assert_true(fifo_has_credit(&c.producer));
+            if (proto_has_lines(kind))
+                proto_put(kind, &args, &c.producer, payload, bytes);
+            else
+                memcpy(proto_place(kind, &args, &c.producer, bytes), payload, bytes);
+            proto_seal(kind, &args, &c.producer, bytes);
+            proto_publish(kind, &args, &c.producer, bytes);
+            assert_int_equal(proto_ready(kind, &args, &c.consumer, bytes, scratch), INTERP_STEPPED);
+            assert_memory_equal(proto_operand(kind, &args, &c.consumer, bytes, scratch), payload, bytes);
+            proto_consume(kind, &c.consumer);
+        }
+        ended(&c);
+    }
+}
+
+/* They share pages. What is given back is free when the last of its block is. */
+static void short_fifos_have_memory_of_their_own_in_pages_that_they_share(void **state) {
+    (void)state;
+    enum { COUNT = 1000, BYTES = 2560 };
+    static const struct conn_owner owner;
+    static char *memory[COUNT];
+    for (int round = 0; round < 3; round++) {
+        size_t pages = 0;
+        for (int k = 0; k < COUNT; k++) {
+            assert_int_equal(wire_memory_create(&owner, BYTES, (void **)&memory[k]), COLLET_SUCCESS);
+            assert_int_equal((uintptr_t)memory[k] % FIFO_LINE_BYTES, 0);
+            for (int byte = 0; byte < BYTES; byte++)
+                assert_int_equal(memory[k][byte], 0);
+            memset(memory[k], k, BYTES);
+            pages += k == 0 || (uintptr_t)memory[k] / 4096 != (uintptr_t)memory[k - 1] / 4096;
+        }
+        assert_true(pages < COUNT * 7 / 10);
+        for (int k = 0; k < COUNT; k++)
+            assert_true(memory[k][0] == (char)k && memory[k][BYTES - 1] == (char)k);
+        for (int k = 0; k < COUNT; k++) /* of each block the first, and then the others */
+            wire_memory_destroy(&owner, memory[k * 7 % COUNT], BYTES);
+    }
+    wire_memory_destroy(&owner, NULL, BYTES);
+}
+
 /* LL counts its own turns, however many slots of other protocols are between them. A period of flags has 32. */
 static void no_line_of_ll_is_older_than_a_period_of_its_flags(void **state) {
     (void)state;
@@ -356,6 +439,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_that_are_messages_are_longer),
         cmocka_unit_test(the_slots_of_a_rank_with_many_peers_stay_within_a_budget),
+        cmocka_unit_test(the_slots_of_messages_with_all_others_stay_within_it_too),
         cmocka_unit_test(slots_of_rings_and_trees_keep_their_length),
         cmocka_unit_test(algorithms_that_connect_few_do),
         cmocka_unit_test(the_slots_of_every_algorithm_stay_within_a_budget),
@@ -367,6 +451,8 @@ int main(void) {
         cmocka_unit_test(whether_payloads_roam_may_change_at_any_time),
         cmocka_unit_test(payloads_that_may_not_roam_begin_where_slots_do),
         cmocka_unit_test(over_a_wire_slots_of_all_protocols_are_plain_payload),
+        cmocka_unit_test(the_shortest_slots_carry_full_payloads_of_every_protocol),
+        cmocka_unit_test(short_fifos_have_memory_of_their_own_in_pages_that_they_share),
         cmocka_unit_test(no_line_of_ll_is_older_than_a_period_of_its_flags),
         cmocka_unit_test(communicators_have_the_slots_of_their_transports),
         cmocka_unit_test(every_transport_has_a_bit_of_its_own),

@@ -21,6 +21,7 @@ static void slots_of_all_sizes_and_protocols_arrive_in_order(void **state) {
         {8, 100000, 3, 0},
         {2, 5000, 2, 0},
         {16, 64, 16, 0},
+        {2, 256, 2, 0},
         {8, 4072, 2, UINT64_MAX - 500},
         {8, 20000, 3, UINT64_MAX - 3},
         {4, 1 << 20, 2, 5},
