@@ -182,7 +182,9 @@ static bool find_pkey(const struct verbs_host *host, struct verbs_port *port, in
     return found;
 }
 
-static const char *why_no_gid(const struct config *config) {
+static const char *why_no_gid(const struct config *config, int ngids) {
+    if (ngids < 0)
+        return "its driver does not list its GIDs: it may have more than collet can read";
     if (config->ib_gid_index >= 0)
         return "it has no GID of index COLLET_IB_GID_INDEX";
     return config->ib_addr_range[0] != '\0' ? "it has no address in COLLET_IB_ADDR_RANGE: look at ip address"
@@ -212,7 +214,7 @@ static void read_port(struct verbs_host *host, struct verbs_port *port, const st
     if (attr.state != IBV_PORT_ACTIVE)
         why_not(port, state_text(attr.state));
     else if (!any)
-        why_not(port, why_no_gid(config));
+        why_not(port, why_no_gid(config, ngids));
     else if (config->ib_pkey != 0 && port->infiniband &&
              !find_pkey(host, port, attr.pkey_tbl_len, (uint32_t)config->ib_pkey))
         why_not(port,
@@ -295,7 +297,7 @@ static void read_ports(struct verbs_host *host, struct verbs_device *device, con
     for (int number = 1; number <= attr.phys_port_cnt && host->nports < VERBS_PORTS_MAX; number++) {
         struct verbs_port *port = &host->ports[host->nports++];
         *port = (struct verbs_port){.device = device, .number = (uint8_t)number, .place = VERBS_NUMBERS_MAX};
-        read_port(host, port, config, gids, n > 0 ? (int)n : 0);
+        read_port(host, port, config, gids, (int)n);
     }
 }
 
@@ -333,6 +335,17 @@ static void sort_devices(struct ibv_device **list, int count) {
     }
 }
 
+bool verbs_peermem_is_in(const char *modules) {
+    static const char *const names[] = {"nvidia_peermem", "nv_peer_mem"};
+    char path[PATH_MAX];
+    bool found = false;
+    for (int k = 0; k < 2; k++) {
+        snprintf(path, sizeof path, "%s/%s", modules, names[k]);
+        found |= access(path, F_OK) == 0;
+    }
+    return found;
+}
+
 void verbs_host_open(struct verbs_host *host, const struct config *config) {
     const char *why = "COLLET_IB_DISABLE is set";
     int count = 0;
@@ -342,7 +355,7 @@ void verbs_host_open(struct verbs_host *host, const struct config *config) {
         log_info(NET, "no RDMA: %s", host->why);
         return;
     }
-    host->peermem = access("/sys/module/nvidia_peermem", F_OK) == 0 || access("/sys/module/nv_peer_mem", F_OK) == 0;
+    host->peermem = verbs_peermem_is_in("/sys/module");
     host->lib.fork_init(); /* before all else; where the kernel makes it superfluous, it does nothing */
     snprintf(host->why, sizeof(host->why), "libibverbs finds no device: install its provider (ibverbs-providers)");
     struct ibv_device **list = host->lib.get_device_list(&count);

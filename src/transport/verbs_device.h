@@ -97,6 +97,9 @@ struct verbs_host *verbs_host(void);
 void verbs_host_open(struct verbs_host *host, const struct config *config);
 void verbs_host_close(struct verbs_host *host);
 
+/* Has the folder of the kernel's modules the one that registers memory of GPUs, by its name of today or its older one? */
+bool verbs_peermem_is_in(const char *modules);
+
 uint64_t verbs_host_card(const struct verbs_host *host);
 static inline uint32_t verbs_card_kinds(uint64_t card) { return card & 0xff; }
 /* Bits by place: the ports of the kind's link layer that are usable. */

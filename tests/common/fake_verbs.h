@@ -20,7 +20,7 @@
 #ifndef TESTS_COMMON_FAKE_VERBS_H
 #define TESTS_COMMON_FAKE_VERBS_H
 
-#include "transport/verbs_lib.h"
+#include "transport/verbs_device.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -43,6 +43,7 @@
 #define FAKE_WRITES 128 /* of one queue pair */
 #define FAKE_MRS 512
 #define FAKE_EVENTS 16
+#define FAKE_GIDS (VERBS_GIDS_MAX + 8)
 #define FAKE_INLINE 512
 #define FAKE_PACKET                                                                                                    \
     64 /* what an immediate brings along stays with it up to this length, even where the network spreads_all */
@@ -86,7 +87,7 @@ struct fake_qp {
 struct fake_device {
     struct ibv_device device;
     struct ibv_context context;
-    struct ibv_gid_entry gids[8];
+    struct ibv_gid_entry gids[FAKE_GIDS];
     int ngids;
     enum ibv_port_state state;
     enum ibv_mtu mtu;
@@ -149,6 +150,7 @@ static struct fake {
     enum ibv_qp_state modify_fails_to;
     const struct ibv_context *modify_fails_on; /* NULL: on every device */
     bool no_rnr_check, absent, takes_no_dmabuf, refuses_relaxed, spreads, spreads_all;
+    uint32_t refuse_in;          /* of so many receives the last is refused, and those behind it in its list; 0: none */
     uint32_t flip_in, flip_byte; /* of so many writes with data the last has a bit flipped, in this byte; 0: none */
 } fake;
 
@@ -477,6 +479,8 @@ static int fake_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv
     struct fake_qp *qp = (struct fake_qp *)(void *)ibv;
     for (; wr != NULL; wr = wr->next) {
         *bad = wr;
+        if (fake.refuse_in > 0 && --fake.refuse_in == 0)
+            return ENOMEM;
         if ((uint32_t)qp->nreceives == qp->cap.max_recv_wr) {
             fake_fault("a receive queue overflowed");
             return ENOMEM;
@@ -849,6 +853,7 @@ static void fake_repair(void) {
     fake.reg_mr_errno = fake.create_cq_errno = fake.modify_errno = fake.reg_dmabuf_errno = fake.reg_gpu_errno = 0;
     fake.modify_fails_on = NULL;
     fake.destroy_errno = 0;
+    fake.refuse_in = 0;
     fake.gpu_ordered = fake.no_loop = fake.reads_hang = false;
     fake.refuses_relaxed = fake.spreads = fake.spreads_all = false;
     fake.nrelaxed = fake.nspread = fake.nheavy = 0;

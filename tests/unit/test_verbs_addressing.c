@@ -174,6 +174,30 @@ static void a_slow_port_beside_a_fast_one_is_not_used(void **state) {
     fake = saved;
 }
 
+/* The last of them is the one that is wanted. */
+static void a_device_may_have_very_many_gids(void **state) {
+    (void)state;
+    static struct verbs_host host;
+    static struct fake saved;
+    saved = fake;
+    fake_reset();
+    struct fake_device *device = &fake.devices[0];
+    device->ngids = 0;
+    while (device->ngids < VERBS_GIDS_MAX - 1)
+        fake_add_gid(device, "fe80::1", IBV_GID_TYPE_ROCE_V1);
+    fake_add_gid(device, "::ffff:10.0.0.2", IBV_GID_TYPE_ROCE_V2);
+    reopen(&host);
+    assert_int_equal(host.ports[0].gid_index[VERBS_ROCE_IPV4], VERBS_GIDS_MAX - 1);
+    verbs_host_close(&host);
+    fake_add_gid(device, "::ffff:10.0.0.3", IBV_GID_TYPE_ROCE_V2);
+    reopen(&host);
+    assert_int_equal(host.ports[0].kinds, 0);
+    assert_non_null(strstr(host.ports[0].why, "does not list its GIDs"));
+    assert_true(host.ports[1].kinds != 0);
+    verbs_host_close(&host);
+    fake = saved;
+}
+
 /* A port keeps its number when another one is down, but not when COLLET_IB_HCA leaves that out. */
 static void ports_are_numbered_whatever_their_state(void **state) {
     (void)state;
@@ -385,6 +409,7 @@ int main(void) {
         cmocka_unit_test_setup(a_range_that_is_none_is_refused, forget),
         cmocka_unit_test_setup(two_ranks_use_the_first_kind_that_both_have, forget),
         cmocka_unit_test_setup(a_slow_port_beside_a_fast_one_is_not_used, forget),
+        cmocka_unit_test_setup(a_device_may_have_very_many_gids, forget),
         cmocka_unit_test_setup(ports_are_numbered_whatever_their_state, forget),
         cmocka_unit_test_setup(devices_are_in_the_order_of_their_places, forget),
         cmocka_unit_test_setup(a_list_of_devices_says_which_ports_are_used, forget),

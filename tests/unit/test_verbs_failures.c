@@ -91,6 +91,58 @@ static void a_port_that_goes_down_for_a_while_is_no_failure_where_there_is_one(v
     pair_close(&pair);
 }
 
+static void tell_of_failed_queue(const struct conn *conn, int rail) {
+    fake_event(rail,
+               (struct ibv_async_event){.element.cq = end_of(conn)->rails[rail].cq, .event_type = IBV_EVENT_CQ_ERR});
+}
+
+static void a_completion_queue_that_fails_is_named(void **state) {
+    (void)state;
+    for (int side = 0; side < 2; side++) {
+        struct pair pair;
+        struct conn *conn = side == 0 ? &pair.producer : &pair.consumer;
+        pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+        move_slots(&pair, 10);
+        tell_of_failed_queue(conn, 0);
+        expect_broken(conn, "the completion queue has failed", "mlx5_0");
+        pair_close(&pair);
+    }
+}
+
+/* A device may take some of a list, as many as it has room for. */
+static void receives_that_were_refused_are_not_counted(void **state) {
+    (void)state;
+    struct pair pair;
+    pair_open(&pair, (struct shape){8, 4096, 1, 1, 0});
+    struct verbs_qp *qp = &end_of(&pair.consumer)->qps[0][0];
+    struct fake_qp *real = (struct fake_qp *)(void *)qp->qp;
+    for (uint32_t taken = 0; taken < qp->depths.receives; taken++) {
+        qp->receives = 0;
+        real->nreceives = 0;
+        fake.refuse_in = taken + 1;
+        assert_false(verbs_qp_post_receives(qp, verbs_receive_id(0)));
+        assert_int_equal(qp->receives, taken);
+        assert_int_equal(real->nreceives, taken);
+        assert_true(verbs_qp_post_receives(qp, verbs_receive_id(0)));
+        assert_int_equal(real->nreceives, qp->depths.receives);
+    }
+    move_slots(&pair, 100);
+    fake.refuse_in = 2;
+    while (end_of(&pair.consumer)->broken[0] == '\0') {
+        be_patient();
+        transport_verbs.progress(&pair.producer);
+        transport_verbs.progress(&pair.consumer);
+        if (fifo_has_credit(&pair.producer.end) && end_of(&pair.producer)->broken[0] == '\0')
+            slots_publish(&pair.producer);
+        if (fifo_has_data(&pair.consumer.end))
+            slots_consume(&pair.consumer);
+    }
+    while (fifo_has_data(&pair.consumer.end))
+        slots_consume(&pair.consumer);
+    expect_broken(&pair.consumer, "the device takes no receives", "mlx5_0");
+    pair_close(&pair);
+}
+
 static void counters_that_cannot_be_break_the_connection(void **state) {
     (void)state;
     struct pair pair;
@@ -156,6 +208,30 @@ static void another_rail_takes_over_and_every_slot_comes_once(void **state) {
     }
     assert_true(executed > 0);
     print_message("late writes that found their queue pair still open: %llu\n", (unsigned long long)ghosts);
+}
+
+static void another_rail_takes_over_from_one_without_queues(void **state) {
+    (void)state;
+    for (int round = 0; round < 40; round++) {
+        struct pair pair;
+        const bool refuses = round % 2, producer = round / 2 % 2;
+        pair_open(&pair, (struct shape){8, 400, 2, 1 + round % 3, 0});
+        fake.chance += (uint64_t)round * 0x9e3779b97f4a7c15ull;
+        move_slots(&pair, 50);
+        if (refuses) {
+            fake.refuse_in = 1 + (uint32_t)round;
+        } else {
+            fake.devices[0].hanging = true; /* nothing more is reported */
+            tell_of_failed_queue(producer ? &pair.producer : &pair.consumer, 0);
+        }
+        move_slots(&pair, 400);
+        const int lost = end_of(&pair.producer)->rails[0].state == VERBS_RAIL_UP;
+        assert_true(refuses || lost == 0);
+        assert_int_equal(end_of(&pair.producer)->rails[lost].state, VERBS_RAIL_DOWN);
+        assert_int_equal(end_of(&pair.consumer)->rails[lost].state, VERBS_RAIL_DOWN);
+        assert_int_equal(end_of(&pair.producer)->rails[1 - lost].state, VERBS_RAIL_UP);
+        pair_close(&pair);
+    }
 }
 
 /* Everything that the producer sent has come and is consumed, but the acknowledgements were lost: the consumer's rank is in
@@ -416,6 +492,9 @@ int main(void) {
         cmocka_unit_test_setup(slots_that_came_before_a_failure_stay_consumable, forget),
         cmocka_unit_test_setup(other_failures_are_told_apart, forget),
         cmocka_unit_test_setup(a_port_that_goes_down_for_a_while_is_no_failure_where_there_is_one, forget),
+        cmocka_unit_test_setup(a_completion_queue_that_fails_is_named, forget),
+        cmocka_unit_test_setup(receives_that_were_refused_are_not_counted, forget),
+        cmocka_unit_test_setup(another_rail_takes_over_from_one_without_queues, forget),
         cmocka_unit_test_setup(counters_that_cannot_be_break_the_connection, forget),
         cmocka_unit_test_setup(another_rail_takes_over_and_every_slot_comes_once, forget),
         cmocka_unit_test_setup(a_rail_is_settled_by_a_rank_that_is_in_another_call, forget),

@@ -10,6 +10,8 @@
 #include "transport/verbs_memory.h"
 #include "transport/verbs_near.h"
 
+#include <sys/stat.h>
+
 /* ------------------------------------------------------------------------------------------------------------- choosing */
 
 static void gpu_memory_is_registered_by_dmabuf_then_peermem_then_staged(void **state) {
@@ -42,6 +44,22 @@ static void gpu_memory_is_registered_by_dmabuf_then_peermem_then_staged(void **s
         if (strstr(why, table[k].why) == NULL)
             fail_msg("row %zu does not say '%s': %s", k, table[k].why, why);
     }
+}
+
+/* The older one came with a driver of its own. */
+static void peermem_is_found_by_both_of_its_names(void **state) {
+    (void)state;
+    static const char *const names[] = {"nvidia_peermem", "nv_peer_mem", "nvidia_drm"};
+    char folder[] = "/tmp/collet-modules-XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    for (int k = 0; k < 3; k++) {
+        assert_false(verbs_peermem_is_in(folder));
+        snprintf(path, sizeof path, "%s/%s", folder, names[k]);
+        assert_int_equal(mkdir(path, 0700), 0);
+        assert_int_equal(verbs_peermem_is_in(folder), k < 2);
+        assert_int_equal(rmdir(path), 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
 }
 
 static void whether_a_device_takes_dmabufs_is_asked_of_its_driver(void **state) {
@@ -397,6 +415,7 @@ static void a_device_that_has_failed_takes_no_slots_of_gpus(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(gpu_memory_is_registered_by_dmabuf_then_peermem_then_staged, forget),
+        cmocka_unit_test_setup(peermem_is_found_by_both_of_its_names, forget),
         cmocka_unit_test_setup(whether_a_device_takes_dmabufs_is_asked_of_its_driver, forget),
         cmocka_unit_test_setup(slots_of_gpus_are_in_their_memory_and_arrive, forget),
         cmocka_unit_test_setup(short_connections_share_a_block_of_a_gpus_memory, forget),
