@@ -48,7 +48,7 @@ static int measure(int nranks) {
     if (crowd == 0) {
         while (__atomic_load_n(&shared->made, __ATOMIC_ACQUIRE) == 0)
             usleep(1000);
-        struct guests_result result = guests_bring(&shared->id, 1, nranks, LIMIT_S);
+        struct guests_result result = guests_bring(&shared->id, 1, nranks, 0, LIMIT_S);
         if (result.trouble != NULL)
             fprintf(stderr, "%d of %d guests: %s\n", result.done, nranks - 1, result.trouble);
         _exit(result.trouble != NULL);

@@ -22,10 +22,17 @@ static uint64_t doubled(uint64_t first_ns, int round, int doublings) {
     return first_ns << (round < doublings ? round : doublings);
 }
 
-static uint64_t random_below(uint64_t end) {
+uint64_t dial_first_ns(uint64_t spread_ns, uint64_t chance) { return spread_ns > 0 ? chance % spread_ns : 0; }
+
+uint64_t dial_pause_ns(int round, uint64_t chance) {
+    const uint64_t pause_ns = doubled(FIRST_PAUSE_NS, round, PAUSE_DOUBLINGS);
+    return pause_ns / 2 + chance % pause_ns;
+}
+
+static uint64_t chance(void) {
     uint64_t number;
     os_random(&number, sizeof number);
-    return end > 0 ? number % end : 0;
+    return number;
 }
 
 static void attempt_failed(struct dial *dial, const char *why, bool refused) {
@@ -50,11 +57,9 @@ static void end_round(struct dial *dial) {
         dial->refused_since_ns = 0;
     else if (dial->refused_since_ns == 0)
         dial->refused_since_ns = now_ns;
-    uint64_t pause_ns = doubled(FIRST_PAUSE_NS, dial->round, PAUSE_DOUBLINGS);
     dial->attempt = 0;
-    dial->round++;
     dial->all_refused = true;
-    watch_timer_set(&dial->timer, now_ns + pause_ns / 2 + random_below(pause_ns));
+    watch_timer_set(&dial->timer, now_ns + dial_pause_ns(dial->round++, chance()));
     dial->round_failed(dial);
 }
 
@@ -133,7 +138,7 @@ void dial_start(struct dial *dial, const struct address_set *set, const uint8_t 
     dial->all_refused = true;
     dial->started_ns = os_now_ns();
     dial->timer.fire = on_dial_timer;
-    watch_timer_set(&dial->timer, dial->started_ns + random_below(spread_ns));
+    watch_timer_set(&dial->timer, dial->started_ns + dial_first_ns(spread_ns, chance()));
 }
 
 void dial_stop(struct dial *dial) {

@@ -37,6 +37,10 @@ void dial_start(struct dial *dial, const struct address_set *set, const uint8_t 
                 void (*proven)(struct dial *dial, struct wire *wire), void (*round_failed)(struct dial *dial));
 void dial_stop(struct dial *dial); /* harmless if not active */
 
+/* These times, for any number that chance gives. */
+uint64_t dial_first_ns(uint64_t spread_ns, uint64_t chance);
+uint64_t dial_pause_ns(int round, uint64_t chance);
+
 /* How long all attempts have ended because nobody listens there; 0: the last round was different. */
 uint64_t dial_refused_ns(const struct dial *dial);
 /* Refusals of this duration mean that a process that listened there is no more. */

@@ -132,6 +132,9 @@ static void on_above_proven(struct dial *dial, struct wire *wire) {
     for (int rank = 0; rank < meeting->nranks; rank++)
         if (meeting->have[rank])
             relay_announce(relay, rank);
+    for (const struct guest *guest = meeting->guests; guest != NULL; guest = guest->next)
+        if (guest->asks)
+            wire_send(wire, TABLE_ASK, NULL, 0, NULL, 0);
     relay_ready(wire);
 }
 

@@ -33,7 +33,7 @@ struct crowd {
     struct id ids[16];
     struct collet_unique_id first;
     struct config agreed;
-    int nids, nranks;
+    int nids, nranks, asks;
     struct guest *guests; /* by rank; that of rank 0 is not used */
     pthread_mutex_t lock;
     struct guests_result result;
@@ -135,6 +135,22 @@ static void on_done(struct guest *guest) {
     count(guest->crowd, &guest->crowd->result.done);
 }
 
+static void bring(struct crowd *crowd, int rank);
+
+static bool asks(const struct guest *guest) {
+    return guest->crowd->asks > 0 && guest->rank == guest->crowd->nranks / 2;
+}
+
+/* The answer to the last question lets the last guest set out. */
+static void on_news(struct guest *guest) {
+    struct crowd *crowd = guest->crowd;
+    count(crowd, &crowd->result.news);
+    if (crowd->result.news < crowd->asks)
+        wire_send(guest->root, TABLE_ASK, NULL, 0, NULL, 0);
+    else
+        bring(crowd, crowd->nranks - 1);
+}
+
 static void root_ready(struct wire *wire) {
     struct guest *guest = wire->owner;
     struct frame frame;
@@ -144,8 +160,10 @@ static void root_ready(struct wire *wire) {
         done = frame.type == TABLE_DONE;
         if (frame.type == TABLE_SEAT)
             on_seat(guest, &frame);
+        else if (frame.type == TABLE_NEWS && asks(guest))
+            on_news(guest);
         else if (!done)
-            trouble(guest->crowd, "a guest was told of a failure, or something unexpected");
+            trouble(guest->crowd, "a guest was told of a failure, or something that it did not ask");
     }
     if (done)
         on_done(guest);
@@ -171,24 +189,31 @@ static void on_root(struct dial *dial, struct wire *wire) {
     if (dial->set.port != crowd->ids[0].set.port)
         wire_send(wire, TABLE_VIA, &crowd->first, sizeof crowd->first, NULL, 0);
     wire_send(wire, TABLE_JOIN, &card, sizeof card, NULL, 0);
+    if (asks(guest))
+        wire_send(wire, TABLE_ASK, NULL, 0, NULL, 0);
     root_ready(wire);
+}
+
+static void bring(struct crowd *crowd, int rank) {
+    const struct id *id = &crowd->ids[(int64_t)rank * crowd->nids / crowd->nranks];
+    uint8_t key[SECRET_BYTES];
+    id_key(id->secret, "meeting point", NULL, 0, key);
+    crowd->guests[rank] = (struct guest){.crowd = crowd, .rank = rank};
+    dial_start(&crowd->guests[rank].dial, &id->set, key, (uint64_t)crowd->nranks * ROUND_NS, on_root, round_failed);
 }
 
 static void bring_all(struct watch_task *task) {
     struct crowd *crowd = WATCH_OWNER(task, struct crowd, start);
-    for (int rank = 1; rank < crowd->nranks; rank++) {
-        const struct id *id = &crowd->ids[(int64_t)rank * crowd->nids / crowd->nranks];
-        uint8_t key[SECRET_BYTES];
-        id_key(id->secret, "meeting point", NULL, 0, key);
-        crowd->guests[rank] = (struct guest){.crowd = crowd, .rank = rank};
-        dial_start(&crowd->guests[rank].dial, &id->set, key, (uint64_t)crowd->nranks * ROUND_NS, on_root, round_failed);
-    }
+    const int end = crowd->asks > 0 ? crowd->nranks - 1 : crowd->nranks;
+    for (int rank = 1; rank < end; rank++)
+        bring(crowd, rank);
 }
 
-struct guests_result guests_bring(const struct collet_unique_id *ids, int nids, int nranks, int limit_s) {
+struct guests_result guests_bring(const struct collet_unique_id *ids, int nids, int nranks, int asks, int limit_s) {
     struct crowd *crowd = calloc(1, sizeof *crowd); /* the watch keeps it */
     struct watch *watch;
-    *crowd = (struct crowd){.nids = nids, .nranks = nranks, .first = ids[0], .lock = PTHREAD_MUTEX_INITIALIZER};
+    *crowd = (struct crowd){
+        .nids = nids, .nranks = nranks, .asks = asks, .first = ids[0], .lock = PTHREAD_MUTEX_INITIALIZER};
     crowd->guests = calloc((size_t)nranks, sizeof *crowd->guests);
     for (int k = 0; k < nids; k++)
         if (id_unpack(&ids[k], &crowd->ids[k]) != COLLET_SUCCESS)

@@ -15,12 +15,13 @@
 struct guests_result {
     int done;            /* guests that heard the end of init */
     int tables;          /* … that got a whole table, from the process of rank 0 */
+    int news;            /* how often the guest that asks was told who is missing; others must not be */
     const char *trouble; /* NULL: none */
 };
 
 /* Brings them to the meeting points of these ids, which are in other processes, and returns when all are done, or after
- * limit_s. */
-struct guests_result guests_bring(const struct collet_unique_id *ids, int nids, int nranks, int limit_s);
+ * limit_s. asks: so often the guest in the middle asks who is missing; only then the last guest sets out. */
+struct guests_result guests_bring(const struct collet_unique_id *ids, int nids, int nranks, int asks, int limit_s);
 
 /* What the process of rank 0 has used until its init is complete. */
 struct guests_host_cost {

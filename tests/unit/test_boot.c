@@ -2,6 +2,7 @@
  *
  * The control plane at work: letters, agreed knobs, deaths, goodbyes, and a host that falls silent.
  */
+#include "boot/dial.h"
 #include "common/boot_case.h"
 
 #include <sodium.h>
@@ -222,6 +223,28 @@ static void interfaces_are_chosen_by_their_names(void **state) {
     assert_int_equal(address_parse("X", "node7", host, &port), COLLET_ERR_INVALID_USAGE);
     assert_int_equal(address_parse("X", "node7:0x1", host, &port), COLLET_ERR_INVALID_USAGE);
     assert_int_equal(address_parse("X", ":1", host, &port), COLLET_ERR_INVALID_USAGE);
+}
+
+/* Of ten thousand processes that begin, or fail, at the same moment. */
+static void dials_come_at_times_that_chance_spreads(void **state) {
+    (void)state;
+    enum { DIALS = 10000, PARTS = 10 };
+    const uint64_t ms = 1000000, spread_ns = 500 * ms;
+    for (int round = -1; round < 12; round++) {
+        const uint64_t pause_ns = round < 5 ? 10 * ms << (round < 0 ? 0 : round) : 320 * ms;
+        const uint64_t first_ns = round < 0 ? 0 : pause_ns / 2, length_ns = round < 0 ? spread_ns : pause_ns;
+        uint64_t chance = 88172645463325252ull;
+        int in_part[PARTS] = {0};
+        for (int k = 0; k < DIALS; k++) {
+            chance = chance * 6364136223846793005ull + 1442695040888963407ull;
+            const uint64_t ns = round < 0 ? dial_first_ns(spread_ns, chance) : dial_pause_ns(round, chance);
+            assert_true(ns >= first_ns && ns < first_ns + length_ns);
+            in_part[(ns - first_ns) * PARTS / length_ns]++;
+        }
+        for (int part = 0; part < PARTS; part++)
+            assert_in_range(in_part[part], DIALS / PARTS * 8 / 10, DIALS / PARTS * 12 / 10);
+    }
+    assert_int_equal(dial_first_ns(0, 7), 0);
 }
 
 /* Makes *places those of process `self`, connected to its parent and children. Returns its parent. */
@@ -713,6 +736,7 @@ int main(void) {
         CASE(a_secret_is_stretched_before_it_is_used),
         CASE(jobs_with_one_secret_have_keys_of_their_own),
         CASE(interfaces_are_chosen_by_their_names),
+        CASE(dials_come_at_times_that_chance_spreads),
         CASE(letters_find_their_way_whoever_is_gone),
         cmocka_unit_test(letters_over_edges_that_live_need_no_timer),
         CASE(five_processes_exchange_messages_and_hear_of_a_failure),

@@ -27,6 +27,7 @@
 
 #define RANKS 1000
 #define LIMIT_S 100
+#define ASKS 3 /* of one guest, by a relay if there are several ids; the others must not hear the answers */
 #define IDS_MAX 4
 
 static struct shared {
@@ -72,9 +73,12 @@ static void host(int index, int nids) {
 
 static void bring(int nids) {
     await(&shared->ids_made, nids);
-    struct guests_result result = guests_bring(shared->ids, nids, RANKS, LIMIT_S);
+    struct guests_result result = guests_bring(shared->ids, nids, RANKS, ASKS, LIMIT_S);
+    if (result.trouble == NULL && result.news != ASKS)
+        result.trouble = "questions and answers differ in number";
     if (result.trouble != NULL)
-        fprintf(stderr, "%d guests of %d, %d tables: %s\n", result.done, RANKS - 1, result.tables, result.trouble);
+        fprintf(stderr, "%d guests of %d, %d tables, %d answers: %s\n", result.done, RANKS - 1, result.tables,
+                result.news, result.trouble);
     __atomic_store_n(&shared->over, 1, __ATOMIC_RELEASE);
     _exit(result.trouble != NULL);
 }
