@@ -59,11 +59,11 @@ algorithms_between_hosts() {
 
 # -------------------------------------------------------------------------------------------------------- interfaces
 
-# Runs 2 × 1 ranks with calls of $1 (4M), $2 (4) of them; sets on_eth0 and on_eth1 to the KiB that host 2 received there.
+# Runs 2 × 1 ranks with calls of $1 (4M), $2 (4) of them, of $3 (all_reduce); sets on_eth0 and on_eth1 to the KiB that host 2 received there.
 traffic() {
     local before0 before1
     before0=$(received 2 eth0) before1=$(received 2 eth1)
-    COLLET_DEBUG=INFO lab_job 2 1 "$bin/all_reduce_perf" -b "${1:-4M}" -e "${1:-4M}" -n "${2:-4}" -w 1 || return 1
+    COLLET_DEBUG=INFO lab_job 2 1 "$bin/${3:-all_reduce}_perf" -b "${1:-4M}" -e "${1:-4M}" -n "${2:-4}" -w 1 || return 1
     on_eth0=$((($(received 2 eth0) - before0) / 1024)) on_eth1=$((($(received 2 eth1) - before1) / 1024))
     echo "received: $on_eth0 KiB on eth0, $on_eth1 KiB on eth1"
 }
@@ -71,6 +71,12 @@ traffic() {
 # One channel takes all interfaces.
 two_interfaces_at_once() {
     COLLET_NCHANNELS=1 traffic && [ $on_eth0 -gt 8000 ] && [ $on_eth1 -gt 8000 ] && tied 0 "eth0, eth1" "eth0, eth1"
+}
+
+# A message has one channel. Of a single one, each interface takes half.
+one_message_by_two_interfaces() {
+    traffic 64M 1 sendrecv && [ $on_eth0 -gt 32000 ] && [ $((on_eth0 - on_eth1)) -lt $((on_eth0 / 20)) ] &&
+        [ $((on_eth1 - on_eth0)) -lt $((on_eth1 / 20)) ]
 }
 
 # tied CHANNEL INTERFACES1 INTERFACES2: so say hosts 1 and 2 of the last job's connections on this channel ("0", or "0 lane
@@ -275,6 +281,7 @@ lab_hosts 4 2 || lab_skip "the hosts could not be built"
 check ranks_share_memory_inside_a_host_and_use_tcp_between_hosts shared_memory_inside_tcp_between
 check hierarchical_algorithms_are_right_on_two_hosts algorithms_between_hosts 2 2
 check two_interfaces_carry_one_connection_at_once two_interfaces_at_once
+check two_interfaces_carry_halves_of_one_message one_message_by_two_interfaces
 if on_host 1 test -e /sys/class/net/eth1; then
     check channels_go_by_the_interfaces_of_their_rings channels_have_rails
     if slow; then
