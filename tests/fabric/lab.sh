@@ -63,11 +63,13 @@ start_host() {
     lab_pipe "$host.qmp"
     arguments+=(-chardev "pipe,id=qmp,path=$host.qmp" -mon "chardev=qmp,mode=control")
     rm -f "$lab_dir/$host".net?
+    # Without no_timer_check the kernel panics if the emulated timer is late, as it is where the machine is busy.
     (
         cd "$lab_dir" || exit
         exec setsid setpriv --pdeathsig KILL qemu-system-x86_64 -nodefaults -no-user-config -display none \
             -M q35 -accel tcg,thread=multi -cpu max -smp 1 -m 1024 -no-reboot -serial "file:$host.console" \
-            -kernel "$lab_kernel" -initrd "$lab_image" -append "console=ttyS0 quiet panic=-1 host=$host" "${arguments[@]}"
+            -kernel "$lab_kernel" -initrd "$lab_image" -append "console=ttyS0 quiet panic=-1 no_timer_check host=$host" \
+            "${arguments[@]}"
     ) &
     echo $! >"$lab_dir/$host.pid"
     disown $!
