@@ -329,6 +329,7 @@ $(filter-out $(ACCEPT),$(TESTS)) $(GPUSIM_BENCH): TEST_LIBS = -lcmocka
 REFUSED := malloc calloc realloc strdup open_memstream fmemopen mmap pthread_create memfd_create socket accept4 eventfd epoll_create1 \
     fopen opendir open
 $(BUILD)/tests/fault/test_memory $(BUILD)/tests/fault/test_faults $(BUILD)/tests/multi/test_gpu_windows: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
+$(BUILD)/tests/fault/test_fork: LINK_FLAGS += -Wl,--wrap=dlopen
 $(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 $(addprefix $(BUILD)/tests/gpusim/,test_ptx test_exec bench_exec): $(call objects_of,$(GPUSIM_MACHINE))

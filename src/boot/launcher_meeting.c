@@ -38,8 +38,9 @@ static enum collet_result share_id(int rank, int number, uint64_t deadline_ns, s
     return COLLET_SUCCESS;
 }
 
+PROCESS_LOCK(lock);
+
 enum collet_result launcher_meeting(int rank, int timeout_s, struct collet_unique_id *id) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int meetings; /* of this process so far: all ranks count alike */
     SCOPED_LOCK(&lock);
     return share_id(rank, meetings++, os_now_ns() + (uint64_t)timeout_s * 1000000000u, id);

@@ -16,7 +16,7 @@ static struct process the_process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 /* Only kept in view, so that leak checkers do not take what hangs on it for lost. */
 static struct process parents_process __attribute__((used));
 unsigned process_forks;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool sodium_works;
 
 static void forget_parent(void) {
     parents_process = the_process;
@@ -24,14 +24,15 @@ static void forget_parent(void) {
     process_forks++;
 }
 
-static void process_begin(void) {
+/* Before there are threads: libsodium begins with a lock of its own, which a child that is forked then could never open. */
+__attribute__((constructor)) static void process_begin(void) {
     pthread_atfork(NULL, NULL, forget_parent);
-    if (sodium_init() < 0)
-        abort();
+    sodium_works = sodium_init() >= 0;
 }
 
 struct process *process_lock(void) {
-    pthread_once(&once, process_begin);
+    if (!sodium_works)
+        abort();
     pthread_mutex_lock(&the_process.lock);
     while (the_process.identity[0] == 0)
         os_random(the_process.identity, sizeof the_process.identity);

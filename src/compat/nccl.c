@@ -20,6 +20,7 @@
 #include "api/window.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/memory.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -38,7 +39,7 @@
 
 /* NCCL's last error is the process's. */
 static char last_error[1024];
-static pthread_mutex_t last_error_lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(last_error_lock);
 
 static void keep_error(const char *text) {
     pthread_mutex_lock(&last_error_lock);

@@ -168,7 +168,7 @@ int net_accept(void *listener, void **receiver, void **on_device) {
 }
 
 /* The program calls again with the same handle, which has no room for more than the id. */
-static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(pending_lock);
 static struct net_line *pending;
 
 static struct net_line *take_pending(const void *handle) {

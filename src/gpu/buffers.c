@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static pthread_mutex_t buffers_lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(buffers_lock);
 static struct gpu_buffer *buffers;
 
 enum collet_result gpu_shared_create(int64_t cumem_enable, size_t bytes, void **memory_p, struct gpu_name *name) {

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/wait.h"
+#include "boot/process.h"
 #include "chan/tracer.h"
 #include "transport/transport.h"
 
@@ -29,8 +30,9 @@ struct proxy_client {
 };
 
 struct proxy {
-    int gpu;    /* its number; −1: host memory */
-    int number; /* of this thread among those for the same GPU or for host memory */
+    int gpu;             /* its number; −1: host memory */
+    int number;          /* of this thread among those for the same GPU or for host memory */
+    unsigned generation; /* of the process that has the thread */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work;
@@ -45,7 +47,7 @@ struct proxy {
     struct proxy *next;
 };
 
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(all_lock);
 static struct proxy *all;
 
 static bool has_failed(const struct chan *chan) { return boot_failed(chan->owner.boot) != COLLET_SUCCESS; }
@@ -253,6 +255,7 @@ static enum collet_result proxy_create(int gpu, int number, struct proxy **proxy
     COLLET_TRY(memory_get(&proxy, 1, sizeof *proxy, "no memory for a proxy"));
     proxy->gpu = gpu;
     proxy->number = number;
+    proxy->generation = process_generation();
     pthread_mutex_init(&proxy->lock, NULL);
     pthread_condattr_init(&steady);
     pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
@@ -272,7 +275,7 @@ static enum collet_result proxy_create(int gpu, int number, struct proxy **proxy
 /* With all_lock. */
 static enum collet_result proxy_get(int gpu, int number, struct proxy **proxy_p) {
     for (*proxy_p = all; *proxy_p != NULL; *proxy_p = (*proxy_p)->next)
-        if ((*proxy_p)->gpu == gpu && (*proxy_p)->number == number)
+        if ((*proxy_p)->gpu == gpu && (*proxy_p)->number == number && (*proxy_p)->generation == process_generation())
             return COLLET_SUCCESS;
     return proxy_create(gpu, number, proxy_p);
 }

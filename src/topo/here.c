@@ -5,6 +5,7 @@
  */
 #include "topo/topo.h"
 
+#include "base/fork_lock.h"
 #include "base/memory.h"
 #include "base/log.h"
 
@@ -19,13 +20,8 @@ struct seen {
     char path[];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+FORK_LOCK(lock); /* libhwloc has locks of its own */
 static struct seen *all_seen;
-
-/* What probes has locks of its own (libhwloc), which a child could never open. So a fork() waits until no thread probes. */
-static void hold(void) { pthread_mutex_lock(&lock); }
-static void let_go(void) { pthread_mutex_unlock(&lock); }
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(hold, let_go, let_go); }
 
 enum collet_result topo_load(const char *file_path, struct topo **topo_p) {
     if (file_path[0] == '\0')

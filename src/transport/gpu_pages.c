@@ -17,7 +17,7 @@ struct block {
     uint32_t taken; /* bits by page */
 };
 
-static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(blocks_lock);
 static struct block *blocks;
 
 static uint32_t bits_of(size_t pages) { return pages == BLOCK_PAGES ? UINT32_MAX : (1u << pages) - 1; }

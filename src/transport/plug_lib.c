@@ -192,23 +192,25 @@ static void declare(const struct plug_host *host) {
 static const struct plug_host *in_use;
 void plug_host_use(const struct plug_host *host) { in_use = host; }
 
+PROCESS_LOCK(host_lock); /* not one that forks wait for: a plugin may fork while it begins */
+
 const struct plug_host *plug_host(void) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static const struct plug_host of_a_child = {.why = "a process that was forked does without a net plugin"};
     static struct plug_host the_host;
     static unsigned generation;
-    static bool opened;
-    process_identity(); /* from here on forks are counted */
+    static bool begun, opened;
     if (in_use != NULL)
         return in_use;
-    SCOPED_LOCK(&lock);
-    if (!opened) {
+    SCOPED_LOCK(&host_lock);
+    if (!begun) {
+        begun = true;
+        generation = process_generation();
         plug_host_open(&the_host, config_process()->net_plugin);
         declare(&the_host);
-        generation = process_generation();
         opened = true;
     }
-    return generation == process_generation() || the_host.table == NULL ? &the_host : &of_a_child;
+    const bool of_this_process = generation == process_generation(), none = opened && the_host.table == NULL;
+    return of_this_process || none ? &the_host : &of_a_child;
 }
 
 /* --------------------------------------------------------------------------------------------------------------- calls */

@@ -2,6 +2,7 @@
 #include "transport/verbs_device.h"
 
 #include "base/log.h"
+#include "base/fork_lock.h"
 #include "base/memory.h"
 #include "boot/address.h"
 #include "boot/process.h"
@@ -387,13 +388,13 @@ void verbs_host_close(struct verbs_host *host) {
     host->kinds = 0;
 }
 
+FORK_LOCK(host_lock); /* the loader and libibverbs have locks of their own */
+
 struct verbs_host *verbs_host(void) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static struct verbs_host the_host;
     static unsigned generation;
     static bool opened;
-    process_identity(); /* from here on forks are counted */
-    SCOPED_LOCK(&lock);
+    SCOPED_LOCK(&host_lock);
     if (!opened || generation != process_generation()) { /* what the parent opened is of no use to a child */
         verbs_host_open(&the_host, config_process());
         opened = true;
