@@ -24,8 +24,9 @@ void gather_tree_build(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank, child[BINOMIAL_MAX_CHILDREN];
     int place = prog_wrap(prog, rank - prog->root), blocks = binomial_span(n, place);
     int nchildren = binomial_children(n, place, child);
+    bool passes_on = place > 0 && nchildren > 0;
 
-    prog_tmp(prog, place > 0 ? blocks : 0);
+    prog_tmp(prog, passes_on ? blocks : 0);
     prog_longest_run(prog, binomial_longest_span(n));
     prog_worker(prog);
     if (place == 0)
@@ -39,7 +40,7 @@ void gather_tree_build(struct prog *prog) {
         struct local there = OUT_RUN(ROW(first, count)), here = TMP_RUN(ROW(child[k] - place, count));
         prog_step(prog, .recv = PEER(first), .store = place == 0 ? there : here, .length_of = there);
     }
-    if (place > 0 && nchildren > 0)
+    if (passes_on)
         prog_step(prog, .local = TMP_RUN(ROW(0, blocks)), .length_of = OUT_RUN(ROW(rank, blocks)),
                   .send = PEER(prog->root + binomial_parent(place)));
 }

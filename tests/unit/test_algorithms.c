@@ -243,6 +243,31 @@ static struct prog *built(enum prog_collective collective, const char *name, con
     return prog;
 }
 
+/* Blocks of TMP that steps store; one that is stored twice counts twice. */
+static int count_scratch_stored(const struct prog *prog) {
+    int nstored = 0;
+    for (int s = 0; s < prog->nsteps; s++)
+        nstored += prog->steps[s].store_region == STEP_TMP ? prog->steps[s].count : 0;
+    return nstored;
+}
+
+static void nobody_asks_for_scratch_that_is_never_stored(void **state) {
+    (void)state;
+    for (int node_ranks = 1; node_ranks <= 5; node_ranks++) {
+        struct prog_shape shape = shape_of(BY_NODE, 4, node_ranks);
+        for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+            for (int rank = 0; rank < shape.nranks && takes(a, &shape); rank++) {
+                struct prog *prog = built(a->collective, a->name, &shape, rank);
+                if (prog->ntmp > count_scratch_stored(prog))
+                    fail_msg("%s_%s, %d ranks, rank %d: %d blocks of TMP, and %d are stored",
+                             prog_collective_name(a->collective), a->name, shape.nranks, rank, prog->ntmp,
+                             count_scratch_stored(prog));
+                prog_destroy(prog);
+            }
+        prog_shape_fini(&shape);
+    }
+}
+
 static void a_ring_has_two_peers_however_long_it_is(void **state) {
     (void)state;
     struct prog *prog = built(PROG_ALLREDUCE, "ring", &PROG_FLAT(1000), 7);
@@ -497,6 +522,7 @@ int main(void) {
         cmocka_unit_test(the_registry_finds_what_it_lists_and_nothing_else),
         cmocka_unit_test(shapes_that_make_no_sense_are_refused),
         cmocka_unit_test(limits_of_ranks_are_what_the_list_says),
+        cmocka_unit_test(nobody_asks_for_scratch_that_is_never_stored),
         cmocka_unit_test(a_ring_has_two_peers_however_long_it_is),
         cmocka_unit_test(a_ring_leaves_every_node_once_however_ranks_are_numbered),
         cmocka_unit_test(a_tree_enters_every_node_once_however_ranks_are_numbered),
