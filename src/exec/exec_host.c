@@ -24,7 +24,7 @@ static bool end_streams(struct fifo_end *end) {
 }
 
 /* Which of the places to write past the caches: the local one first, which is a place for peers too if it is lent; then those in
- * slots. */
+ * slots. What is to be carried on at once stays in the caches. */
 static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *step) {
     const struct interp_op *op = w->op;
     int first_slot = step->store_region != STEP_NONE;
@@ -35,6 +35,8 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
         struct fifo_end *end = op->send_ends[step->send_first + k];
         if (end->loans.lending == 0)
             mask |= (uint32_t)end_streams(end) << place++;
+        else if (end->loans.lending == LOAN_CARRIED)
+            return mask & ~1u;
         else if (step->lends == STEP_LENDS_RESULT && end->loans.lending != LOAN_LANDED)
             mask |= (uint32_t)end_streams(end);
     }
@@ -44,10 +46,13 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
 static void exec_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {
     const uint64_t bytes = count * w->op->args.elem_bytes;
     uint32_t mask = 0;
-    if (w->op->lends_from - 1 < bytes && step->lends == STEP_LENDS_RESULT && nsrc > 1)
+    bool lands = w->op->lends_from - 1 < bytes && step->lends == STEP_LENDS_RESULT && nsrc > 1;
+    if (lands)
         ndst = exec_land(w, step, ndst, (uint32_t)bytes, &mask);
     mask |= bytes < STREAM_MIN_BYTES ? 0 : stream_mask(w, step);
     reduce_host_step(w, step, ndst, nsrc, count, mask);
+    if (lands)
+        exec_carry(w, step, (uint32_t)bytes);
 }
 
 /* ---- one call ---- */
@@ -88,7 +93,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         if (call->request.extents != NULL)
             fill_extents(op, program->progs[channel], call->request.extents, channel);
         op->lends[STEP_IN] = op->lends[STEP_OUT] = 1;
-        op->reduces = prog_facts[program->progs[0]->collective].reduces;
+        op->root_reduces = prog_root_reduces(program->progs[0]->collective);
         op->borrows_from = loans->borrows_from;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Steps whose operands were lent (fifo/loan.h). What a step only stores is copied to where it belongs; what it reduces is
- * read where it lies, if this process reaches it, else it is copied into the slot.
+ * read where it lies, if this process reaches it, else it is copied into the worker's scratch: always the same memory, so
+ * that it is in the rank's own cache when it is reduced.
  */
 #include "exec/exec.h"
 #include "kernels/interp.h"
@@ -26,7 +27,8 @@ static char *place_of(const struct interp_op *op, const struct prog_step *step, 
 static bool fetch_all(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, char *to) {
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
-        if (!loan_is_open(end) || is_held(end, bytes, to) || loan_fetch(end, bytes, to))
+        if (!loan_is_open(end) || is_held(end, bytes, to) ||
+            loan_fetch(end, bytes, to != NULL ? to : interp_scratch(w, (uint32_t)k)))
             continue;
         w->blocked_on = (uint32_t)(step->recv_first + k);
         w->blocked_sending = 0;
@@ -114,15 +116,28 @@ void exec_announce(struct interp_worker *w) {
 int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes, uint32_t *stream_mask) {
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = w->op->send_ends[step->send_first + k];
-        char *to = end->loans.lending != 0 && end->loans.way != LOAN_WIRE ? loan_land_there(end, bytes) : NULL;
+        if (end->loans.lending == 0 || end->loans.way == LOAN_WIRE)
+            continue;
+        char *to = loan_land_there(end, bytes);
+        if (to != NULL)
+            end->loans.lending = LOAN_LANDED;
+        else if (loan_will_carry(end, bytes))
+            end->loans.lending = LOAN_CARRIED;
         if (to == NULL)
             continue;
-        end->loans.lending = LOAN_LANDED;
         if (ndst < 32 && (w->op->stream_stores || fifo_place_streams(&end->place)))
             *stream_mask |= 1u << ndst;
         w->dst[ndst++] = to;
     }
     return ndst;
+}
+
+void exec_carry(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
+    for (int k = 0; k < step->send_count; k++) {
+        struct fifo_end *end = w->op->send_ends[step->send_first + k];
+        if (end->loans.lending == LOAN_CARRIED)
+            end->loans.lending = loan_carry(end, w->dst[0], bytes);
+    }
 }
 
 static bool reads_in(const struct prog *prog) {
@@ -150,23 +165,18 @@ bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
 /* 0 counts as none. */
 static uint32_t least_of(uint32_t a, uint32_t b) { return a - 1 < b - 1 ? a : b; }
 
-/* A producer does not reach by address what the kernel copies. */
-static uint32_t least_landing(const struct loan_end *end) {
-    return end->way == LOAN_HOST ? end->least_common_bytes : end->least_bytes;
-}
-
 struct exec_loans exec_loans_of(const struct exec_program *program) {
     struct exec_loans loans = {0};
-    bool any = false, reduces = prog_facts[program->progs[0]->collective].reduces;
+    bool any = false, root_reduces = prog_root_reduces(program->progs[0]->collective);
     for (int k = 0; k < program->nconns; k++) {
         const struct conn *conn = program->conns[k];
         const struct loan_end *end = &conn->end.loans;
-        any |= end->least_bytes > 0 && !(reduces && end->way == LOAN_HOST); /* interp_lends_to() */
+        any |= end->least_bytes > 0 && !(root_reduces && end->way == LOAN_HOST); /* interp_lends_to() */
         loans.only = end->commons != NULL ? end->commons : loans.only;
         uint32_t *from = conn->side == CONN_PRODUCER ? &loans.lends_from : &loans.borrows_from;
         *from = least_of(least_of(*from, end->least_bytes), end->least_common_bytes);
         if (conn->side == CONN_CONSUMER)
-            loans.lands_from = least_of(loans.lands_from, least_landing(end));
+            loans.lands_from = least_of(least_of(loans.lands_from, end->least_bytes), end->least_common_bytes);
     }
     loans.only = any ? NULL : loans.only;
     return loans;

@@ -97,7 +97,7 @@ static enum collet_result worker_init(struct interp_worker *w, const struct inte
     w->nsteps = (uint32_t)text->nsteps;
     w->src = calloc(operands + (size_t)extent.locals, sizeof(*w->src));
     w->dst = calloc((size_t)extent.sends + 2, sizeof(*w->dst));
-    w->scratch = calloc(operands, scratch_bytes); /* touched by protocols with lines only */
+    w->scratch = malloc(operands * scratch_bytes); /* pages that nobody touches cost nothing */
     w->scratch_stride = scratch_bytes;
     if (w->src == NULL || w->dst == NULL || w->scratch == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a worker with %d peers in a step", extent.recvs);

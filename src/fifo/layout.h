@@ -30,11 +30,11 @@ static inline uint32_t fifo_payload_bytes(const struct fifo_layout *layout, uint
     return protocol_payload_bytes(protocol, &layout->sizes);
 }
 
-/* Most payload of a slot with lines, which is copied out of them. */
+/* Most payload of a slot. */
 static inline uint32_t fifo_scratch_bytes(const struct fifo_layout *layout) {
     uint32_t most = 0;
     for (uint32_t p = 0; p < PROTOCOL_COUNT; p++)
-        if (protocol_line_bytes(p) > protocol_unit_bytes(p) && fifo_payload_bytes(layout, p) > most)
+        if (fifo_payload_bytes(layout, p) > most)
             most = fifo_payload_bytes(layout, p);
     return most;
 }

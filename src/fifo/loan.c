@@ -72,7 +72,7 @@ static const char *lent_payload(const struct loan_end *end, const struct fifo_lo
 /* ---- landings ---- */
 
 int loan_can_land(const struct loan_end *end, uint64_t to, uint32_t bytes) {
-    bool reached = end->way == LOAN_WIRE || end->way == LOAN_PROCESS || loan_offset(end, to) != 0;
+    bool reached = end->way != LOAN_HOST || end->pid != 0 || loan_offset(end, to) != 0;
     return reached && loan_is_worth(end, to, bytes);
 }
 
@@ -96,13 +96,28 @@ static bool take_offer(struct loan_offer *offer, uint64_t position) {
     return __atomic_compare_exchange_n(&offer->open, &open, open - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+/* For a payload of so many bytes. */
+static bool is_offered(const struct loan_offer *offer, uint64_t position, uint32_t bytes) {
+    return port_load_acquire(&offer->open) == open_at(position) && offer->bytes == bytes; /* pairs with loan_offer() */
+}
+
 char *loan_land_there(struct fifo_end *end, uint32_t bytes) {
     struct loan_offer *offer = offer_at(end, end->position);
-    if (port_load_acquire(&offer->open) != open_at(end->position) ||
-        offer->bytes != bytes) /* pairs with loan_offer() */
+    if (!is_offered(offer, end->position, bytes))
         return NULL;
     char *to = reach(&end->loans, offer->to, offer->to_offset, bytes);
     return to != NULL && take_offer(offer, end->position) ? to : NULL;
+}
+
+int loan_will_carry(struct fifo_end *end, uint32_t bytes) {
+    struct loan_offer *offer = offer_at(end, end->position);
+    return end->loans.way == LOAN_HOST && end->loans.pid != 0 && is_offered(offer, end->position, bytes) &&
+           take_offer(offer, end->position);
+}
+
+uint64_t loan_carry(const struct fifo_end *end, const void *payload, uint32_t bytes) {
+    const struct loan_offer *offer = offer_at(end, end->position);
+    return os_process_write(end->loans.pid, offer->to, payload, bytes) ? LOAN_LANDED : (uint64_t)(uintptr_t)payload;
 }
 
 /* ---- consumer ---- */

@@ -28,7 +28,8 @@
  * is where the payload is now, in the consumer's memory.
  *
  * In memory a consumer offers such places, too. A producer that computes a payload puts it there right away, instead of lending it
- * (loan_land_there()): nobody copies it.
+ * (loan_land_there()): nobody copies it. Where only the kernel reaches the place, it copies the payload there as soon as it is made,
+ * out of the producer's cache (loan_carry()).
  *
  *    producer                     the slot's offer                 consumer
  *                                 open ◀────────────────────────── before the slot comes: says where its payload is to go
@@ -88,6 +89,7 @@ struct fifo_loan {
 };
 
 #define LOAN_LANDED 1u           /* in `address`: the payload is where the consumer has offered */
+#define LOAN_CARRIED 2u          /* in `lending`: the kernel is to take it there (loan_carry()) */
 #define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */
 #define LOAN_EVERYWHERE 1u       /* in `to`, of GPUs: the consumer has it already, where its step stores it */
 #define LOAN_IN_SLOT 0x80000000u /* in `done`: the payload is in the slot after all */
@@ -186,6 +188,11 @@ int loan_can_land(const struct loan_end *end, uint64_t to, uint32_t bytes);
 void loan_offer(struct fifo_end *end, struct loan_landing landing);
 /* Producer, not over a wire: where to put the payload of its next slot; NULL: there was no offer in time. */
 char *loan_land_there(struct fifo_end *end, uint32_t bytes);
+/* The same if only the kernel reaches the place: loan_carry() must follow, when the payload is made. 0: it does not, or there was
+ * no offer. */
+int loan_will_carry(struct fifo_end *end, uint32_t bytes);
+/* LOAN_LANDED, or where the payload is: to be lent, for the kernel did not copy it. */
+uint64_t loan_carry(const struct fifo_end *end, const void *payload, uint32_t bytes);
 
 /* Consumer: copies the payload of its slot to `to` (NULL: into the slot). 0: the producer still copies a part. */
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to);

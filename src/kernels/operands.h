@@ -112,7 +112,7 @@ PORT_FN int interp_is_local(const struct interp_op *op, const struct prog_step *
     return taken < step->locals_count && op->locals[step->locals_first + taken].at == received;
 }
 
-/* Room for an operand of a slot with lines. */
+/* Room for an operand that is copied before it is used: out of a slot with lines, or by the kernel. */
 PORT_FN char *interp_scratch(const struct interp_worker *w, uint32_t operand) {
     return w->scratch + (size_t)operand * w->scratch_stride;
 }
@@ -148,9 +148,10 @@ PORT_FN uint32_t interp_lent_region(const struct interp_op *op, const struct pro
     return step->lends == STEP_LENDS_OPERAND ? op->locals[step->locals_first].region : STEP_OUT;
 }
 
-/* The kernel would copy the payload into the slot before it is reduced, so the producer does that. */
+/* A payload that is reduced must be copied first, if only the kernel reaches it. Where all ranks reduce, each copies and reduces a
+ * part. But a root that reduces alone would copy alone, too, so there the others fill slots in that time. */
 PORT_FN int interp_lends_to(const struct interp_op *op, const struct loan_end *end, uint64_t payload, uint32_t bytes) {
-    return loan_is_worth(end, payload, bytes) && !(op->reduces && loan_is_by_kernel(end, payload));
+    return loan_is_worth(end, payload, bytes) && !(op->root_reduces && loan_is_by_kernel(end, payload));
 }
 
 /* Lends the result to those peers that take it where it is. Returns how many they are. */

@@ -32,7 +32,7 @@ struct interp_op {
     struct work_args args;
     uint32_t lends_from;         /* least payload that any of the ends lends (fifo/loan.h); 0: none does */
     uint8_t lends[STEP_REGIONS]; /* 0: nothing of the region; else 1 + the window that it lies in, or 1: in none */
-    uint32_t reduces;            /* host: then only what consumers reach by address is lent (interp_lend()) */
+    uint32_t root_reduces;       /* host: one rank does (interp_lends_to()) */
     uint32_t borrows_from;       /* host: least payload that any of the ends is lent; 0: none is */
     uint32_t lands_from;         /* host: least payload that any of the ends receives where it belongs; 0: none does */
     uint32_t apart;              /* host: IN and OUT are, and payloads may be lent, or land */
@@ -56,7 +56,7 @@ struct interp_worker {
     const void **src;           /* room for the operands of the largest step */
     void **dst;                 /* room for its places */
     const void *result;         /* where the result of a step is, for protocols that copy it into their slots */
-    char *scratch;              /* for protocols with lines: room for an operand per peer, and one for the result */
+    char *scratch;              /* room for an operand per peer, and for the result (interp_scratch()) */
     uint32_t scratch_stride;    /* from one to the next */
     struct trace_worker *trace; /* host: what is noted of a traced worker; NULL: it is not traced */
 };

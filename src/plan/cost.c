@@ -88,7 +88,7 @@ static enum collet_result stage_build(struct cost_stage *stage, int nrings) {
                                 .link_gbps = machine->net->link_gbps,
                                 .nslots = machine->nslots,
                                 .lent = stage->sent > 0 ? stage->lent / stage->sent : 0,
-                                .reduces = prog_facts[stage->algorithm->collective].reduces,
+                                .root_reduces = prog_root_reduces(stage->algorithm->collective),
                                 .route = net_route,
                                 .context = machine->net};
     enum collet_result result = sim_create(&ranks, &machine->cast, &stage->sims[nrings]);

@@ -136,7 +136,7 @@ const struct sim_route *sim_peer_route(const struct sim *sim, const struct sim_r
 /* Of a message of so many bytes: a mean one of the program, of whose messages a share is lent. */
 static struct step_cost cost_between(const struct sim *sim, const struct sim_route *route, double bytes) {
     const struct step_cost *slot = cost_of(sim, route->class), *loan = cost_of(sim, route->loan.class);
-    double share = route->loan.class == LINK_LENT_CMA && sim->machine.reduces ? 0 : sim->machine.lent;
+    double share = route->loan.class == LINK_LENT_CMA && sim->machine.root_reduces ? 0 : sim->machine.lent;
     if (sim->protocol != PROTOCOL_SIMPLE || route->loan.least_bytes == 0 || bytes < route->loan.least_bytes)
         return *slot;
     return (struct step_cost){.peer_ns = slot->peer_ns + share * (loan->peer_ns - slot->peer_ns),

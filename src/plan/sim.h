@@ -84,8 +84,8 @@ struct sim_machine {
     int nlinks;              /* of one host */
     const double *link_gbps; /* [nlinks] */
     uint32_t nslots;
-    double lent;  /* share of all messages that steps lend where they may; the others lie in slots */
-    bool reduces; /* what programs do: then nothing is lent through the kernel (fifo/loan.h) */
+    double lent;       /* share of all messages that steps lend where they may; the others lie in slots */
+    bool root_reduces; /* then nothing is lent through the kernel (kernels/operands.h) */
     void (*route)(const void *context, int channel, int from, int to, struct sim_route *route);
     const void *context;
 };

@@ -91,6 +91,11 @@ static inline bool prog_is_bare(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_NONE && prog_facts[collective].out == PROG_NONE;
 }
 
+/* Is there a rank that reduces what the others only send? */
+static inline bool prog_root_reduces(enum prog_collective collective) {
+    return prog_facts[collective].reduces && prog_facts[collective].root == PROG_TO_ROOT;
+}
+
 /* Whether blocks have counts of their own … */
 static inline bool prog_is_counted(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_COUNTS || prog_facts[collective].out == PROG_COUNTS;

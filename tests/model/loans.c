@@ -87,8 +87,15 @@ static const struct scenario scenarios[] = {
     {"2 payloads to where the consumer offers", .messages = 2, .offers = true},
     {"3 payloads to offered places in the commons", .messages = 3, .lent = BY_COMMONS, .got = BY_COMMONS,
      .offers = true},
-    {"an offered place that is not reached by address", .messages = 1, .lent = BY_COMMONS, .got = BY_KERNEL,
+    {"2 payloads that the kernel carries to where the consumer offers", .messages = 2, .lent = BY_KERNEL,
+     .got = BY_KERNEL, .offers = true},
+    {"1 payload out of the commons, carried by the kernel", .messages = 1, .lent = BY_COMMONS, .got = BY_KERNEL,
      .offers = true},
+    {"the kernel does not carry once", .messages = 1, BY_KERNELS, .forbidden = {1, 0}, .offers = true},
+    {"an offered place that nobody reaches", .messages = 1, .lent = BY_COMMONS, .got = BY_KERNEL, .apart = true,
+     .offers = true},
+    {"the kernel carries, and the consumer's call fails at any time", .messages = 1, .lent = BY_KERNEL,
+     .got = BY_KERNEL, .fails = true, .offers = true, .leaves = true},
     {"an offer, and both calls fail", .messages = 1, .helps = true, .fails = true, .offers = true},
     {"an offer, and the consumer's call fails at any time", .messages = 1, .fails = true, .offers = true,
      .leaves = true},
@@ -209,11 +216,13 @@ static void send(const struct scenario *s, struct fifo_end *end, int message) {
         end->loans.lending = (uintptr_t)payload;
     else
         memcpy(slot_at(end, end->position), payload, PAYLOAD_BYTES);
-    char *offered = s->offers && end->loans.lending != 0 ? loan_land_there(end, PAYLOAD_BYTES) : NULL;
+    const bool lends = s->offers && end->loans.lending != 0;
+    char *offered = lends ? loan_land_there(end, PAYLOAD_BYTES) : NULL;
     if (offered != NULL) {
         memcpy(offered, payload, PAYLOAD_BYTES);
         end->loans.lending = LOAN_LANDED;
-    }
+    } else if (lends && loan_will_carry(end, PAYLOAD_BYTES))
+        end->loans.lending = loan_carry(end, payload, PAYLOAD_BYTES);
     loan_note(&end->loans, &header->loan, end->position + 1);
     fifo_publish(end);
 }

@@ -512,31 +512,35 @@ static void no_forecast_is_below_its_bounds(void **state) {
     close_job(&job);
 }
 
-/* What ranks want is a setting, which all know of each other; what the kernel permits is not. It copies no payload that is reduced. */
+/* What ranks want is a setting, which all know of each other; what the kernel permits is not. It copies nothing for a root that
+ * reduces. */
 static void loans_are_priced_where_they_are_wanted(void **state) {
     (void)state;
     static const struct {
         enum prog_collective collective;
         const char *name;
-        bool priced;
-    } cases[] = {
-        {PROG_ALLGATHER, "ring", true}, {PROG_ALLREDUCE, "twoshot", false}, {PROG_ALLREDUCE, "doubling", false}};
-    double ns[2][3];
+        bool lends, priced;
+    } cases[] = {{PROG_ALLGATHER, "ring", true, true},
+                 {PROG_ALLREDUCE, "twoshot", true, true},
+                 {PROG_REDUCE, "direct", true, false},
+                 {PROG_ALLREDUCE, "doubling", false, false}};
+    enum { CASES = sizeof(cases) / sizeof(*cases) };
+    double ns[2][CASES];
     for (int wanted = 0; wanted < 2; wanted++) {
         setenv("COLLET_KERNEL_COPIES", wanted ? "faster" : "slower", 1);
         struct job job = open_job("4 cpu", 1);
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < CASES; k++) {
             struct forecast_stage *stage;
             const struct algorithm *algorithm = algorithm_find(cases[k].collective, cases[k].name);
             assert_int_equal(forecast_stage_open(job.forecast, algorithm, &stage), COLLET_SUCCESS);
-            assert_true(stage->cost->lent / stage->cost->sent == (k < 2)); /* the last one lends nothing */
+            assert_true(stage->cost->lent / stage->cost->sent == cases[k].lends);
             forecast_stage_close(stage);
             ns[wanted][k] = forecast_of(job.forecast, cases[k].collective, cases[k].name, 16 << 20).choice.predicted_ns;
         }
         close_job(&job);
     }
     unsetenv("COLLET_KERNEL_COPIES");
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < CASES; k++)
         assert_int_equal(ns[1][k] != ns[0][k], cases[k].priced);
 }
 

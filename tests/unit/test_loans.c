@@ -263,6 +263,44 @@ static void a_producer_puts_a_payload_where_it_is_offered_a_place(void **state) 
     }
 }
 
+/* The kernel reaches the place, this end does not. The payload is lent if the kernel does not copy it. */
+static void what_is_out_of_reach_the_kernel_carries_there(void **state) {
+    struct pair *pair = *state;
+    struct loan_end *producer = &pair->producer.loans, *consumer = &pair->consumer.loans;
+    for (int lap = 0; lap < 4; lap++) {
+        struct loan_landing landing = {pair->to, pair->consumer.position, BYTES};
+        const int pid = lap % 2 == 0 ? getpid() : -1;
+        producer->way = consumer->way = LOAN_HOST;
+        producer->pid = pid;
+        consumer->pid = getpid();
+        consumer->least_bytes = 1;
+        assert_true(loan_can_land(consumer, (uintptr_t)pair->to, BYTES));
+        assert_false(loan_will_carry(&pair->producer, BYTES)); /* not yet */
+        loan_land(consumer, landing);
+        loan_offer(&pair->consumer, landing);
+        assert_null(loan_land_there(&pair->producer, BYTES));
+        assert_true(loan_will_carry(&pair->producer, BYTES));
+        assert_false(loan_will_carry(&pair->producer, BYTES)); /* it has been taken up */
+        memset(pair->to, 0, BYTES);
+        producer->lending = loan_carry(&pair->producer, pair->from, BYTES);
+        assert_int_equal(producer->lending, pid > 0 ? LOAN_LANDED : (uintptr_t)pair->from);
+        simple_seal(&pair->args, &pair->producer, BYTES);
+        simple_publish(&pair->args, &pair->producer, BYTES);
+        assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
+        assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
+        pair_expect(pair, pair->to);
+    }
+}
+
+static void nothing_is_carried_between_ends_that_the_kernel_keeps_apart(void **state) {
+    struct pair *pair = *state;
+    pair->consumer.loans.way = pair->producer.loans.way = LOAN_HOST;
+    pair->consumer.loans.least_bytes = 1;
+    assert_false(loan_can_land(&pair->consumer.loans, (uintptr_t)pair->to, BYTES));
+    loan_offer(&pair->consumer, (struct loan_landing){pair->to, pair->consumer.position, BYTES});
+    assert_false(loan_will_carry(&pair->producer, BYTES));
+}
+
 static void an_offer_ends_with_a_call_that_fails(void **state) {
     struct pair *pair = *state;
     struct loan_landing landing = {pair->to, pair->consumer.position, BYTES};
@@ -479,6 +517,8 @@ int main(void) {
         WITH_PAIR(a_slot_that_is_not_lent_has_no_trace_of_the_loan_before),
         WITH_PAIR(a_producer_copies_the_parts_that_it_claims),
         WITH_PAIR(a_producer_puts_a_payload_where_it_is_offered_a_place),
+        WITH_PAIR(what_is_out_of_reach_the_kernel_carries_there),
+        WITH_PAIR(nothing_is_carried_between_ends_that_the_kernel_keeps_apart),
         WITH_PAIR(an_offer_ends_with_a_call_that_fails),
         WITH_PAIR(a_payload_is_complete_when_every_part_is),
         WITH_PAIR(what_a_consumer_cannot_read_is_put_into_the_slot),
