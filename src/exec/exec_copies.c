@@ -190,6 +190,11 @@ static void add_departure(struct batch *batch, const struct exec_call *call) {
     batch_add(batch, own + COPIES_AT, 0, false);
 }
 
+/* The call is over. */
+static void add_turn(struct batch *batch, const struct exec_call *call, const struct gpu_place *place) {
+    batch->nops += gpu_rank_turn(call->chan->owner.gpu, place, &batch->ops[batch->nops]);
+}
+
 /* The same on all ranks, or the call is not. Of a message the place is 0. */
 static uint32_t copies_hash(const struct exec_call *call) {
     return hash_mix(hash_mix(call->args.signature, call->place.number), call->place.offset);
@@ -204,7 +209,8 @@ static enum collet_result put_copy(const struct exec_call *call, void *to, const
 
 /* ---- collectives ---- */
 
-static enum collet_result put_stage(const struct exec_call *call, enum copies_stage stage, void *stream) {
+static enum collet_result put_stage(const struct exec_call *call, enum copies_stage stage,
+                                    const struct gpu_place *place) {
     const struct conn_owner *owner = &call->chan->owner;
     const uint32_t value = copies_value(copies_hash(call), stage);
     struct batch batch;
@@ -220,7 +226,9 @@ static enum collet_result put_stage(const struct exec_call *call, enum copies_st
     for (int rank = 0; rank < owner->nranks; rank++)
         if (rank != owner->rank)
             batch_add(&batch, word_of(call, owner->rank, stage, rank), 0, false);
-    return batch_put(&batch, call, stream);
+    if (stage == COPIES_DONE)
+        add_turn(&batch, call, place);
+    return batch_put(&batch, call, place->stream);
 }
 
 static enum collet_result put_moves(const struct exec_call *call, void *stream) {
@@ -258,7 +266,7 @@ static struct letter letter_of(const struct exec_call *call) {
     return (struct letter){word_of(call, self, COPIES_MAIL, peer), COPIES_MAIL, full, 0, call->args.out, box};
 }
 
-static enum collet_result put_messages(const struct exec_call *const *calls, int n, void *stream) {
+static enum collet_result put_messages(const struct exec_call *const *calls, int n, const struct gpu_place *place) {
     struct batch batch = {.nops = 0};
     for (int k = 0; k < n; k++) {
         struct letter letter = letter_of(calls[k]);
@@ -267,20 +275,21 @@ static enum collet_result put_messages(const struct exec_call *const *calls, int
         batch_add(&batch, letter.word, letter.before, true);
         add_departure(&batch, calls[k]);
     }
-    COLLET_TRY(batch_put(&batch, calls[0], stream));
+    COLLET_TRY(batch_put(&batch, calls[0], place->stream));
     batch.nops = 0;
     for (int k = 0; k < n; k++) {
         struct letter letter = letter_of(calls[k]);
-        COLLET_TRY(put_copy(calls[k], letter.to, letter.from, calls[k]->request.count, stream));
+        COLLET_TRY(put_copy(calls[k], letter.to, letter.from, calls[k]->request.count, place->stream));
         batch_add(&batch, letter.word, letter.after, false);
     }
-    return batch_put(&batch, calls[0], stream);
+    add_turn(&batch, calls[0], place);
+    return batch_put(&batch, calls[0], place->stream);
 }
 
-enum collet_result exec_copies_put(const struct exec_call *const *calls, int n, void *stream) {
+enum collet_result exec_copies_put(const struct exec_call *const *calls, int n, const struct gpu_place *place) {
     if (prog_is_p2p(calls[0]->request.collective))
-        return put_messages(calls, n, stream);
-    COLLET_TRY(put_stage(calls[0], COPIES_READY, stream));
-    COLLET_TRY(put_moves(calls[0], stream));
-    return put_stage(calls[0], COPIES_DONE, stream);
+        return put_messages(calls, n, place);
+    COLLET_TRY(put_stage(calls[0], COPIES_READY, place));
+    COLLET_TRY(put_moves(calls[0], place->stream));
+    return put_stage(calls[0], COPIES_DONE, place);
 }

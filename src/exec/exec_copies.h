@@ -24,8 +24,8 @@ bool exec_copies_take(const struct chan *chan, const struct exec_request *reques
 /* In place of connections and kernels: which copies do it. */
 enum collet_result exec_copies_prepare(const struct exec_call *call);
 
-/* Puts a collective into a stream, or so many sends, or so many receives: of each pair one. */
-enum collet_result exec_copies_put(const struct exec_call *const *calls, int n, void *stream);
+/* Puts a collective into the stream of a place, or so many sends, or so many receives: of each pair one. */
+enum collet_result exec_copies_put(const struct exec_call *const *calls, int n, const struct gpu_place *place);
 
 /* The rank's work on its GPU has ended. Without words it does nothing. */
 void exec_copies_close(struct chan *chan);

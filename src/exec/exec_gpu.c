@@ -256,16 +256,16 @@ static enum collet_result tell_proxies(const struct entry *set, int n, void (*te
 }
 
 /* Copies are not chosen where several ranks of a process are on one GPU: the set is of one rank. */
-static enum collet_result put_copies(const struct entry *set, int n, void *stream) {
+static enum collet_result put_copies(const struct entry *set, int n, const struct gpu_place *place) {
     const struct exec_call *calls[COPIES_RANKS_MAX];
     for (int k = 0; k < n; k++)
         calls[k] = set[k].call;
-    return exec_copies_put(calls, n, stream);
+    return exec_copies_put(calls, n, place);
 }
 
 /* Their work itself. */
-static enum collet_result put_set(const struct entry *set, int n, uint32_t resident, void *stream) {
-    return set->call->request.by_copies ? put_copies(set, n, stream) : launch_grids(set, n, resident, stream);
+static enum collet_result put_set(const struct entry *set, int n, uint32_t resident, const struct gpu_place *place) {
+    return set->call->request.by_copies ? put_copies(set, n, place) : launch_grids(set, n, resident, place->stream);
 }
 
 /* Is it the first call of its rank in the set? */
@@ -288,7 +288,7 @@ static enum collet_result launch_in_order(const struct entry *set, int n, uint32
     }
     if (place.capture != 0)
         COLLET_TRY(tell_proxies(set, n, hold_proxy, stream));
-    COLLET_TRY(put_set(set, n, resident, stream));
+    COLLET_TRY(put_set(set, n, resident, &place));
     if (place.capture != 0)
         COLLET_TRY(tell_proxies(set, n, release_proxy, stream));
     for (int k = 0; k < n; k++) {

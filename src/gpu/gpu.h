@@ -212,7 +212,12 @@ struct gpu_rank {
     void *done, *done_in_capture, *ready; /* events: behind the newest operation (twice), before a fused one */
     bool any;                             /* was there an operation? */
     struct gpu_place newest;              /* of the newest one */
-    uint64_t meetings;                    /* of all ranks, before first uses of programs */
+    /* An operation of words may tell by its last one that it is over: that spares the events. */
+    uint32_t *turn;    /* in pinned memory: the newest that has told so … */
+    uint32_t turns;    /* … and the newest that will */
+    bool tells;        /* the newest operation does */
+    bool in_graphs;    /* some operation is: replays wait for the events */
+    uint64_t meetings; /* of all ranks, before first uses of programs */
 };
 #define GPU_STATUS_BYTES 256
 
@@ -232,6 +237,8 @@ enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **mem
 /* Puts the rank's next operation behind its newest one, and says afterwards that it is in. */
 enum collet_result gpu_rank_before(struct gpu_rank *rank, const struct gpu_place *place);
 enum collet_result gpu_rank_after(struct gpu_rank *rank, const struct gpu_place *place);
+/* Between these two: what the operation's stream is to do last, so that it tells by itself that it is over. False: nothing. */
+bool gpu_rank_turn(struct gpu_rank *rank, const struct gpu_place *place, struct gpu_word_op *last);
 /* One operation: copies behind what is in both streams, and before what comes in them. */
 enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
                                  void *other);

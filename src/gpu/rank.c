@@ -7,6 +7,9 @@
  *
  * In a capture the same waits become edges of the graph; towards what is outside of it, `done` is waited for and recorded
  * as an external event, so that each replay takes its place among the communicator's operations.
+ *
+ * What copy engines do ends with a word that the stream writes anyhow: `turn` is told in the same call of the driver, and `done` is not
+ * recorded. As soon as there are graphs, it is.
  */
 #include "gpu/gpu.h"
 
@@ -57,7 +60,8 @@ void gpu_busid(int ordinal, char text[GPU_BUSID_BYTES]) {
 
 static enum collet_result rank_init(struct gpu_rank *rank) {
     const struct gpu_driver *driver = rank->driver;
-    COLLET_TRY(driver->memory->pinned_create(GPU_STATUS_BYTES, &rank->status));
+    COLLET_TRY(driver->memory->pinned_create(GPU_STATUS_BYTES + sizeof(*rank->turn), &rank->status));
+    rank->turn = (uint32_t *)(void *)((char *)rank->status + GPU_STATUS_BYTES);
     COLLET_TRY(driver->streams->event_create(&rank->done));
     COLLET_TRY(driver->streams->event_create(&rank->done_in_capture));
     return driver->streams->event_create(&rank->ready);
@@ -102,18 +106,26 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
         driver->memory->sweep();
 }
 
+/* Its GPU is entered. */
+static enum collet_result query(const struct gpu_rank *rank) {
+    const enum collet_result result = rank->driver->streams->query(rank->done);
+    const uint32_t turns = __atomic_load_n(&rank->turns, __ATOMIC_ACQUIRE); /* pairs with gpu_rank_turn() */
+    const bool has_come = __atomic_load_n(rank->turn, __ATOMIC_ACQUIRE) == turns;
+    return result == COLLET_SUCCESS && !has_come ? COLLET_IN_PROGRESS : result;
+}
+
 enum collet_result gpu_rank_query(const struct gpu_rank *rank) {
     GPU_ENTERED(rank->driver, rank->ordinal);
-    return rank->driver->streams->query(rank->done);
+    return query(rank);
 }
 
 bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns) {
     struct waiter waiter = {.spin = 0};
     GPU_ENTERED(rank->driver, rank->ordinal);
-    bool pending = rank->any && rank->driver->streams->query(rank->done) == COLLET_IN_PROGRESS;
+    bool pending = rank->any && query(rank) == COLLET_IN_PROGRESS;
     while (pending && (limit_ns == 0 || wait_idle_ns(&waiter) < limit_ns)) {
         wait_pause(&waiter);
-        pending = rank->driver->streams->query(rank->done) == COLLET_IN_PROGRESS;
+        pending = query(rank) == COLLET_IN_PROGRESS;
     }
     return !pending;
 }
@@ -143,17 +155,35 @@ enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **mem
 
 enum collet_result gpu_rank_before(struct gpu_rank *rank, const struct gpu_place *place) {
     const struct gpu_streams *streams = rank->driver->streams;
+    const struct gpu_word_op told = {.word = rank->turn, .value = rank->turns, .waits = true};
+    const bool tells = rank->tells;
+    rank->tells = false;
     if (!rank->any || (rank->newest.id == place->id && rank->newest.capture == place->capture))
+        return COLLET_SUCCESS;
+    if (tells)
+        COLLET_TRY(streams->words(&told, 1, place->stream));
+    if (tells && place->capture == 0)
         return COLLET_SUCCESS;
     if (place->capture != 0 && rank->newest.capture == place->capture)
         return streams->wait(place->stream, rank->done_in_capture, false);
     return streams->wait(place->stream, rank->done, place->capture != 0);
 }
 
+bool gpu_rank_turn(struct gpu_rank *rank, const struct gpu_place *place, struct gpu_word_op *last) {
+    if (place->capture != 0 || rank->in_graphs)
+        return false;
+    *last = (struct gpu_word_op){.word = rank->turn, .value = rank->turns + 1};
+    __atomic_store_n(&rank->turns, last->value, __ATOMIC_RELEASE);
+    return rank->tells = true;
+}
+
 enum collet_result gpu_rank_after(struct gpu_rank *rank, const struct gpu_place *place) {
     const struct gpu_streams *streams = rank->driver->streams;
     rank->any = true;
     rank->newest = *place;
+    rank->in_graphs |= place->capture != 0;
+    if (rank->tells)
+        return COLLET_SUCCESS;
     if (place->capture != 0)
         COLLET_TRY(streams->record(rank->done_in_capture, place->stream, false));
     return streams->record(rank->done, place->stream, place->capture != 0);
