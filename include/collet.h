@@ -490,7 +490,8 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
  * Another process can write only into memory of collet_mem_alloc(). Ranks of one process reach any memory.
  * The window ends with collet_win_deregister(), or with comm. The buffer stays the caller's; it must stay until then.
  * If comm is on GPUs, the buffer lies in memory that collet_mem_alloc() has given on the rank's GPU. Processes whose GPUs NVLink
- * joins read payloads of later calls of comm in it where they are (docs/gpu.md, "Direct access"). Puts and signals are UNSUPPORTED.
+ * joins read payloads of later calls of comm in it where they are (docs/gpu.md, "Direct access"), and NVSwitches may make the sums of
+ * its allreduces (docs/gpu.md, "Sums by switches"). Puts and signals are UNSUPPORTED.
  * Blocks until all ranks have called; on GPUs also until the rank's work of comm in its streams is done. Inside a group
  * collet_group_end() does it, before the group's calls; so one thread may register windows of several ranks. Then *window is written
  * there, and it returns errors of the other ranks. Errors: INVALID_ARGUMENT (names the argument; on GPUs, on all ranks: the buffer of

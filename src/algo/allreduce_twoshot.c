@@ -25,6 +25,7 @@ void allreduce_twoshot_build(struct prog *prog) {
     struct peers others_behind = {.first = rank + 1, .count = OTHERS, .lane = LANE_RESULTS};
 
     prog_slices(prog, n);
+    prog_peers(prog, slices_in_order);
     if (n > 1)
         prog_worker(prog);
     for (int d = 1; d < n; d++)

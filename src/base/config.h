@@ -132,7 +132,7 @@ enum config_scope {
     INT(cumem_enable, "CUMEM_ENABLE", "NCCL_CUMEM_ENABLE", "", RANK, -1, -1, 1,                                        \
         "GPU memory between processes: 1 by descriptors, 0 by CUDA IPC handles, -1 as the driver has it")              \
     INT(nvls_enable, "NVLS_ENABLE", "NCCL_NVLS_ENABLE", "", RANK, 2, 0, 2,                                             \
-        "0: no switches sum what lies in windows; else they may, where GPUs can (COLLET_ALGO=nvls)")                   \
+        "0: no switches sum what lies in windows; else they may, where GPUs can")                                      \
     INT(proxy, "PROXY", NULL, "threads", RANK, 0, 0, CONFIG_PROXIES,                                                   \
         "threads that carry slots over networks; 0: for ranks on GPUs one, on host memory none")                       \
     INT(nt_stores, "NT_STORES", NULL, "", RANK, -1, -1, 1, "store slots past the caches; -1: by the speed of stores")  \

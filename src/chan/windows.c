@@ -290,6 +290,7 @@ enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t byt
     SCOPED_LOCK(&windows_lock);
     window->next = chan->windows;
     *window_p = chan->windows = window;
+    chan->had_team |= gpu_window_has_team(window);
     return COLLET_SUCCESS;
 }
 
@@ -358,3 +359,8 @@ bool gpu_window_is_lent(const struct gpu_window *window) { return window->is_len
 bool gpu_window_is_symmetric(const struct gpu_window *window) { return window->is_symmetric; }
 bool gpu_window_may_wait(const struct gpu_window *window) { return window->may_wait; }
 bool gpu_window_has_team(const struct gpu_window *window) { return window->team.address != NULL; }
+
+bool gpu_windows_had_team(const struct chan *chan) {
+    SCOPED_LOCK(&windows_lock);
+    return chan->had_team;
+}

@@ -115,20 +115,21 @@ static int by_set(const void *a_, const void *b_) {
     return x->rank - y->rank;
 }
 
-/* Of a sum that a switch may make; NULL: it may not, or there is none. A factor is for lanes. */
-static const void *team_kernel_of(const struct exec_call *call) {
-    const struct gpu_rank *gpu = call->chan->owner.gpu;
-    const struct exec_request *r = &call->request;
-    const bool sums = r->op == COLLET_SUM || r->op == COLLET_AVG;
-    if (call->program->source->order != PROG_SWITCH_ORDER || !sums || !gpu_can_team(gpu->driver, gpu->ordinal))
-        return NULL;
-    return gpu->driver->kernels->team_sum(r->type);
+/* Of a sum that a switch makes; NULL: none does, or this GPU has no kernel for it. A factor is for lanes. */
+static const void *team_kernel_of(const struct chan *chan, const struct exec_request *r) {
+    const struct gpu_rank *gpu = chan->owner.gpu;
+    return gpu_can_team(gpu->driver, gpu->ordinal) ? gpu->driver->kernels->team_sum(r->op, r->type) : NULL;
+}
+
+bool exec_gpu_may_switch(const struct chan *chan, const struct exec_request *request) {
+    return request->collective == PROG_ALLREDUCE && gpu_windows_had_team(chan) && team_kernel_of(chan, request) != NULL;
 }
 
 static const void *kernel_of(const struct exec_call *call) {
     const struct gpu_kernels *kernels = call->chan->owner.gpu->driver->kernels;
     const struct exec_request *r = &call->request;
-    const void *team_kernel = team_kernel_of(call);
+    const bool for_switches = call->program->source->order == PROG_SWITCH_ORDER;
+    const void *team_kernel = for_switches ? team_kernel_of(call->chan, r) : NULL;
     if (team_kernel != NULL)
         return team_kernel;
     return prog_facts[r->collective].reduces ? kernels->reduce[r->op][r->type] : kernels->copy;

@@ -18,6 +18,10 @@
  * UNSUPPORTED, with the numbers, if ranks of one GPU do not fit. */
 enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls);
 
+/* A sum that switches make, if the call's buffers lie in windows that have teams? All ranks answer alike: by the call, and by whether
+ * the communicator has had such a window. */
+bool exec_gpu_may_switch(const struct chan *chan, const struct exec_request *request);
+
 /* No launch of a program before every rank has its connections and the program (gpu_meet.c): making them may have to wait
  * for running kernels, which would wait for the rank that is making them. SUCCESS once all have come, IN_PROGRESS before. */
 enum collet_result exec_gpu_meet(struct chan *chan, struct exec_meeting *meeting, bool *moved);

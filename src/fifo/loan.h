@@ -71,6 +71,9 @@ struct loan_team {
     uint64_t place; /* likewise: a number that all ranks have for this place of their windows; not below 2^48 */
 };
 
+/* The block of a GPU lends nothing if its channel's table has more peers: it keeps the ends of so many. */
+#define LOAN_GPU_PEERS 32u
+
 /* Shorter payloads are faster in slots. */
 #define LOAN_PROCESS_BYTES 8192u
 #define LOAN_COMMONS_BYTES 1024u
@@ -128,7 +131,7 @@ struct loan_end {
     uint64_t until;            /* producer: position behind its newest loan */
     const char *taken;         /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
     struct loan_offer *offers; /* by slot */
-    /* Consumer. */
+    /* Consumer, on the host; last, for blocks keep no more than what is above (kernels/block.cuh). */
     struct loan_landing landings[LOAN_LANDINGS]; /* by slot, of positions below landings_end that are not consumed */
     uint64_t landings_end;
 };

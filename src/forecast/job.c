@@ -110,6 +110,20 @@ static enum collet_result job_routes(struct forecast_job *job) {
 
 /* ---- what may be chosen ---- */
 
+/* NVSwitches of the third generation join H100, the fourth B200. Whether they make the sums of a call, its buffers decide: forecasts
+ * say what happens if they do. */
+static bool switches_sum(const struct forecast_job *job) {
+    for (int i = 0; i < job->nlocal; i++) {
+        const struct topo_node *gpu = &job->rings->topo->nodes[job->rings->place[topo_rank_of(job->rings, 0, i)]];
+        bool switched = false;
+        for (int l = gpu->first_link; l >= 0; l = job->rings->topo->links[l].next)
+            switched |= job->rings->topo->nodes[job->rings->topo->links[l].to].kind == TOPO_NVS;
+        if (gpu->gpu.sm < 90 || !switched)
+            return false;
+    }
+    return job->nhosts == 1;
+}
+
 /* Of LL128, as communicators have it (plan.c, nvlink.h): between GPUs only where several share a host, joined by NVLink. GPUs
  * whose kind the graph does not name are taken for new ones. */
 static enum collet_result lines_are_whole(const struct forecast_job *job, bool *whole) {
@@ -140,6 +154,7 @@ static enum collet_result set_limits(struct forecast_job *job) {
     COLLET_TRY(lines_are_whole(job, &whole));
     tuner_limits_of_gpus(&job->config, 1, &job->limits);
     job->limits.protocol_allowed[PROTOCOL_LL128] &= whole;
+    job->machine.switched_from = whole && switches_sum(job) ? net_switched_from(&job->config) : 0;
     return COLLET_SUCCESS;
 }
 

@@ -116,8 +116,8 @@ static enum collet_result load_all(int ordinal) {
     COLLET_TRY(load(gpu_cuda_kernels.copy, &each));
     cuda_team_open(ordinal);
     for (int type = 0; type < COLLET_TYPE_COUNT && cuda_can_team(ordinal); type++)
-        if (gpu_cuda_kernels.team_sum(type) != NULL)
-            COLLET_TRY(load(gpu_cuda_kernels.team_sum(type), &each));
+        if (gpu_cuda_kernels.team_sum(COLLET_SUM, type) != NULL)
+            COLLET_TRY(load(gpu_cuda_kernels.team_sum(COLLET_SUM, type), &each));
     for (int op = 0; op < COLLET_OP_COUNT; op++)
         for (int type = 0; type < COLLET_TYPE_COUNT; type++)
             if (gpu_cuda_kernels.reduce[op][type] != NULL)

@@ -14,8 +14,8 @@ struct gpu_kernels {
     const void *copy;
     const void *const
         *reduce[COLLET_OP_COUNT]; /* an array per operator, with a kernel per type; NULL: it does not take the type */
-    const void *(*team_sum)(
-        int type); /* sums that switches make, for GPUs with teams (gpu.h); NULL: it, or the kernel, is not there */
+    /* What switches sum, for GPUs with teams (gpu.h); NULL: it, or the kernel, is not there. */
+    const void *(*team_sum)(int op, int type);
 };
 extern const struct gpu_kernels gpu_cuda_kernels;
 

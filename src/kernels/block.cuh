@@ -21,8 +21,13 @@
 #include "kernels/block_team.cuh"
 
 #define BLOCK_WINDOW_STEPS 64u
-#define BLOCK_STAGED_PEERS 16u
+#define BLOCK_STAGED_PEERS LOAN_GPU_PEERS
 #define BLOCK_STAGED_LIST 20u /* operands and places of a step */
+
+/* An end, but for what hosts alone use of it. */
+struct block_end {
+    char bytes[offsetof(struct fifo_end, loans.landings)] __attribute__((aligned(8)));
+};
 
 struct block_memory {
     struct interp_op op;
@@ -31,7 +36,7 @@ struct block_memory {
     struct block_team team;
     uint32_t window_first; /* of the worker's steps */
     struct prog_step window[BLOCK_WINDOW_STEPS];
-    struct fifo_end ends[2 * BLOCK_STAGED_PEERS];
+    struct block_end ends[2 * BLOCK_STAGED_PEERS];
     struct fifo_end *table[2 * BLOCK_STAGED_PEERS];
     uint64_t began_at[2 * BLOCK_STAGED_PEERS]; /* positions of the ends at first */
     const void *src[BLOCK_STAGED_LIST];
@@ -53,6 +58,10 @@ BLOCK_FN uint32_t first_of_end(const struct work_channel *program, uint32_t at) 
     return first;
 }
 
+BLOCK_FN struct fifo_end *staged_end(struct block_memory *m, uint32_t at) {
+    return (struct fifo_end *)(void *)m->ends[at].bytes;
+}
+
 /* Copies the ends of a channel, each once, or refers to where they are. */
 BLOCK_SELDOM void ends_take(struct block_memory *m, const struct work_channel *program) {
     uint32_t npeers = program->npeers;
@@ -67,11 +76,11 @@ BLOCK_SELDOM void ends_take(struct block_memory *m, const struct work_channel *p
     for (uint32_t k = port_lane(); k < 2 * npeers; k += port_lanes()) {
         const struct fifo_end *end = bound_end(program, k);
         uint32_t first = first_of_end(program, k);
-        m->table[k] = end != NULL ? &m->ends[first] : NULL;
+        m->table[k] = end != NULL ? staged_end(m, first) : NULL;
         if (end == NULL || first != k)
             continue;
-        m->ends[k] = *end;
-        m->began_at[k] = m->ends[k].position; /* not that of *end now: another block may just have returned it */
+        memcpy(m->ends[k].bytes, end, sizeof(m->ends[k].bytes));
+        m->began_at[k] = staged_end(m, k)->position; /* not that of *end now: another block may just have returned it */
     }
 }
 
@@ -81,8 +90,8 @@ BLOCK_SELDOM void ends_return(struct block_memory *m, const struct work_channel 
         return;
 #pragma unroll 1
     for (uint32_t k = port_lane(); k < 2 * program->npeers; k += port_lanes())
-        if (m->table[k] == &m->ends[k] && m->ends[k].position != m->began_at[k])
-            *bound_end(program, k) = m->ends[k];
+        if (m->table[k] == staged_end(m, k) && m->table[k]->position != m->began_at[k])
+            memcpy(bound_end(program, k), m->ends[k].bytes, sizeof(m->ends[k].bytes));
 }
 
 /* ---- steps ---- */
@@ -353,10 +362,10 @@ BLOCK_FN enum work_failure block_end(struct block_memory *m, const struct work_c
 }
 
 /* By lane 0 of a block that has failed: what this call has lent is the program's again. Only ends that are copied here lend. */
-BLOCK_SELDOM void block_take_back(const struct block_memory *m, const struct work_channel *program) {
+BLOCK_SELDOM void block_take_back(struct block_memory *m, const struct work_channel *program) {
     for (uint32_t k = program->npeers; m->worker.lent > 0 && k < 2 * program->npeers; k++)
-        if (m->table[k] == &m->ends[k])
-            loans_end(&m->ends[k], m->began_at[k]);
+        if (m->table[k] == staged_end(m, k))
+            loans_end(m->table[k], m->began_at[k]);
 }
 
 /* By all lanes: block `index` of a work. */

@@ -75,8 +75,7 @@ BLOCK_SELDOM bool team_sums(struct block_team *team, const struct interp_op *op,
     const struct prog_local *local = &op->locals[step->locals_first];
     const struct loan_team *in = team_of(team, op, STEP_IN), *out = team_of(team, op, STEP_OUT);
     const char *own = (const char *)l->src[local->at];
-    if (in->add == 0 || out->add == 0 || (l->divisor > 1 && !R::divides) ||
-        !team_hears(op, step, team_place(in, own), team_place(out, l->dst[0])))
+    if (in->add == 0 || out->add == 0 || !team_hears(op, step, team_place(in, own), team_place(out, l->dst[0])))
         return false;
     team->from = own + in->add;
     team->to = (char *)l->dst[0] + out->add;

@@ -8,7 +8,7 @@
 #define DECLARE(OP, op, ...) extern "C" const void *const exec_cuda_##op[COLLET_TYPE_COUNT];
 COLLET_OPS(DECLARE)
 
-extern "C" const void *exec_cuda_team_sum(int type);
+extern "C" const void *exec_cuda_team_sum(int op, int type);
 
 #define ROW(OP, op, runs, kernel, ...) exec_cuda_##kernel,
 extern "C" const struct gpu_kernels gpu_cuda_kernels = {

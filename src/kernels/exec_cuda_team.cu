@@ -8,7 +8,10 @@
 #define TEAM_ROW(TYPE)                                                                                                 \
     case COLLET_##TYPE: return (const void *)run_launch<team_sum<COLLET_##TYPE>>;
 
-extern "C" const void *exec_cuda_team_sum(int type) {
+/* Averages of 16-bit types are for lanes (block_team.cuh). */
+extern "C" const void *exec_cuda_team_sum(int op, int type) {
+    if (op != COLLET_SUM && !(op == COLLET_AVG && type == COLLET_FLOAT32))
+        return NULL;
     switch (type) {
         TEAM_ROW(FLOAT32)
         TEAM_ROW(FLOAT16)

@@ -121,6 +121,17 @@ static struct sim_lengths lengths_of(const struct cost_stage *stage, const struc
     };
 }
 
+bool cost_by_switches(const struct cost_stage *stage, const struct plan_choice *choice, uint64_t count,
+                      uint32_t elem_bytes) {
+    const struct cost_machine *machine = stage->machine;
+    if (machine->switched_from == 0 || machine->uniform || machine->costs->switched_share <= 0 ||
+        stage->algorithm->order != PROG_SWITCH_ORDER || choice->protocol != PROTOCOL_SIMPLE ||
+        (uint32_t)stage->npeers > LOAN_GPU_PEERS)
+        return false;
+    struct sim_lengths lengths = lengths_of(stage, choice, count, elem_bytes, 0);
+    return lengths.part_bytes >= machine->switched_from && lengths.chunk_bytes >= machine->switched_from;
+}
+
 enum collet_result cost_set(struct cost_stage *stage, const struct plan_choice *choice, uint64_t count,
                             uint32_t elem_bytes, struct sim **sim_p) {
     int nrings = choice->nchannels < stage->machine->nshapes ? choice->nchannels : stage->machine->nshapes;
@@ -129,6 +140,7 @@ enum collet_result cost_set(struct cost_stage *stage, const struct plan_choice *
     struct sim *sim = *sim_p = stage->sims[nrings];
     sim->machine.costs = stage->machine->costs;
     sim->turns = (double)choice->nchannels / nrings;
+    sim->switched = cost_by_switches(stage, choice, count, elem_bytes);
     for (int channel = 0; channel < nrings; channel++) {
         struct sim_lengths lengths = lengths_of(stage, choice, count, elem_bytes, channel);
         sim_set(sim, channel, &lengths);

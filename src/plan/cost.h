@@ -41,6 +41,8 @@ struct cost_machine {
     const double *crowd; /* [rank]: ranks per CPU of its node; NULL: each has a CPU */
     const int *node;     /* [rank]: ascending; NULL: hosts of the cast */
     uint32_t nslots;
+    uint32_t
+        switched_from; /* GPUs: slices of so many bytes switches sum, if a call's buffers let them; 0: they do not */
     const struct sim_skipper *skips; /* NULL: none */
 };
 
@@ -60,6 +62,10 @@ struct cost_stage {
 enum collet_result cost_stage_open(const struct cost_machine *machine, const struct algorithm *algorithm,
                                    struct cost_stage **stage_p);
 void cost_stage_close(struct cost_stage *stage); /* NULL is fine */
+
+/* Do switches make the sums of this choice? If not, blocks do, as in two-shot. */
+bool cost_by_switches(const struct cost_stage *stage, const struct plan_choice *choice, uint64_t count,
+                      uint32_t elem_bytes);
 
 /* What no call is faster than. */
 struct cost_bounds {

@@ -31,6 +31,8 @@
  *             lines under way are no tighter limit
  *      call   8.6 µs: launch, first loads and end. 6.6 there (baseLat), but two A100 take 10.1 µs for 32 bytes
  *      block  guessed: that many blocks do not pay for a few bytes each
+ *      switch what NVSwitches sum and store gets 0.85 of a link's bandwidth (tuning.cc of 2026, nvlsEfficiency of sm_90; of sm_100
+ *             0.74)
  */
 #define GPU_BYTE_NS (1.0 / 60)
 #define GPU_STEP(step_ns, peer_ns, byte_ns, hop_ns, fence_ns)                                                          \
@@ -69,6 +71,7 @@ const struct cost_table costs_default =
         .gpu_call_ns = 8600,
         .gpu_block_ns = 50,
         .gpu_blocks = 64,
+        .switched_share = 0.85,
 };
 
 /* What a block moves round a ring, in GB/s (tuning.cc of 2026, the same constants of newer generations). */
@@ -76,6 +79,8 @@ static double block_gbps(int sm) { return sm >= 100 ? 40 : sm >= 90 ? 36.7 : 20;
 
 void costs_suit(struct cost_table *costs, const struct topo_node *place) {
     double faster = place->kind == TOPO_GPU ? block_gbps(place->gpu.sm) / block_gbps(0) : 1;
+    if (place->kind == TOPO_GPU && place->gpu.sm >= 100)
+        costs->switched_share = 0.74;
     for (int class = LINK_GPU; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++)
             costs->step[class][p].byte_ns /= faster;
@@ -97,7 +102,7 @@ static bool is_sound(double number) { return isfinite(number) && number >= 0; }
 
 bool costs_are_sound(const struct cost_table *costs) {
     bool sound = is_sound(costs->switch_ns) && is_sound(costs->turns_share) && is_sound(costs->gpu_call_ns) &&
-                 is_sound(costs->gpu_block_ns) && costs->gpu_blocks >= 1;
+                 is_sound(costs->gpu_block_ns) && is_sound(costs->switched_share) && costs->gpu_blocks >= 1;
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++) {
             const struct step_cost *step = &costs->step[class][p];

@@ -48,16 +48,17 @@ struct step_cost {
 
 struct cost_table {
     struct step_cost step[LINK_CLASS_COUNT][COSTS_PROTOCOLS];
-    double switch_ns;    /* a host rank that shares its CPUs, and waits, pays for the switch */
-    double turns_share;  /* on a CPU that runs several workers in turns, bytes cost so much more */
-    double gpu_call_ns;  /* launch and end of a grid on a GPU */
-    double gpu_block_ns; /* the same, of each of its blocks */
-    int gpu_blocks;      /* that a GPU runs at once */
+    double switch_ns;      /* a host rank that shares its CPUs, and waits, pays for the switch */
+    double turns_share;    /* on a CPU that runs several workers in turns, bytes cost so much more */
+    double gpu_call_ns;    /* launch and end of a grid on a GPU */
+    double gpu_block_ns;   /* the same, of each of its blocks */
+    int gpu_blocks;        /* that a GPU runs at once */
+    double switched_share; /* of a link's bandwidth, for what switches sum and store; 0: there are none that can */
 };
 
 extern const struct cost_table costs_default;
 
-/* The same for GPUs of another generation than those that costs_default is of: the newer ones' blocks are faster. place: a
+/* The same for GPUs of another generation than those that costs_default is of: the newer ones' blocks are faster, and their switches. place: a
  * node of the machine; if it is no GPU, or one of unknown capability, nothing changes. */
 void costs_suit(struct cost_table *costs, const struct topo_node *place);
 

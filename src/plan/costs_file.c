@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define NAME_BYTES 48
-#define CONSTANTS_MAX (6 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 5)
+#define CONSTANTS_MAX (6 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 6)
 
 static const char *const class_names[LINK_CLASS_COUNT] = {[LINK_MEMORY] = "memory",
                                                           [LINK_MEMORY_FAR] = "memory-far",
@@ -67,6 +67,7 @@ static void list_constants(struct cost_table *costs, struct constants *all) {
     add_constant(all, &costs->turns_share, "share", "host", "turns", "");
     add_constant(all, &costs->gpu_call_ns, "ns", "gpu", "call", "");
     add_constant(all, &costs->gpu_block_ns, "ns", "gpu", "block", "");
+    add_constant(all, &costs->switched_share, "share", "gpu", "switched", "");
     all->list[all->count++] = (struct constant){"gpu.blocks", "blocks", NULL, &costs->gpu_blocks};
 }
 

@@ -29,6 +29,7 @@ struct tuner_limits {
     int most_peers;                                      /* of a rank, whose memory has no room for more of them */
     const struct algorithm *imported;                    /* by COLLET_PROGRAM: alone for its collective; NULL: none */
     enum determinism determinism;
+    bool switches; /* algorithms for them may be chosen, though nobody names them */
 };
 
 /* Does the configuration name algorithms and protocols that there are? For values of this process, before it takes those of

@@ -33,10 +33,11 @@ struct planner {
     const struct plan_adviser *adviser; /* NULL: none */
     void *advice;                       /* its context; NULL: none */
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
-    bool warned[PROG_COLLECTIVE_COUNT];    /* of names that cannot be followed */
-    struct exec_program *programs;         /* most recently used first */
-    struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
-    uint64_t prepared;                     /* how many there have been */
+    struct plan_choice switched[SIZE_CLASSES]; /* of allreduces that may switch */
+    bool warned[PROG_COLLECTIVE_COUNT];        /* of names that cannot be followed */
+    struct exec_program *programs;             /* most recently used first */
+    struct exec_call recent[RECENT_CALLS];     /* prepared calls by hash of their request; program NULL: none */
+    uint64_t prepared;                         /* how many there have been */
 };
 
 /* ---- ranks, as algorithms see them ---- */
@@ -303,12 +304,15 @@ static void warn_once(struct planner *planner, enum prog_collective collective) 
     planner->warned[collective] = true;
 }
 
-static enum collet_result choose_new(struct planner *planner, enum prog_collective collective, uint64_t bytes,
+static enum collet_result choose_new(struct planner *planner, const struct exec_request *request, uint64_t bytes,
                                      struct plan_choice *choice) {
-    const struct cost_machine *machine = &planner->model->machine;
+    struct cost_machine machine = planner->model->machine;
+    struct tuner_limits limits = planner->limits;
+    limits.switches = request->may_switch;
+    machine.switched_from = request->may_switch ? net_switched_from(planner->chan->owner.config) : 0;
     if (planner->advice != NULL)
-        return planner->adviser->choose(planner->advice, machine, &planner->limits, collective, bytes, 1, choice);
-    return tuner_choose(machine, &planner->limits, collective, bytes, 1, choice);
+        return planner->adviser->choose(planner->advice, &machine, &limits, request->collective, bytes, 1, choice);
+    return tuner_choose(&machine, &limits, request->collective, bytes, 1, choice);
 }
 
 /* A count that only pairs know is planned for like this many bytes: all ranks must plan alike. */
@@ -322,7 +326,8 @@ enum collet_result plan_choose(struct planner *planner, const struct exec_reques
                                struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
     uint32_t class = size_class(planned_count(request) * elem_bytes);
-    struct plan_choice *choice = &planner->choices[request->collective][class];
+    struct plan_choice *choice =
+        request->may_switch ? &planner->switched[class] : &planner->choices[request->collective][class];
     if (prog_is_p2p(request->collective)) {
         *choice_p = choose_p2p(planner, request, class_bytes(class));
         return COLLET_SUCCESS;
@@ -334,7 +339,7 @@ enum collet_result plan_choose(struct planner *planner, const struct exec_reques
     /* The class, not the call, is tuned, and in bytes: whichever call of a class comes first, all ranks choose the same. */
     if (choice->algorithm == NULL) {
         warn_once(planner, request->collective);
-        COLLET_TRY(choose_new(planner, request->collective, class_bytes(class), choice));
+        COLLET_TRY(choose_new(planner, request, class_bytes(class), choice));
     }
     *choice_p = *choice;
     return COLLET_SUCCESS;
@@ -437,7 +442,8 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
 
 static bool same_request(const struct exec_request *a, const struct exec_request *b) {
     return a->count == b->count && a->collective == b->collective && a->type == b->type && a->op == b->op &&
-           a->root == b->root && a->counts_hash == b->counts_hash && a->by_copies == b->by_copies;
+           a->root == b->root && a->counts_hash == b->counts_hash && a->by_copies == b->by_copies &&
+           a->may_switch == b->may_switch;
 }
 
 static enum collet_result call_find(struct planner *planner, const struct exec_request *request,

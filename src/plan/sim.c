@@ -106,21 +106,35 @@ struct transit {
     int64_t head_ps, tail_ps;
 };
 
-static void cross(struct sim *sim, const struct sim_links *links, int host, double bytes, struct transit *transit) {
+static void cross(struct sim *sim, const struct sim_links *links, int host, double bytes, struct sim_crossing crossing,
+                  struct transit *transit) {
     for (int k = 0; k < links->count; k++) {
+        const double part = k == 0 ? crossing.first : crossing.behind;
         int64_t *free_ps = &sim->link_free[host * sim->machine.nlinks + links->link[k]];
         transit->head_ps = later(transit->head_ps, *free_ps);
-        int64_t ps = (int64_t)(bytes * sim->link_ps[links->link[k]] + 0.5);
+        int64_t ps = (int64_t)(bytes * part * sim->link_ps[links->link[k]] + 0.5);
         *free_ps = transit->head_ps + (int64_t)((double)ps * sim->turns);
         transit->tail_ps = later(transit->tail_ps, transit->head_ps + ps);
     }
 }
 
+/* A step that sums sends to all what a switch stores at once; others send slices, which a switch reads at once. */
+static bool sums(const struct sim_run *run) { return run->recv_count > 0 && run->send_count > 0; }
+
+struct sim_crossing sim_crossing_of(const struct sim *sim, const struct sim_run *run) {
+    if (!sim->switched)
+        return (struct sim_crossing){1, 1};
+    const double others = sim_nplayers(&sim->cast) - 1, share = sim->machine.costs->switched_share;
+    const double one = 1 / others / share, own_too = (others + 1) / others / share;
+    return sums(run) ? (struct sim_crossing){one, own_too} : (struct sim_crossing){own_too, one};
+}
+
 /* When the last byte is through all links, if the head starts at head_ps. */
-static int64_t cross_all(struct sim *sim, const struct sim_conn *conn, int64_t head_ps, double bytes) {
+static int64_t cross_all(struct sim *sim, const struct sim_conn *conn, struct sim_crossing crossing, int64_t head_ps,
+                         double bytes) {
     struct transit transit = {head_ps, head_ps};
-    cross(sim, &conn->route.out, conn->out_host, bytes, &transit);
-    cross(sim, &conn->route.in, conn->in_host, bytes, &transit);
+    cross(sim, &conn->route.out, conn->out_host, bytes, crossing, &transit);
+    cross(sim, &conn->route.in, conn->in_host, bytes, crossing, &transit);
     return transit.tail_ps;
 }
 
@@ -149,15 +163,17 @@ static struct step_cost cost_between(const struct sim *sim, const struct sim_rou
 static struct sim_work work_of_kind(const struct sim *sim, const struct sim_kind *kind, double bytes) {
     const struct step_cost *home = cost_of(sim, sim->machine.home);
     const struct sim_run *run = &sim->runs[kind->run];
-    struct sim_work work = {home->step_ns, kind->touches * bytes * home->byte_ns};
+    const bool idle = sim->switched && !sums(run);
+    struct sim_work work = {home->step_ns, idle ? 0 : kind->touches * bytes * home->byte_ns};
     double fence_ns = 0;
     for (uint32_t k = 0; k < run->recv_count + run->send_count; k++) {
         struct step_cost cost = cost_between(sim, sim_peer_route(sim, run, k), bytes);
         work.fixed_ns += cost.peer_ns;
-        work.bytes_ns += bytes * cost.byte_ns;
+        work.bytes_ns += sim->switched ? 0 : bytes * cost.byte_ns;
         fence_ns = fmax(fence_ns, cost.fence_ns);
     }
-    work.fixed_ns += fence_ns;
+    work.fixed_ns +=
+        sim->switched && !idle ? 3 * fence_ns : fence_ns; /* those of a team, before and behind it, are guessed */
     double turns =
         sim->machine.gpu ? 1 : sim->turns; /* a CPU runs all channels, each of which has its blocks on a GPU */
     work.fixed_ns *= turns;
@@ -217,6 +233,7 @@ static void do_step(struct sim *sim, struct sim_worker *w) {
         work.fixed_ns += switch_ns(sim, run);
     int64_t head_ps = starts_at(sim, w) + ps_of(work.fixed_ns);
     int64_t end_ps = head_ps + ps_of(work.bytes_ns);
+    const struct sim_crossing crossing = sim_crossing_of(sim, run);
     *engine_ps = *cpu_ps = w->at_ps = end_ps;
     for (uint32_t k = 0; k < run->recv_count; k++) {
         int32_t c = sim->refs[run->recv_first + k];
@@ -227,7 +244,7 @@ static void do_step(struct sim *sim, struct sim_worker *w) {
         struct sim_conn *conn = &sim->conns[c];
         struct step_cost cost = cost_between(sim, &conn->route, bytes);
         double wire_bytes = bytes * protocol_wire_factor(sim->protocol, costs_is_remote(conn->route.class));
-        int64_t through_ps = later(end_ps, cross_all(sim, conn, head_ps, wire_bytes));
+        int64_t through_ps = later(end_ps, cross_all(sim, conn, crossing, head_ps, wire_bytes));
         *slot_of(sim, c, conn->sent++) = through_ps + ps_of(cost.alpha_ns + bytes * cost.wire_byte_ns);
     }
 }

@@ -164,6 +164,7 @@ struct sim {
     int nchannels;
     double turns;                    /* so many channels does each of them stand for: they send in turn */
     bool weightless;                 /* bytes cost nothing: what is left is latency */
+    bool switched;                   /* switches move what steps lend: struct sim_crossing */
     const struct sim_skipper *skips; /* NULL: every step is simulated */
     uint32_t rounds_run;             /* how many rounds are simulated */
 
@@ -217,6 +218,17 @@ double sim_bytes(const struct sim *sim, const struct sim_lengths *lengths, const
 
 /* Of the k-th connection of a run's steps, first those they receive from. */
 const struct sim_route *sim_peer_route(const struct sim *sim, const struct sim_run *run, uint32_t k);
+/* How much of a message crosses the links of its route: the first, and those behind it. 1, unless switches sum and store what the steps
+ * of two-shot lend. Then each of n GPUs
+ *
+ *      sends   all its n slices ─▶ switch ─▶ each GPU gets the sum of one slice of all      as n−1 messages
+ *              one sum ──────────▶ switch ─▶ each GPU gets all n sums                        as n−1 messages
+ */
+struct sim_crossing {
+    double first, behind;
+};
+/* Of what the run's steps send. */
+struct sim_crossing sim_crossing_of(const struct sim *sim, const struct sim_run *run);
 /* What the engine does for a step, by the protocol of sim_begin(), which forgets what was computed by another. */
 void sim_begin(struct sim *sim, enum protocol protocol);
 struct sim_work sim_work_of(struct sim *sim, const struct sim_run *run, double bytes);

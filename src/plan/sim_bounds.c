@@ -16,18 +16,20 @@ static const struct sim_run *runs_of(const struct sim *sim, const struct sim_wor
 
 /* ---- links ---- */
 
-static void load_links(const struct sim *sim, const struct sim_links *links, int host, double bytes, double *on) {
+static void load_links(const struct sim *sim, const struct sim_links *links, int host, double bytes,
+                       struct sim_crossing crossing, double *on) {
     for (int k = 0; k < links->count; k++)
-        on[host * sim->machine.nlinks + links->link[k]] += bytes;
+        on[host * sim->machine.nlinks + links->link[k]] += bytes * (k == 0 ? crossing.first : crossing.behind);
 }
 
 static void load_run(const struct sim *sim, enum protocol protocol, const struct sim_run *run, double bytes,
                      double *on) {
+    const struct sim_crossing crossing = sim_crossing_of(sim, run);
     for (uint32_t s = 0; s < run->send_count; s++) {
         const struct sim_conn *conn = &sim->conns[sim->refs[run->send_first + s]];
         double wire_bytes = bytes * protocol_wire_factor(protocol, costs_is_remote(conn->route.class));
-        load_links(sim, &conn->route.out, conn->out_host, wire_bytes, on);
-        load_links(sim, &conn->route.in, conn->in_host, wire_bytes, on);
+        load_links(sim, &conn->route.out, conn->out_host, wire_bytes, crossing, on);
+        load_links(sim, &conn->route.in, conn->in_host, wire_bytes, crossing, on);
     }
 }
 

@@ -115,9 +115,11 @@ bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine
     return room;
 }
 
-/* What a switch sums and stores, the model does not know. So such an algorithm is one for those that name it. */
-static bool is_priced(const struct tuner_limits *limits, const struct algorithm *algorithm) {
-    return algorithm->order != PROG_SWITCH_ORDER || limits->algorithm_named[algorithm - algorithms];
+/* Where no switch makes the sums, an algorithm for switches is another one that is listed, too. */
+static bool is_wanted(const struct tuner_limits *limits, const struct cost_stage *stage,
+                      const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes) {
+    return stage->algorithm->order != PROG_SWITCH_ORDER || limits->algorithm_named[stage->algorithm - algorithms] ||
+           (limits->switches && cost_by_switches(stage, choice, count, elem_bytes));
 }
 
 int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes,
@@ -125,7 +127,7 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
     struct tuner_way ways[TUNER_WAYS_MAX];
     uint64_t block = block_bytes(stage, count, elem_bytes);
     struct tuner_limits own = limits_of(limits, stage->algorithm);
-    if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices) || !is_priced(limits, stage->algorithm) ||
+    if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices) ||
         !tuner_has_room(limits, stage->machine, stage->algorithm))
         return 0;
     int n = 0, nways = tuner_ways(&own, ways), fewest = limits->nchannels;
@@ -134,11 +136,12 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
     for (int k = 0; k < nways; k++) {
         struct tuner_way *way = &ways[k], *before = k > 0 ? &ways[k - 1] : NULL;
         way->chunk_bytes = room_in_slot(stage, way);
-        for (int channels = fewest; channels == fewest || channels <= most; channels *= 2)
-            if (way->chunk_bytes >= LARGEST_ELEM_BYTES && is_different(way, before, fewest, channels, block))
-                tries[n++] = (struct tuner_try){
-                    .choice = {stage->algorithm, way->protocol, channels, way->chunk_bytes, INFINITY},
-                    .npeers = stage->npeers};
+        for (int channels = fewest; channels == fewest || channels <= most; channels *= 2) {
+            const struct plan_choice choice = {stage->algorithm, way->protocol, channels, way->chunk_bytes, INFINITY};
+            if (way->chunk_bytes >= LARGEST_ELEM_BYTES && is_different(way, before, fewest, channels, block) &&
+                is_wanted(limits, stage, &choice, count, elem_bytes))
+                tries[n++] = (struct tuner_try){.choice = choice, .npeers = stage->npeers};
+        }
     }
     return n;
 }

@@ -228,6 +228,10 @@ struct peers {
 #define PEER_LANE(rank, lane) ((struct peers){(rank), 1, (lane), NULL})
 #define LISTED(ranks, count, lane) ((struct peers){0, (count), (lane), (ranks)})
 
+/* Before the first step: puts these peers in the table in this order. Steps of one peer each then find it there, and a later step of all of
+ * them adds none: a GPU keeps a short table at hand. */
+void prog_peers(struct prog *prog, struct peers peers);
+
 /* A run of blocks in memory. */
 struct run {
     int first, count, stride, group; /* as in struct block_run */

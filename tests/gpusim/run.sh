@@ -74,15 +74,17 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     windows_of_gpus_that_pci_joins_are_not_lent a_window_that_may_not_be_read_fails_the_call \
     copy_engines_fill_windows_without_a_kernel an_abort_comes_through_to_a_stream_that_waits_for_a_rank \
     a_window_that_may_not_be_written_fails_the_call switches_sum_windows_of_two_processes \
-    switches_sum_windows_of_four_threads what_no_switch_can_do_lanes_do a_rank_that_cannot_leaves_all_without_a_team \
-    without_a_fence_of_teams_sums_are_old lines_are_for_gpus_that_store_them_whole; do
+    switches_sum_windows_of_four_threads switches_sum_windows_of_sixteen_threads \
+    switches_are_chosen_where_a_window_lets_them what_no_switch_can_do_lanes_do a_rank_that_cannot_leaves_all_without_a_team \
+    without_a_fence_of_teams_sums_are_old without_the_signal_that_slices_are_there_sums_are_wrong \
+    without_the_signal_that_sums_are_there_sums_are_wrong lines_are_for_gpus_that_store_them_whole; do
     check "$name" timeout $limit "$sim/test_gpus" "$name"
 done
 for name in the_zero_policy_of_a_communicator_needs_no_kernel the_default_policy_launches_kernels the_environment_overrides_the_policy \
     other_memory_is_an_empty_window windows_are_left_one_by_one; do
     check "$name" timeout $limit "$sim/test_nccl" "$name"
 done
-check a_collective_takes_one_launch_and_four_calls_or_six_and_copies calls_per_collective
+check a_collective_takes_one_launch_and_four_calls_or_five_and_copies calls_per_collective
 for gpus in 1 2 4; do
     check "all_reduce_perf_runs_on_${gpus}_gpus" perf_on $gpus all_reduce
     check "overlap_runs_on_${gpus}_gpus" overlap_on $gpus

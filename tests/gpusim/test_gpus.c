@@ -172,7 +172,7 @@ static void an_abort_comes_through_while_every_call_of_the_driver_waits(void) {
 
 static struct shared {
     struct collet_unique_id id;
-    atomic_int has_id, stage;
+    atomic_int has_id, stage, wrong;
 } * shared;
 
 static void rank_sums(int rank, int device, struct collet_comm **comm) {
@@ -635,22 +635,93 @@ static void *summer_thread(void *summer_) {
     return NULL;
 }
 
-static void switches_sum_windows_of_four_threads(void) {
-    struct collet_comm *comms[4];
-    struct summer summers[4];
-    pthread_t threads[4];
-    int gpus[4];
-    by_switches();
-    setenv("GPUSIM_GPUS", "4", 1);
-    for (int k = 0; k < 4; k++)
+#define SUMMERS_MAX 16
+
+static void each_summer(int nranks, void *(*run)(void *summer)) {
+    struct collet_comm *comms[SUMMERS_MAX];
+    struct summer summers[SUMMERS_MAX];
+    pthread_t threads[SUMMERS_MAX];
+    int gpus[SUMMERS_MAX];
+    char text[8];
+    snprintf(text, sizeof(text), "%d", nranks);
+    setenv("GPUSIM_GPUS", text, 1);
+    for (int k = 0; k < nranks; k++)
         gpus[k] = COLLET_DEVICE_CUDA(k);
-    GOOD(collet_comm_init_all(comms, 4, gpus));
-    for (int k = 0; k < 4; k++) {
-        summers[k] = (struct summer){.comm = comms[k], .rank = k, .nranks = 4};
-        EQUAL(pthread_create(&threads[k], NULL, summer_thread, &summers[k]), 0);
+    GOOD(collet_comm_init_all(comms, nranks, gpus));
+    for (int k = 0; k < nranks; k++) {
+        summers[k] = (struct summer){.comm = comms[k], .rank = k, .nranks = nranks};
+        EQUAL(pthread_create(&threads[k], NULL, run, &summers[k]), 0);
     }
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < nranks; k++)
         pthread_join(threads[k], NULL);
+}
+
+static void switches_sum_windows_of_four_threads(void) {
+    by_switches();
+    each_summer(4, summer_thread);
+}
+
+static void *summer_sums_twice(void *summer_) {
+    struct summer *s = summer_;
+    summer_register(s);
+    for (int in_place = 0; in_place < 2; in_place++)
+        expect_sum(s, COLLET_FLOAT32, COLLET_SUM, in_place != 0, in_place, loads_of_slice(s, 4));
+    summer_end(s);
+    return NULL;
+}
+
+/* A block keeps the ends of all its peers at hand: else it lends nothing. */
+static void switches_sum_windows_of_sixteen_threads(void) {
+    by_switches();
+    setenv("COLLET_DIRECT_BYTES", "1024", 1);
+    each_summer(16, summer_sums_twice);
+}
+
+static bool plan_is(const struct summer *s, const char *algorithm, size_t count, enum collet_type type) {
+    char text[128];
+    GOOD(collet_comm_plan(s->comm, "allreduce", count, type, text, sizeof(text)));
+    return strncmp(text, algorithm, strlen(algorithm)) == 0;
+}
+
+/* Of buffers of a MiB, where slots are dear. */
+#define CHOSEN_COUNT ((size_t)256 << 10)
+
+static void *summer_chooses(void *summer_) {
+    struct summer *s = summer_;
+    void *memory;
+    const float one = 1;
+    float sums[2];
+    GOOD(cudaSetDevice(s->rank));
+    GOOD(collet_mem_alloc(&memory, CHOSEN_COUNT * sizeof(float), COLLET_DEVICE_CUDA(s->rank)));
+    EQUAL(plan_is(s, "nvls", CHOSEN_COUNT, COLLET_FLOAT32), false);
+    GOOD(collet_win_register(s->comm, memory, CHOSEN_COUNT * sizeof(float), &s->window));
+    EQUAL(plan_is(s, "nvls", CHOSEN_COUNT, COLLET_FLOAT32), true);
+    EQUAL(plan_is(s, "nvls", CHOSEN_COUNT, COLLET_INT32), false);
+    EQUAL(plan_is(s, "nvls", 1024, COLLET_FLOAT32), false);
+    for (size_t k = 0; k < 2; k++)
+        GOOD(cudaMemcpy((float *)memory + k * (CHOSEN_COUNT - 1), &one, sizeof(one), cudaMemcpyDefault));
+    GOOD(collet_allreduce(memory, memory, CHOSEN_COUNT, COLLET_FLOAT32, COLLET_SUM, s->comm, cudaStreamPerThread));
+    GOOD(cudaStreamSynchronize(cudaStreamPerThread));
+    for (size_t k = 0; k < 2; k++)
+        GOOD(cudaMemcpy(&sums[k], (float *)memory + k * (CHOSEN_COUNT - 1), sizeof(one), cudaMemcpyDefault));
+    EQUAL(sums[0] == 8 && sums[1] == 8, true);
+    EQUAL(loads_by_switch(s), CHOSEN_COUNT / 8 / 4);
+    s->memory = memory;
+    summer_end(s);
+    return NULL;
+}
+
+static void switches_are_chosen_where_a_window_lets_them(void) {
+    char name[] = "/tmp/collet-costs-XXXXXX";
+    const int fd = mkstemp(name);
+    EQUAL(dprintf(fd, "gpu-nvlink.Simple.byte 10 ns/byte\n") > 0, true);
+    close(fd);
+    setenv("COLLET_TUNER_FILE", name, 1);
+    setenv("COLLET_PROTO", "Simple", 1);
+    setenv("COLLET_TOPO_FILE", "tests/gpusim/nvswitch.xml", 1);
+    setenv("GPUSIM_LINKS", "tests/gpusim/nvswitch.xml", 1);
+    each_summer(8, summer_chooses);
+    unlink(name);
 }
 
 /* Each rank's OUT is elsewhere in its window: no address is that of all. */
@@ -721,6 +792,55 @@ static void without_a_fence_of_teams_sums_are_old(void) {
     each_rank(sum_without_a_fence_of_teams);
 }
 
+/* From now on a rank's blocks take for granted that slots have come whose lane is `lane`; and, if `and_read`, that the others have read
+ * what they were lent. */
+static void signals_are_gone(const struct collet_comm *comm, int lane, bool and_read) {
+    for (const struct conn *c = comm->chan->owner.first; c != NULL; c = c->next) {
+        struct fifo_end end;
+        if (c->end_on_gpu == NULL)
+            continue;
+        GOOD(cudaMemcpy(&end, c->end_on_gpu, sizeof(end), cudaMemcpyDefault));
+        if (c->side == CONN_CONSUMER && c->lane % CONN_LANES == lane)
+            end.seen = end.position + (1ull << 40);
+        if (c->side == CONN_PRODUCER && and_read)
+            end.head = end.tail;
+        GOOD(cudaMemcpy(c->end_on_gpu, &end, sizeof(end), cudaMemcpyDefault));
+    }
+}
+
+/* Either a rank finds a wrong sum, or it fails. */
+static void sum_without_signals(int rank, int lane, bool and_read) {
+    struct summer s = summer_of_two(rank);
+    signals_are_gone(s.comm, lane, and_read);
+    for (int round = 0; round < 4 && !shared->wrong; round++) {
+        char *out = s.memory + s.out_at;
+        summer_give(&s, COLLET_FLOAT32, round);
+        bool right =
+            collet_allreduce(s.memory, out, TEAM_COUNT, COLLET_FLOAT32, COLLET_SUM, s.comm, cudaStreamPerThread) == 0;
+        right = right && cudaStreamSynchronize(cudaStreamPerThread) == cudaSuccess;
+        shared->wrong |= !right || !summer_is_right(&s, out, COLLET_FLOAT32, COLLET_SUM, round);
+    }
+    GOOD(collet_comm_abort(s.comm));
+    shared->stage++;
+    while (shared->stage < 2) /* the other process may still be in this one's memory */
+        usleep(1000);
+}
+
+static void sum_without_ready(int rank) { sum_without_signals(rank, 0, false); }
+static void sum_without_done(int rank) { sum_without_signals(rank, 1, true); }
+
+static void without_the_signal_that_slices_are_there_sums_are_wrong(void) {
+    by_switches();
+    each_rank(sum_without_ready);
+    EQUAL(shared->wrong, 1);
+}
+
+static void without_the_signal_that_sums_are_there_sums_are_wrong(void) {
+    by_switches();
+    each_rank(sum_without_done);
+    EQUAL(shared->wrong, 1);
+}
+
 /* ---- which GPUs may use LL128 ---- */
 
 /* In a process of its own, since a machine stays what it is. */
@@ -770,6 +890,10 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     X(an_abort_comes_through_to_a_stream_that_waits_for_a_rank)                                                        \
     X(switches_sum_windows_of_two_processes)                                                                           \
     X(switches_sum_windows_of_four_threads)                                                                            \
+    X(switches_are_chosen_where_a_window_lets_them)                                                                    \
+    X(switches_sum_windows_of_sixteen_threads)                                                                         \
+    X(without_the_signal_that_slices_are_there_sums_are_wrong)                                                         \
+    X(without_the_signal_that_sums_are_there_sums_are_wrong)                                                           \
     X(what_no_switch_can_do_lanes_do)                                                                                  \
     X(a_rank_that_cannot_leaves_all_without_a_team)                                                                    \
     X(without_a_fence_of_teams_sums_are_old)                                                                           \
