@@ -129,7 +129,7 @@ everything() {
     part 'graphs' 20 "$accept" ${slow:+--slow} graphs
     part 'abort of a hung rank' 30 "$accept" ${slow:+--slow} abort
     part 'processes on one GPU' 60 "$accept" ${slow:+--slow} processes
-    part 'windows, copy engines' 60 "$accept" ${slow:+--slow} windows
+    part 'windows, engines, switches' 60 "$accept" ${slow:+--slow} windows
     part_if_there 'all_reduce_perf -t 4' 30 "$build/bin/all_reduce_perf" -t 4 $sizes -f 8
     part_if_there 'example: overlap' 30 "$build/bin/overlap" ${slow:+2 256 1}
     sanitized memcheck small

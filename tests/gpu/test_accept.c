@@ -12,6 +12,7 @@
  */
 #include "api/comm.h"
 #include "base/os.h"
+#include "base/types.h"
 #include "chan/windows.h"
 #include "common/emulated_gpu.h"
 #include "common/gpu_side.h"
@@ -464,9 +465,10 @@ static void part_processes(void) {
 struct windowed {
     struct ranks *ranks;
     struct collet_comm *comm;
+    struct collet_window *window;
     void *stream;
     int rank;
-    char *in, *out; /* halves of a window */
+    char *in, *out; /* its halves */
 };
 
 /* Byte k of what a rank sends to another one. */
@@ -520,10 +522,9 @@ static void run_windowed(const struct windowed *w, int round) {
     ranks_barrier(w->ranks);
 }
 
-static void run_windows(struct ranks *ranks, int rank) {
+static struct windowed windowed_begin(struct ranks *ranks, int rank) {
     struct collet_config config = {.size = sizeof(config)};
     struct windowed w = {.ranks = ranks, .rank = rank};
-    struct collet_window *window;
     struct gpu_window_place place;
     char gpu[128];
     void *memory;
@@ -534,40 +535,91 @@ static void run_windows(struct ranks *ranks, int rank) {
     must(collet_comm_init_rank_config(&w.comm, ranks->nranks, ranks->id, rank, &config),
          "collet_comm_init_rank_config");
     must(collet_mem_alloc(&memory, WINDOW_BYTES, config.device), "collet_mem_alloc");
-    must(collet_win_register(w.comm, memory, WINDOW_BYTES, &window), "collet_win_register");
+    must(collet_win_register(w.comm, memory, WINDOW_BYTES, &w.window), "collet_win_register");
     w.in = memory;
     w.out = w.in + WINDOW_BYTES / 2;
     w.stream = side->stream();
     if (rank == 0 && gpu_window_find(w.comm->chan, memory, 1, &place)) {
-        printf("  windows are%s lent between processes; copy engines %s\n",
+        printf("  windows are%s lent between processes; copy engines %s; switches %s their sums\n",
                gpu_window_is_lent(place.window) ? "" : " not",
-               w.comm->chan->copies != NULL ? "fill them" : "do nothing");
+               w.comm->chan->copies != NULL ? "fill them" : "do nothing",
+               gpu_window_has_team(place.window) ? "make" : "do not make");
         fflush(stdout);
     }
+    return w;
+}
+
+static void windowed_end(const struct windowed *w) {
+    must(collet_win_deregister(w->comm, w->window), "collet_win_deregister");
+    side->stream_free(w->stream);
+    must(collet_comm_destroy(w->comm), "collet_comm_destroy");
+    must(collet_mem_free(w->in), "collet_mem_free");
+}
+
+static void run_windows(struct ranks *ranks, int rank) {
+    const struct windowed w = windowed_begin(ranks, rank);
     for (int round = 0; round < 12; round++)
         run_windowed(&w, round);
-    must(collet_win_deregister(w.comm, window), "collet_win_deregister");
-    side->stream_free(w.stream);
-    must(collet_comm_destroy(w.comm), "collet_comm_destroy");
-    must(collet_mem_free(memory), "collet_mem_free");
+    windowed_end(&w);
+}
+
+/* Numbers whose sums are exact in 16 bits. */
+static float summand(int rank, size_t k, int round) { return (float)((k * 7 + (size_t)(rank * 3 + round)) % 13); }
+
+static void number_put(void *numbers, enum collet_type type, size_t k, float number) {
+    if (type == COLLET_FLOAT32)
+        ((float *)numbers)[k] = number;
+    else
+        ((uint16_t *)numbers)[k] = type == COLLET_FLOAT16 ? type_store_half(number) : type_store_bfloat16(number);
+}
+
+static void sum_windowed(const struct windowed *w, enum collet_type type, bool in_place, int round) {
+    static char numbers[WINDOW_BYTES / 2], sums[WINDOW_BYTES / 2];
+    const size_t count = slow ? 18001 : 70001, bytes = count * collet_type_size(type);
+    char *out = in_place ? w->in : w->out;
+    for (size_t k = 0; k < count; k++) {
+        float sum = 0;
+        for (int rank = 0; rank < w->ranks->nranks; rank++)
+            sum += summand(rank, k, round);
+        number_put(numbers, type, k, summand(w->rank, k, round));
+        number_put(sums, type, k, sum);
+    }
+    side->copy(w->in, numbers, bytes);
+    ranks_try(w->ranks, w->rank, collet_allreduce(w->in, out, count, type, COLLET_SUM, w->comm, w->stream));
+    side->stream_wait(w->stream);
+    side->copy(numbers, out, bytes);
+    if (memcmp(numbers, sums, bytes) != 0)
+        ranks_fail(w->ranks, "round %d: a sum of %zu %s is wrong", round, count, type_name(type));
+}
+
+static void run_sums(struct ranks *ranks, int rank) {
+    static const enum collet_type types[] = {COLLET_FLOAT32, COLLET_FLOAT16, COLLET_BFLOAT16};
+    const struct windowed w = windowed_begin(ranks, rank);
+    for (int round = 0; round < 12; round++)
+        sum_windowed(&w, types[round % 3], round % 2 == 0, round);
+    windowed_end(&w);
 }
 
 static void part_windows(void) {
     static const struct {
-        const char *name, *cumem, *policy;
-    } ways[] = {{"windows, handles", "0", "default"},
-                {"windows, descriptors", "1", "default"},
-                {"copy engines, handles", "0", "zero"},
-                {"copy engines, descriptors", "1", "zero"}};
-    for (int k = 0; k < 4; k++) {
-        struct ranks_job job = {.processes = 2, .limit_s = slow ? 250 : 25, .run = run_windows};
+        const char *name, *cumem, *policy, *algorithm;
+        void (*run)(struct ranks *ranks, int rank);
+    } ways[] = {{"windows, handles", "0", "default", "", run_windows},
+                {"windows, descriptors", "1", "default", "", run_windows},
+                {"copy engines, handles", "0", "zero", "", run_windows},
+                {"copy engines, descriptors", "1", "zero", "", run_windows},
+                {"sums by switches", "1", "default", "nvls", run_sums}};
+    for (int k = 0; k < 5; k++) {
+        struct ranks_job job = {.processes = 2, .limit_s = slow ? 250 : 25, .run = ways[k].run};
         char why[RANKS_TEXT_BYTES] = "";
         setenv("COLLET_CUMEM_ENABLE", ways[k].cumem, 1);
         setenv("COLLET_CTA_POLICY", ways[k].policy, 1);
+        setenv("COLLET_ALGO", ways[k].algorithm, 1);
         judge(ranks_run(&job, why), ways[k].name, why);
     }
     unsetenv("COLLET_CUMEM_ENABLE");
     unsetenv("COLLET_CTA_POLICY");
+    unsetenv("COLLET_ALGO");
 }
 
 /* ---- what this machine can do: each is tried, apart, as it may hang or crash ---- */
@@ -616,6 +668,31 @@ static void try_lines(void) {
     failures += ngpus < 2 || !lines_go_between_gpus();
 }
 
+static void try_switches(void) {
+    struct collet_comm *comms[2];
+    struct collet_window *windows[2];
+    struct gpu_window_place place;
+    void *memory[2];
+    if (ngpus < 2) {
+        printf("there is one GPU\n");
+        failures++;
+        return;
+    }
+    must(collet_comm_init_all(comms, 2, (const int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(1)}),
+         "collet_comm_init_all");
+    must(collet_group_start(), "collet_group_start");
+    for (int gpu = 0; gpu < 2; gpu++) {
+        must(collet_mem_alloc(&memory[gpu], WINDOW_BYTES, COLLET_DEVICE_CUDA(gpu)), "collet_mem_alloc");
+        must(collet_win_register(comms[gpu], memory[gpu], WINDOW_BYTES, &windows[gpu]), "collet_win_register");
+    }
+    must(collet_group_end(), "collet_group_end");
+    const bool found = gpu_window_find(comms[0]->chan, memory[0], 1, &place);
+    if (found && gpu_window_has_team(place.window))
+        return;
+    printf("no switch knows a window of both (COLLET_DEBUG=INFO says why)\n");
+    failures++;
+}
+
 static const struct ability {
     const char *name;
     void (*run)(void);
@@ -623,6 +700,7 @@ static const struct ability {
     {"a rank on each GPU, alone", try_one_gpu},
     {"4 ranks on the GPUs there are", try_all_gpus},
     {"LL128 between GPUs 0 and 1", try_lines},
+    {"sums by switches, of GPUs 0 and 1", try_switches},
     {"graphs", part_graphs},
     {"memory of pools", try_pool},
     {"managed memory", try_managed},
