@@ -258,15 +258,15 @@ static uint64_t loans_of(const struct collet_comm *comm) {
     return loans;
 }
 
-/* Is the result right? */
+/* Is the result right? No, if the call failed, here or already at the other rank. */
 static bool gather(uint32_t *in, uint32_t *out, int rank, struct collet_comm *comm) {
     uint32_t numbers[2 * LENT];
     for (uint32_t k = 0; k < LENT; k++)
         numbers[k] = (uint32_t)rank << 24 | k;
     GOOD(cudaMemcpy(in, numbers, LENT * sizeof(*in), cudaMemcpyDefault));
     GOOD(cudaMemset(out, 0xff, sizeof(numbers)));
-    GOOD(collet_allgather(in, out, LENT, COLLET_UINT32, comm, NULL));
-    bool right = cudaMemcpy(numbers, out, sizeof(numbers), cudaMemcpyDefault) == cudaSuccess;
+    bool right = collet_allgather(in, out, LENT, COLLET_UINT32, comm, NULL) == COLLET_SUCCESS &&
+                 cudaMemcpy(numbers, out, sizeof(numbers), cudaMemcpyDefault) == cudaSuccess;
     for (uint32_t k = 0; right && k < 2 * LENT; k++)
         right = numbers[k] == (k / LENT << 24 | k % LENT);
     return right;
