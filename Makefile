@@ -328,7 +328,7 @@ $(filter-out $(ACCEPT),$(TESTS)) $(GPUSIM_BENCH): TEST_LIBS = -lcmocka
 # What tests/common/refuse.h may refuse to the library.
 REFUSED := malloc calloc realloc strdup open_memstream fmemopen mmap pthread_create memfd_create socket accept4 eventfd epoll_create1 \
     fopen opendir open
-$(BUILD)/tests/fault/test_memory $(BUILD)/tests/fault/test_faults $(BUILD)/tests/multi/test_gpu_windows: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
+$(BUILD)/tests/fault/test_memory $(BUILD)/tests/fault/test_faults $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/unit/test_boot: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
 $(BUILD)/tests/fault/test_fork: LINK_FLAGS += -Wl,--wrap=dlopen
 $(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)

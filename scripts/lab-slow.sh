@@ -63,7 +63,7 @@ wrong_nic() {
 second_of() {
     local child
     for _ in {1..100}; do
-        child=$(pgrep -P "$1" | tail -n 1)
+        child=$(pgrep -P "$1" | sed -n 2p)
         [ -n "$child" ] && break
         sleep 0.05
     done

@@ -57,22 +57,22 @@ static bool number_all(struct places *places, const struct card *cards, int nran
     return true;
 }
 
-bool places_fill(struct places *places, const struct card *cards, int nranks) {
+enum collet_result places_fill(struct places *places, const struct card *cards, int nranks) {
     const int count = places->count, self = places->self;
     struct numbers numbers = {.mask = 1};
     while (numbers.mask < 2 * (size_t)nranks)
         numbers.mask *= 2;
-    SCOPED_FREE int *slots = calloc(numbers.mask--, sizeof *slots);
+    SCOPED_FREE int *slots = NULL;
+    COLLET_TRY(memory_get(&slots, numbers.mask--, sizeof *slots, "no memory for a tree of %d ranks", nranks));
     numbers.slots = slots;
-    return slots != NULL && number_all(places, cards, nranks, &numbers) && (count == 0 || count == places->count) &&
-           (self < 0 || self == places->self);
+    bool fits = number_all(places, cards, nranks, &numbers) && (count == 0 || count == places->count) &&
+                (self < 0 || self == places->self);
+    return fits ? COLLET_SUCCESS : COLLET_ERR_REMOTE;
 }
 
 enum collet_result places_create(struct places *places, const struct card *cards, int nranks) {
     COLLET_TRY(make_room(places, nranks));
-    return places_fill(places, cards, nranks)
-               ? COLLET_SUCCESS
-               : err_set(COLLET_ERR_NO_MEMORY, "no memory for a tree of %d ranks", nranks);
+    return places_fill(places, cards, nranks);
 }
 
 enum collet_result places_create_seat(struct places *places, const struct seat *seat, int nranks) {

@@ -41,8 +41,9 @@ struct places {
 enum collet_result places_create(struct places *places, const struct card *cards, int nranks);
 /* What a process's seat says: how many there are, and its parent. */
 enum collet_result places_create_seat(struct places *places, const struct seat *seat, int nranks);
-/* The rest, from the table. False if that contradicts the seat, or what connected processes said of themselves. */
-bool places_fill(struct places *places, const struct card *cards, int nranks);
+/* The rest, from the table. REMOTE, without a text: that contradicts the seat, or what connected processes said of themselves.
+ * NO_MEMORY. */
+enum collet_result places_fill(struct places *places, const struct card *cards, int nranks);
 void places_destroy(struct places *places); /* harmless on a zeroed one */
 
 /* To whom a place connects at first; −1: it is the root. */

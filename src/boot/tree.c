@@ -456,12 +456,16 @@ static void on_shortcut_lost(struct edge *edge, enum peer_state state, const cha
 static bool learn_cards(struct tree *tree) {
     struct hub *hub = tree->hub;
     const struct card *cards = tree->table.cards;
-    if (!hub_knows_itself(hub, cards) || !places_fill(&tree->places, cards, hub->nranks))
+    if (!hub_knows_itself(hub, cards))
+        return false;
+    enum collet_result result = places_fill(&tree->places, cards, hub->nranks);
+    if (result == COLLET_ERR_REMOTE)
         return false;
     for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
         if (edge->place >= 0 && edge->place != tree->parent)
             table_send_cards(&tree->table, edge->wire);
-    enum collet_result result = hub_set_peers(hub, cards);
+    if (result == COLLET_SUCCESS)
+        result = hub_set_peers(hub, cards);
     if (result != COLLET_SUCCESS) {
         fail_hub(tree, result, err_last());
         return true;

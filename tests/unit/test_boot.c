@@ -4,6 +4,7 @@
  */
 #include "boot/dial.h"
 #include "common/boot_case.h"
+#include "common/refuse.h"
 
 #include <sodium.h>
 #include <sys/syscall.h>
@@ -262,6 +263,22 @@ static int stand_at(struct places *places, int self) {
     return parent;
 }
 
+static void a_table_that_finds_no_memory_is_not_called_wrong(void **state) {
+    (void)state;
+    struct card cards[3] = {{.process = {5}}, {.process = {6}}, {.process = {5}}};
+    struct places places;
+    assert_int_equal(places_create(&places, cards, 3), COLLET_SUCCESS);
+    refuse(MEMORY, 1, INT64_MAX);
+    enum collet_result result = places_fill(&places, cards, 3);
+    refuse(NO_RESOURCE, 0, 0);
+    assert_int_equal(result, COLLET_ERR_NO_MEMORY);
+    assert_int_equal(places_fill(&places, cards, 3), COLLET_SUCCESS);
+    places.list[1].edge = (void *)&places; /* process 6 is connected, and said who it is */
+    cards[1].process[0] = 7;
+    assert_int_equal(places_fill(&places, cards, 3), COLLET_ERR_REMOTE);
+    places_destroy(&places);
+}
+
 static void letters_find_their_way_whoever_is_gone(void **state) {
     (void)state;
     const int counts[] = {1, 2, 9, 10, 40, 75};
@@ -397,7 +414,7 @@ static void letters_about_connections_do_not_pass_the_root(void **state) {
     run(FAR_PROCESSES, far_exchange);
 }
 
-enum { FEW = 2, NONE = 3, DESCRIPTORS = 24 }; /* processes that have room for few shortcuts, and for none */
+enum { FEW = 2, NONE = 3, FEW_DESCRIPTORS = 24 }; /* processes that have room for few shortcuts, and for none */
 
 static void limit_descriptors(int most) {
     const struct rlimit limit = {.rlim_cur = (rlim_t)most, .rlim_max = (rlim_t)most};
@@ -408,10 +425,10 @@ static void limit_descriptors(int most) {
 static void far_exchange_without_room(int index) {
     struct member member;
     const uint64_t key = boot_key(BOOT_OFFER, 7);
-    for (int fd = 3; index == FEW && fd < 4 * DESCRIPTORS; fd++) /* of whoever started this test */
+    for (int fd = 3; index == FEW && fd < 4 * FEW_DESCRIPTORS; fd++) /* of whoever started this test */
         close(fd);
     if (index == FEW)
-        limit_descriptors(DESCRIPTORS);
+        limit_descriptors(FEW_DESCRIPTORS);
     configure(&member);
     member.config.heartbeat = 60000;
     if (index == 0)
@@ -420,7 +437,7 @@ static void far_exchange_without_room(int index) {
     EXPECT(poll_init(&member) == COLLET_SUCCESS);
     meet(0, FAR_PROCESSES);
     if (index == NONE) {
-        limit_descriptors(4 * DESCRIPTORS);
+        limit_descriptors(4 * FEW_DESCRIPTORS);
         while (dup(0) >= 0)
             ;
     }
@@ -737,6 +754,7 @@ int main(void) {
         CASE(jobs_with_one_secret_have_keys_of_their_own),
         CASE(interfaces_are_chosen_by_their_names),
         CASE(dials_come_at_times_that_chance_spreads),
+        CASE(a_table_that_finds_no_memory_is_not_called_wrong),
         CASE(letters_find_their_way_whoever_is_gone),
         cmocka_unit_test(letters_over_edges_that_live_need_no_timer),
         CASE(five_processes_exchange_messages_and_hear_of_a_failure),
