@@ -177,6 +177,7 @@ static inline bool exec_has_lent(const struct exec_program *program, int nworker
 void exec_announce(struct interp_worker *w);
 /* A step's result: adds the places that consumers have offered to its others. Returns how many places there are now. */
 int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes, uint32_t *stream_mask);
+/* The result is made: has the kernel take it to the places that only the kernel reaches. */
 void exec_carry(struct interp_worker *w, const struct prog_step *step, uint32_t bytes);
 /* Are IN and OUT of a call apart, as far as the program touches them? */
 bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog);

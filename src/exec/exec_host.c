@@ -28,7 +28,7 @@ static bool end_streams(struct fifo_end *end) {
 static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *step) {
     const struct interp_op *op = w->op;
     int first_slot = step->store_region != STEP_NONE;
-    uint32_t mask = first_slot && op->stream_stores;
+    uint32_t mask = first_slot && op->stream_stores, carried = 0;
     if (proto_has_lines(op->args.protocol)) /* results are put into slots later */
         return mask;
     for (int k = 0, place = first_slot; k < step->send_count && place < 32; k++) {
@@ -36,11 +36,11 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
         if (end->loans.lending == 0)
             mask |= (uint32_t)end_streams(end) << place++;
         else if (end->loans.lending == LOAN_CARRIED)
-            return mask & ~1u;
+            carried = 1; /* the local one */
         else if (step->lends == STEP_LENDS_RESULT && end->loans.lending != LOAN_LANDED)
             mask |= (uint32_t)end_streams(end);
     }
-    return mask;
+    return mask & ~carried;
 }
 
 static void exec_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {

@@ -119,12 +119,11 @@ int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, u
         if (end->loans.lending == 0 || end->loans.way == LOAN_WIRE)
             continue;
         char *to = loan_land_there(end, bytes);
-        if (to != NULL)
-            end->loans.lending = LOAN_LANDED;
-        else if (loan_will_carry(end, bytes))
+        if (to == NULL && loan_will_carry(end, bytes))
             end->loans.lending = LOAN_CARRIED;
         if (to == NULL)
             continue;
+        end->loans.lending = LOAN_LANDED;
         if (ndst < 32 && (w->op->stream_stores || fifo_place_streams(&end->place)))
             *stream_mask |= 1u << ndst;
         w->dst[ndst++] = to;

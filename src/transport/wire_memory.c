@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the FIFOs of wires lie. Where a rank has a connection with each of very many others, they are shorter than a page. Those share
+ * blocks:
+ *
+ *    block   │ used, users │ FIFO │ FIFO │ FIFO │ unused │       freed when none of them has a user any more
+ *
+ * Connections stay until their communicator ends, all at once. So what one gives back waits for the others of its block. A block
+ * owns whole pages: drivers of NICs pin those.
+ */
+#include "transport/wire.h"
+
+#include "base/memory.h"
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHORT_BYTES 4096u
+#define BLOCK_BYTES ((size_t)64 << 10) /* and a multiple of it is where it begins */
+
+struct short_block {
+    size_t used;
+    int users;
+};
+
+PROCESS_LOCK(blocks_lock);
+static struct short_block *newest; /* NULL: there is none */
+
+static size_t in_lines(size_t bytes) { return (bytes + FIFO_LINE_BYTES - 1) / FIFO_LINE_BYTES * FIFO_LINE_BYTES; }
+
+static enum collet_result short_block_create(void) {
+    struct short_block *block = aligned_alloc(BLOCK_BYTES, BLOCK_BYTES);
+    if (block == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for short connections");
+    memset(block, 0, BLOCK_BYTES);
+    block->used = in_lines(sizeof *block);
+    newest = block;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result short_create(size_t bytes, void **memory_p) {
+    SCOPED_LOCK(&blocks_lock);
+    if (newest == NULL || newest->used + bytes > BLOCK_BYTES)
+        COLLET_TRY(short_block_create());
+    *memory_p = (char *)newest + newest->used;
+    newest->used += in_lines(bytes);
+    newest->users++;
+    return COLLET_SUCCESS;
+}
+
+static void short_destroy(void *memory) {
+    SCOPED_LOCK(&blocks_lock);
+    struct short_block *block = (struct short_block *)(void *)((char *)memory - (uintptr_t)memory % BLOCK_BYTES);
+    if (--block->users > 0)
+        return;
+    newest = newest == block ? NULL : newest;
+    free(block);
+}
+
+enum collet_result wire_memory_create(const struct conn_owner *owner, size_t bytes, void **memory_p) {
+    if (owner->gpu == NULL)
+        return bytes < SHORT_BYTES ? short_create(bytes, memory_p) : os_memory_create(bytes, memory_p);
+    const struct gpu_driver *driver = owner->gpu->driver;
+    GPU_ENTERED(driver, owner->gpu->ordinal);
+    return driver->memory->pinned_create(bytes, memory_p);
+}
+
+void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t bytes) {
+    if (memory == NULL)
+        return;
+    if (owner->gpu == NULL && bytes < SHORT_BYTES) {
+        short_destroy(memory);
+        return;
+    }
+    if (owner->gpu == NULL) {
+        os_memory_destroy(memory, bytes);
+        return;
+    }
+    const struct gpu_driver *driver = owner->gpu->driver;
+    GPU_ENTERED(driver, owner->gpu->ordinal);
+    driver->memory->pinned_destroy(memory);
+}
