@@ -20,8 +20,15 @@ int net_accept(void *listener, void **receiver, void **on_device);
 int net_connect(void *handle, void **sender);
 int net_close(void *line);
 
-/* A sender sends, a receiver has room for a message. *request is NULL where nothing is taken now. */
-int net_enqueue(void *line, void *data, size_t bytes, void **request);
+/* The most messages that one irecv asks for: as many as plugins for InfiniBand take. */
+#define PLUG_RECEIVES_MAX 8
+
+/* *request is NULL where nothing is taken now, and to be called again. A sender takes nothing before its receiver has asked for a
+ * message of this tag. */
+int net_isend(void *line, void *data, size_t bytes, int tag, void **request);
+/* Room for n messages, in any order: each takes the next that is sent with its tag. */
+int net_irecv(void *line, int n, void **data, const size_t *bytes, const int *tags, void **request);
+/* bytes: of a request's messages, n of them, once it is done; or NULL. */
 int net_test(void *request, int *done, int *bytes);
 
 #endif

@@ -53,7 +53,7 @@ static struct plug_properties head_of(int device) {
                                     .mbits = net_mbits(),
                                     .port = 1,
                                     .connections = 65536,
-                                    .receives = 1};
+                                    .receives = PLUG_RECEIVES_MAX};
 }
 
 static int net_properties_v8(int device, void *properties) {
@@ -131,24 +131,26 @@ static int connect_v11(void *context, int device, void *handle, void **sender, v
     return connect_v8(device, handle, sender, on_device);
 }
 static int isend_v8(void *line, void *data, int bytes, int tag, void *registration, void **request) {
-    (void)tag, (void)registration;
-    return net_enqueue(line, data, (size_t)bytes, request);
+    (void)registration;
+    return net_isend(line, data, (size_t)bytes, tag, request);
 }
 static int isend_v9(void *line, void *data, size_t bytes, int tag, void *registration, void **request) {
-    (void)tag, (void)registration;
-    return net_enqueue(line, data, bytes, request);
+    (void)registration;
+    return net_isend(line, data, bytes, tag, request);
 }
 static int isend_v10(void *line, void *data, size_t bytes, int tag, void *registration, void *event, void **request) {
     (void)event;
     return isend_v9(line, data, bytes, tag, registration, request);
 }
 static int irecv_v9(void *line, int n, void **data, size_t *bytes, int *tags, void **registrations, void **request) {
-    (void)tags, (void)registrations;
-    return n == 1 ? net_enqueue(line, data[0], bytes[0], request) : PLUG_INTERNAL_ERROR;
+    (void)registrations;
+    return net_irecv(line, n, data, bytes, tags, request);
 }
 static int irecv_v8(void *line, int n, void **data, int *bytes, int *tags, void **registrations, void **request) {
-    (void)tags, (void)registrations;
-    return n == 1 ? net_enqueue(line, data[0], (size_t)bytes[0], request) : PLUG_INTERNAL_ERROR;
+    size_t sizes[PLUG_RECEIVES_MAX];
+    for (int k = 0; k < n && k < PLUG_RECEIVES_MAX; k++)
+        sizes[k] = (size_t)bytes[k];
+    return irecv_v9(line, n, data, sizes, tags, registrations, request);
 }
 static int irecv_v10(void *line, int n, void **data, size_t *bytes, int *tags, void **registrations, void **events,
                      void **request) {
