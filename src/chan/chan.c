@@ -171,8 +171,9 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     return COLLET_SUCCESS;
 }
 
-void chan_plan(struct chan *chan, const struct topo_rings *rings, bool whole_lines, bool joined) {
+void chan_plan(struct chan *chan, const struct topo_rings *rings, bool tied, bool whole_lines, bool joined) {
     chan->owner.rings = rings;
+    chan->owner.tied = tied;
     chan->owner.whole_lines = whole_lines;
     chan->owner.joined = joined;
 }

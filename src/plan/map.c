@@ -121,9 +121,9 @@ int map_rails_of(const struct topo_rings *rings) {
 
 int map_rails(const struct map *map) { return map_rails_of(map->rings); }
 
-const struct topo_rings *map_ties(const struct map *map, int nchannels) {
+bool map_ties(const struct map *map, int nchannels) {
     int nrails = map_rails(map);
-    return nrails > 1 && nchannels % nrails == 0 ? map->rings : NULL;
+    return nrails > 1 && nchannels % nrails == 0;
 }
 
 /* ---- the log ---- */

@@ -38,9 +38,9 @@ enum collet_result map_shape(const struct map *map, const struct peer_info *peer
 int map_rails_of(const struct topo_rings *rings);
 int map_rails(const struct map *map);
 
-/* What ties nchannels channels to adapters (chan.h): the rings, if every adapter that carries one gets equally many of the
- * channels; else NULL, since connections that use all adapters then share them better. */
-const struct topo_rings *map_ties(const struct map *map, int nchannels);
+/* Are nchannels channels tied to the adapters of their rings (conn.h)? They are if every adapter that carries a ring gets equally many
+ * of the channels; else connections that use all adapters share them better. */
+bool map_ties(const struct map *map, int nchannels);
 
 /* Graph, rings, trees and bandwidth to the log, line by line. */
 void map_log(const struct map *map);

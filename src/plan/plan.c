@@ -205,7 +205,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     }
     use_imported(planner);
     /* From here on no connection may be made where lines are not whole. */
-    chan_plan(chan, map_ties(map, most_channels(planner)),
+    chan_plan(chan, map->rings, map_ties(map, most_channels(planner)),
               chan->owner.gpu != NULL && planner->limits.protocol_allowed[PROTOCOL_LL128],
               map->facts[chan->owner.rank].joined);
     log_info(GRAPH, "rank %d: %s, map %016llx", chan->owner.rank,

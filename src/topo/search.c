@@ -269,11 +269,13 @@ static bool homes_are_all(const struct topo_crossing *crossing) {
     return crossing->nroutes > 0;
 }
 
-int topo_nic_of_message(const struct topo_rings *rings, int rank, int peer, int receiver) {
+int topo_nic_of_message(const struct topo_rings *rings, int channel, int rank, int peer, int receiver) {
     const int host = rings->host_of[rank], there = rings->host_of[peer];
     const struct topo_crossing *crossing = &rings->crossings[rings->crossing_of[host]];
-    if (host == there || rings->crossing_of[there] != rings->crossing_of[host] || !crossing->has_homes ||
-        !homes_are_all(crossing))
+    const struct topo_route *route = &crossing->routes[channel % crossing->nroutes];
+    const bool on_gpu = rings->topo->nodes[rings->place[receiver]].kind == TOPO_GPU;
+    if (host == there || rings->crossing_of[there] != rings->crossing_of[host] || route->nic_in < 0 ||
+        !(on_gpu || (crossing->has_homes && homes_are_all(crossing))))
         return -1;
-    return rings->topo->hosts[host].first_node + crossing->routes[0].home[rings->local_of[receiver]];
+    return rings->topo->hosts[host].first_node + route->home[rings->local_of[receiver]];
 }

@@ -92,9 +92,10 @@ static inline int topo_nlocal(const struct topo_rings *rings, int host) {
  * Both ends use NICs of one number, so they stay on one rail. The result is a node of the rank's host; −1: none. */
 int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int peer);
 
-/* The NIC that a rank uses for a message between itself and a peer of another host, one of which is the receiver: the receiver's
- * home, at both ends by its number. A node of the rank's host; −1: there is none, or the hosts differ, or the homes of a host's
- * ranks are not all NICs: then each message had better take several. */
-int topo_nic_of_message(const struct topo_rings *rings, int rank, int peer, int receiver);
+/* The NIC that a rank uses for what a message has on one of its channels, between itself and a peer of another host, one of which
+ * is the receiver: the receiver's home, at both ends by its number. A node of the rank's host; −1: there is none, or the hosts
+ * differ. Or ranks are on CPUs, and their homes are not all NICs: then each message had better take several. A GPU has its
+ * own NIC even so, because what is farther away cannot write into its memory. */
+int topo_nic_of_message(const struct topo_rings *rings, int channel, int rank, int peer, int receiver);
 
 #endif

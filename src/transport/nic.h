@@ -16,9 +16,9 @@
 /* As the graph has it, so this host need not know it. NULL: the connection is tied to none, and takes all in turn. */
 const struct topo_nic *nic_of_conn(const struct conn *conn);
 
-/* The same for messages (send and receive), which have one channel: the NIC next to the rank that gets them, where each
- * NIC of a host is next to some rank. So the messages of all ranks together use all NICs. Not for transports by which
- * both directions share a way. */
+/* The same for messages (send and receive): the NIC next to the GPU that gets them. Between ranks on CPUs they have one channel, and
+ * go by the NIC next to the rank that gets them where each NIC of a host is next to some rank: so the messages of all ranks
+ * together use all NICs. Not for transports by which both directions share a way. */
 const struct topo_nic *nic_of_messages(const struct conn *conn);
 
 #endif

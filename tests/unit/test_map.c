@@ -360,13 +360,13 @@ static void channels_are_tied_to_adapters_if_each_gets_equally_many(void **state
     struct job job;
     draw(&job, "8 gpu nvswitch : 4 nic 200", 2, 8, false);
     for (int nchannels = 1; nchannels <= 16; nchannels++)
-        assert_ptr_equal(map_ties(job.map, nchannels), nchannels % 4 == 0 ? job.map->rings : NULL);
+        assert_int_equal(map_ties(job.map, nchannels), nchannels % 4 == 0);
     end(&job);
     draw(&job, "8 gpu nvswitch : 1 nic 200", 2, 8, false);
-    assert_null(map_ties(job.map, 4));
+    assert_false(map_ties(job.map, 4));
     end(&job);
     draw(&job, "8 gpu nvswitch : 4 nic 200", 1, 8, false);
-    assert_null(map_ties(job.map, 4));
+    assert_false(map_ties(job.map, 4));
     end(&job);
 }
 

@@ -486,8 +486,8 @@ static void messages_go_by_the_nic_next_to_the_rank_that_gets_them(void **state)
     int uses[16] = {0};
     for (int receiver = 0; receiver < 16; receiver++)
         for (int sender = 0; sender < 16; sender++) {
-            const int there = topo_nic_of_message(job.rings, receiver, sender, receiver);
-            const int here = topo_nic_of_message(job.rings, sender, receiver, receiver);
+            const int there = topo_nic_of_message(job.rings, 0, receiver, sender, receiver);
+            const int here = topo_nic_of_message(job.rings, 0, sender, receiver, receiver);
             if (sender / 8 == receiver / 8) {
                 assert_int_equal(there, -1);
                 continue;
@@ -504,7 +504,55 @@ static void messages_go_by_the_nic_next_to_the_rank_that_gets_them(void **state)
         assert_int_equal(uses[nic], uses[0]);
     job_end(&job);
     job = job_of("2 node : 1 cpu : 4 nic 200", 1); /* one rank per host: its messages take all NICs */
-    assert_int_equal(topo_nic_of_message(job.rings, 0, 1, 1), -1);
+    assert_int_equal(topo_nic_of_message(job.rings, 0, 0, 1, 1), -1);
+    job_end(&job);
+}
+
+/* The numbers of the NICs by which a rank of the first host gets messages on so many channels, as bits. */
+static unsigned nics_of_receiver(const struct topo_rings *rings, int rank, int nchannels) {
+    const int peer = rings->nranks - 1;
+    unsigned bits = 0;
+    for (int channel = 0; channel < nchannels; channel++) {
+        const int nic = topo_nic_of_message(rings, channel, rank, peer, rank);
+        const int there = topo_nic_of_message(rings, channel, peer, rank, rank);
+        if (nic < 0 || there < 0)
+            fail_msg("rank %d takes all NICs by turns", rank);
+        assert_int_equal(rings->topo->nodes[there].nic.dev, rings->topo->nodes[nic].nic.dev);
+        bits |= 1u << rings->topo->nodes[nic].nic.dev;
+    }
+    return bits;
+}
+
+/* Whether there are more NICs than GPUs, or fewer; of two that are equally near, channels take both. */
+static void a_gpu_gets_messages_by_its_own_nics_however_many_there_are(void **state) {
+    (void)state;
+    static const char two_each[] =
+        "<system><cpu numaid='0'>"
+        "<pci busid='0000:01:00.0' class='0x060400' link_speed='32 GT/s' link_width='16'>"
+        "<pci busid='0000:02:00.0' class='0x030200' link_speed='32 GT/s' link_width='16'><gpu dev='0'/></pci>"
+        "<pci busid='0000:03:00.0' class='0x020000'><nic><net name='a' dev='0' speed='100000'/></nic></pci>"
+        "<pci busid='0000:04:00.0' class='0x020000'><nic><net name='b' dev='1' speed='100000'/></nic></pci></pci>"
+        "<pci busid='0000:11:00.0' class='0x060400' link_speed='32 GT/s' link_width='16'>"
+        "<pci busid='0000:12:00.0' class='0x030200' link_speed='32 GT/s' link_width='16'><gpu dev='1'/></pci>"
+        "<pci busid='0000:13:00.0' class='0x020000'><nic><net name='c' dev='2' speed='100000'/></nic></pci>"
+        "<pci busid='0000:14:00.0' class='0x020000'><nic><net name='d' dev='3' speed='100000'/></nic></pci></pci>"
+        "</cpu></system>";
+    struct topo *host, *topo;
+    assert_int_equal(topo_read_text(two_each, strlen(two_each), "test", TOPO_RECORDED, &host), COLLET_SUCCESS);
+    assert_int_equal(topo_repeat(host, 2, &topo), COLLET_SUCCESS);
+    topo_destroy(host);
+    struct job job = job_on(topo, 0);
+    assert_int_equal(nics_of_receiver(job.rings, 0, 4), 0x3);
+    assert_int_equal(nics_of_receiver(job.rings, 1, 4), 0xc);
+    job_end(&job);
+    job = job_of("2 node : 4 gpu mesh : 8 nic 200", 0);
+    for (int rank = 0; rank < 4; rank++)
+        assert_int_equal(nics_of_receiver(job.rings, rank, 8), 1u << 2 * rank);
+    job_end(&job);
+    job = job_of("2 node : 8 gpu nvswitch : 6 nic 200", 0);
+    for (int rank = 0; rank < 8; rank++)
+        assert_int_equal(nics_of_receiver(job.rings, rank, 1) & (rank < 4 ? 0x7u : 0x38u),
+                         nics_of_receiver(job.rings, rank, 1));
     job_end(&job);
 }
 
@@ -767,6 +815,7 @@ int main(void) {
         cmocka_unit_test(all_ranks_stay_on_a_rail_and_neighbours_on_that_of_their_ring),
         cmocka_unit_test(ranks_of_one_number_meet_by_the_nic_nearest_to_them),
         cmocka_unit_test(messages_go_by_the_nic_next_to_the_rank_that_gets_them),
+        cmocka_unit_test(a_gpu_gets_messages_by_its_own_nics_however_many_there_are),
         cmocka_unit_test(a_slow_nic_is_left_out_but_not_a_second_fast_one),
         cmocka_unit_test(different_hosts_share_rings),
         cmocka_unit_test(ranks_without_gpus_visit_numa_nodes_one_after_another),

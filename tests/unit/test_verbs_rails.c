@@ -49,7 +49,10 @@ static void job_fini(struct job *job) {
 
 static void pair_prepare(struct pair *pair, const struct job *job, int channel, int nports) {
     pair_init(pair, (struct shape){8, 4096, nports, 1 + channel % 2, 0});
-    pair->owners[0].rings = pair->owners[1].rings = job == NULL ? NULL : job->rings;
+    for (int rank = 0; rank < 2; rank++) {
+        pair->owners[rank].rings = job == NULL ? NULL : job->rings;
+        pair->owners[rank].tied = job != NULL;
+    }
     pair->producer.channel = pair->consumer.channel = channel;
 }
 
@@ -453,7 +456,8 @@ static void job_of_gpus(struct job *job, int g) {
     assert_int_equal(topo_search(job->topo, 16, place, &job->rings), COLLET_SUCCESS);
 }
 
-/* Whatever its channel: a long message of GPUs has several (tests/multi/test_emulated_gpu.c). */
+/* Whatever its channel: a long message of GPUs has several (tests/multi/test_emulated_gpu.c). And even if channels are fewer than
+ * NICs, so that collectives take them by turns. */
 static void messages_between_gpus_go_by_the_nic_next_to_the_one_that_gets_them(void **state) {
     (void)state;
     static struct gpu_rank gpus[2] = {{.driver = &emulated_gpu_driver, .ordinal = 0},
@@ -468,6 +472,7 @@ static void messages_between_gpus_go_by_the_nic_next_to_the_one_that_gets_them(v
         pair.producer.lane = pair.consumer.lane = PROG_LANE_P2P;
         for (int rank = 0; rank < 2; rank++)
             pair.owners[rank].gpu = &gpus[rank];
+        pair.owners[0].tied = pair.owners[1].tied = k % 2;
         pair_join(&pair);
         expect_ports(&pair, 1u << k / 4);
         pair_close(&pair);
