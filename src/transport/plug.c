@@ -8,9 +8,12 @@
  *    head: both messages of                                                      head: moved by the executor;
  *    all slots before are done                                                   a full FIFO asks for no frame
  *
- * A receiver must say where a message goes before it comes, so the frame goes ahead: the payload's place depends on its
- * protocol. A short payload is in the frame's message. Messages of one connection have one tag and come in the order in which
- * they were sent.
+ * A short payload is in the frame's message, and there is no other. A receiver must say where a message goes before it comes. So the
+ * frame goes ahead, and says whether a payload follows. Messages of one connection come in the order in which they were sent.
+ *
+ * Many plugins receive several messages in one request. There the consumer asks for frame and payload together, with the tags 0 and 1,
+ * and for all slots that are free: nobody waits for a frame before the payload can come. A payload that was in the frame's message is
+ * followed by one without bytes.
  *
  * No credit goes back. A message is only received where somebody has asked for it, so a consumer without room asks for nothing,
  * and the producer's messages are not done.
@@ -43,6 +46,7 @@
 struct plug_offer {
     uint8_t handle[PLUG_HANDLE_BYTES];
     int32_t device;
+    int32_t together; /* frame and payload are asked for in one request */
 };
 
 static uint64_t plug_card(int device) {
@@ -88,11 +92,11 @@ static enum collet_result plug_end_create(struct conn *conn) {
     conn->impl = end; /* from here on plug_close() cleans up */
     end->host = plug_host();
     end->device = tied_device(conn, end->host);
-    end->bytes = layout->total_bytes + layout->nslots * PLUG_FRAME_BYTES;
+    end->bytes = layout->total_bytes + layout->nslots * plug_frame_room(conn);
     COLLET_TRY(wire_memory_create(conn->owner, end->bytes, &end->memory));
     fifo_memory_init(end->memory, layout, conn->owner->config);
     fifo_end_init(&conn->end, end->memory, layout, conn->owner->config);
-    end->asked = conn->end.position;
+    end->asked = end->wanted = conn->end.position;
     return COLLET_SUCCESS;
 }
 
@@ -103,6 +107,7 @@ static enum collet_result plug_offer(struct conn *conn, struct conn_blob *blob) 
     if (end->device < 0)
         end->device = device_in_turn(conn, end->host);
     offer.device = end->device;
+    offer.together = end->together = end->host->devices[end->device].receives >= PLUG_TOGETHER;
     int result = plug_listen(end->host, end->device, offer.handle, &end->listener);
     if (result != PLUG_SUCCESS || end->listener == NULL)
         return err_set(COLLET_ERR_SYSTEM, "net plugin %s cannot listen on %s: error %d", end->host->table->name,
@@ -120,6 +125,7 @@ static enum collet_result plug_accept(struct conn *conn, const struct conn_blob 
     struct plug_end *end = conn->impl;
     if (end->device < 0)
         end->device = (int)((uint32_t)offer.device % (uint32_t)end->host->ndevices);
+    end->together = offer.together != 0;
     memcpy(end->handle, offer.handle, sizeof(end->handle));
     return COLLET_SUCCESS;
 }

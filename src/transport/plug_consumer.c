@@ -4,60 +4,79 @@
  *
  *    ask for a frame ─▶ it comes ─┬─ short: the payload is behind it ────────────────┐
  *                                 └─ ask for the payload, then for the next frame ─▶ it comes (▶ flush it) ─▶ delivered, in order
+ *
+ *    ask for frames and payloads ─▶ both of the next slot come ─────────────────────────────── (▶ flush it) ─▶ delivered, in order
  */
 #include "transport/plug_end.h"
 
 #include <string.h>
 
-/* False: the plugin takes nothing now. */
-static bool ask_for(struct conn *conn, void *data, size_t bytes, void *registration, void **request) {
+/* As the plugin says: bytes of a payload. */
+static bool length_is_right(struct conn *conn, uint32_t sent, int bytes) {
+    if (bytes == (int)sent)
+        return true;
+    plug_set_broken(conn, "the plugin delivered %d bytes of %u", bytes, sent);
+    return false;
+}
+
+/* Room for n messages. False: the plugin takes nothing now. */
+static bool ask_for(struct conn *conn, int n, const struct plug_message *messages, void **request) {
     const struct plug_end *end = conn->impl;
-    int result = plug_irecv(end->host, end->line, data, bytes, registration, request);
+    int result = plug_irecv(end->host, end->line, n, messages, request);
     if (result != PLUG_SUCCESS)
         plug_call_failed(conn, "irecv", result);
     return result == PLUG_SUCCESS && *request != NULL;
 }
 
-static bool plug_has_room(const struct conn *conn) {
-    const struct plug_end *end = conn->impl;
-    return end->asked - wire_head(conn) < conn->end.nslots;
+static struct plug_message room_for_payload(const struct conn *conn, uint64_t step, uint32_t bytes) {
+    return (struct plug_message){plug_long_payload_at(conn, step), bytes, plug_payload_registration(conn->impl)};
 }
 
-/* What came as the frame of the next step; bytes: of its message. */
-static bool frame_is_right(struct conn *conn, const struct plug_frame *frame, int bytes) {
+/* For the frames of free slots: of the next one; with their payloads, of all. */
+static void ask_for_frames(struct conn *conn) {
+    struct plug_end *end = conn->impl;
+    const uint64_t most = end->together ? conn->end.nslots : 1;
+    while (end->wanted - wire_head(conn) < conn->end.nslots && end->wanted - end->asked < most) {
+        const struct plug_message messages[PLUG_TOGETHER] = {
+            {plug_frame_at(conn, end->wanted), plug_frame_room(conn), end->registration},
+            room_for_payload(conn, end->wanted, fifo_payload_bytes(conn_layout(conn), PROTOCOL_SIMPLE))};
+        if (!ask_for(conn, end->together ? PLUG_TOGETHER : 1, messages,
+                     &plug_slot_of(conn, end->wanted)->frame_request))
+            return;
+        end->wanted++;
+    }
+}
+
+/* What came as the frame of the next step; bytes: of its message, and of the payload's where both came together. */
+static bool frame_is_right(struct conn *conn, const struct plug_frame *frame, const int bytes[PLUG_TOGETHER]) {
     const struct plug_end *end = conn->impl;
-    uint32_t behind = plug_is_short(conn, frame->word) ? fifo_word_bytes(frame->word) : 0;
+    const bool alone = !plug_is_short(conn, frame->word);
+    const uint32_t payload = fifo_word_bytes(frame->word);
     const char *why = NULL;
-    if (bytes < (int)sizeof(*frame) || frame->magic != PLUG_MAGIC || frame->step != end->asked)
+    if (bytes[0] < (int)sizeof(*frame) || frame->magic != PLUG_MAGIC || frame->step != end->asked)
         why = "it sent another step than the next one";
     else if (!fifo_header_fits(conn_layout(conn), frame->word))
         why = WIRE_TOO_LONG;
-    else if (bytes != (int)(sizeof(*frame) + behind))
+    else if (bytes[0] != (int)(sizeof(*frame) + (alone ? 0 : payload)))
         why = "the frame of a slot has another length than it says";
     if (why != NULL)
         plug_set_broken(conn, "the connection from rank %d (host %s) broke: %s", conn->peer,
                         conn->owner->peers[conn->peer].host, why);
-    return why == NULL;
+    return why == NULL && (!end->together || length_is_right(conn, alone ? payload : 0, bytes[1]));
 }
 
 /* True: the next slot's frame is here. */
 static bool frame_try(struct conn *conn) {
     struct plug_end *end = conn->impl;
     struct plug_slot *slot = plug_slot_of(conn, end->asked);
-    struct plug_frame *frame = plug_frame_at(conn, end->asked);
-    int bytes = 0;
+    int bytes[PLUG_TOGETHER] = {0};
     if (end->frame_here)
         return true;
-    if (!end->frame_asked) {
-        if (!plug_has_room(conn) || !ask_for(conn, frame, PLUG_FRAME_BYTES, end->registration, &slot->frame_request))
-            return false;
-        end->frame_asked = true;
-    }
-    if (!plug_test(conn, &slot->frame_request, &bytes))
+    ask_for_frames(conn);
+    if (end->asked == end->wanted || plug_is_broken(end) || !plug_test(conn, &slot->frame_request, bytes))
         return false;
-    end->frame_asked = false;
-    end->frame_here = frame_is_right(conn, frame, bytes);
-    slot->frame = *frame;
+    end->frame_here = frame_is_right(conn, plug_frame_at(conn, end->asked), bytes);
+    slot->frame = *plug_frame_at(conn, end->asked);
     return end->frame_here;
 }
 
@@ -65,12 +84,13 @@ static bool frame_try(struct conn *conn) {
 static bool payload_try(struct conn *conn) {
     struct plug_end *end = conn->impl;
     struct plug_slot *slot = plug_slot_of(conn, end->asked);
-    uint32_t word = slot->frame.word;
-    char *payload = plug_payload_at(conn, word, end->asked);
-    slot->flushed = !(end->flush && plug_in_gpu(end, word));
-    if (plug_is_short(conn, word))
-        memcpy(payload, plug_frame_at(conn, end->asked) + 1, fifo_word_bytes(word));
-    else if (!ask_for(conn, payload, fifo_word_bytes(word), plug_registration_of(end, word), &slot->payload_request))
+    const uint32_t word = slot->frame.word, bytes = fifo_word_bytes(word);
+    const bool alone = !plug_is_short(conn, word);
+    const struct plug_message message = room_for_payload(conn, end->asked, bytes);
+    slot->flushed = !(end->flush && alone);
+    if (!alone)
+        memcpy(plug_payload_at(conn, word, end->asked), plug_frame_at(conn, end->asked) + 1, bytes);
+    else if (!end->together && !ask_for(conn, 1, &message, &slot->payload_request))
         return false;
     end->frame_here = false;
     end->asked++;
@@ -92,14 +112,6 @@ static bool flush_try(struct conn *conn, struct plug_slot *slot, uint64_t step) 
     return plug_test(conn, &slot->flush_request, NULL) && slot->flushed;
 }
 
-/* bytes: of its payload, as the plugin says. */
-static bool length_is_right(struct conn *conn, const struct plug_frame *frame, int bytes) {
-    if (bytes == (int)fifo_word_bytes(frame->word))
-        return true;
-    plug_set_broken(conn, "the plugin delivered %d bytes of %u", bytes, fifo_word_bytes(frame->word));
-    return false;
-}
-
 static bool crc_is_right(struct conn *conn, const struct plug_frame *frame) {
     char text[ERR_TEXT_BYTES];
     if (!conn->owner->config->checksum ||
@@ -119,8 +131,9 @@ static bool deliver_next(struct conn *conn) {
         return false;
     int bytes = (int)fifo_word_bytes(slot->frame.word); /* of a payload that has come already, or with its frame */
     const uint32_t failures = end->failures;
-    if (plug_test(conn, &slot->payload_request, &bytes) && length_is_right(conn, &slot->frame, bytes) &&
-        flush_try(conn, slot, step) && crc_is_right(conn, &slot->frame)) {
+    if (plug_test(conn, &slot->payload_request, &bytes) &&
+        length_is_right(conn, fifo_word_bytes(slot->frame.word), bytes) && flush_try(conn, slot, step) &&
+        crc_is_right(conn, &slot->frame)) {
         wire_deliver(conn, slot->frame.word, slot->frame.signature, slot->frame.sequence, NULL);
         return true;
     }

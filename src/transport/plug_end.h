@@ -17,7 +17,8 @@
 #include "transport/transport.h"
 #include "transport/wire.h"
 
-/* A short payload goes in one message with its frame: copying it costs less than a second message. */
+/* A short payload goes in one message with its frame: copying it costs less than a second message. So do those of all protocols but
+ * Simple, however long they are: there is one place then where the next payload of its own may come. */
 #define PLUG_SHORT_BYTES 4096u
 
 /* What is said of a slot, ahead of its payload. In the byte order of the machine: both ends are the same library. */
@@ -28,11 +29,11 @@ struct plug_frame {
     uint32_t magic;
 };
 #define PLUG_MAGIC 0x636f6c70u
-#define PLUG_FRAME_BYTES (sizeof(struct plug_frame) + PLUG_SHORT_BYTES)
 
 /* What of a slot is under way. */
 struct plug_slot {
-    void *frame_request, *payload_request; /* NULL: done, or never asked for */
+    void *frame_request; /* NULL: done, or never asked for. A consumer's may be that of the payload, too */
+    void *payload_request;
     void *flush_request;
     bool flushed;            /* consumer: it needs no flush any more */
     struct plug_frame frame; /* consumer: as it came */
@@ -54,9 +55,11 @@ struct plug_end {
     bool flush; /* consumer: what comes into memory of the GPU must be flushed */
 
     struct plug_slot slots[FIFO_MAX_SLOTS];
+    bool together;      /* the consumer asks for frame and payload in one request. Both ends know */
     uint64_t asked;     /* producer: the next step to send; consumer: the next one whose frame has not come */
+    uint64_t wanted;    /* consumer: the next one whose frame is not asked for */
     size_t frame_bytes; /* producer: of its message, which is filled and not taken yet; 0: it is not filled */
-    bool frame_asked;   /* its frame is sent; or is asked for */
+    bool frame_sent;    /* producer: and its payload is not */
     bool frame_here;    /* consumer: its frame has come, its payload is not asked for */
 
     bool stuck;                  /* consumer: of what has come, no more can be delivered */
@@ -74,10 +77,19 @@ static inline struct plug_slot *plug_slot_of(const struct conn *conn, uint64_t s
     return &end->slots[step & (conn->end.nslots - 1)];
 }
 
+/* Room for a frame and what goes with it. */
+static inline size_t plug_frame_room(const struct conn *conn) {
+    size_t behind = PLUG_SHORT_BYTES;
+    for (uint32_t protocol = 0; protocol < PROTOCOL_COUNT; protocol++)
+        if (protocol != PROTOCOL_SIMPLE && fifo_payload_bytes(conn_layout(conn), protocol) > behind)
+            behind = fifo_payload_bytes(conn_layout(conn), protocol);
+    return sizeof(struct plug_frame) + (behind + 7) / 8 * 8;
+}
+
 /* Where the frame of a step is, with a short payload behind it. */
 static inline struct plug_frame *plug_frame_at(const struct conn *conn, uint64_t step) {
     struct plug_end *end = conn->impl;
-    size_t at = conn_layout(conn)->total_bytes + (step & (conn->end.nslots - 1)) * PLUG_FRAME_BYTES;
+    size_t at = conn_layout(conn)->total_bytes + (step & (conn->end.nslots - 1)) * plug_frame_room(conn);
     return (struct plug_frame *)(void *)((char *)end->memory + at);
 }
 
@@ -85,19 +97,20 @@ static inline char *plug_payload_at(const struct conn *conn, uint32_t word, uint
     return fifo_slot_at(&conn->end, fifo_word_protocol(word), step);
 }
 
-static inline bool plug_in_gpu(const struct plug_end *end, uint32_t word) {
-    return end->gpu_slots != NULL && fifo_word_protocol(word) == PROTOCOL_SIMPLE;
+static inline char *plug_long_payload_at(const struct conn *conn, uint64_t step) {
+    return fifo_slot_at(&conn->end, PROTOCOL_SIMPLE, step);
 }
 
 /* Does the payload of such a slot go behind its frame, in the same message? Both ends must come to the same answer, and either
- * may have long slots in memory of a GPU. */
+ * may have slots of Simple in memory of a GPU. */
 static inline bool plug_is_short(const struct conn *conn, uint32_t word) {
-    bool host = conn->owner->gpu == NULL || fifo_word_protocol(word) != PROTOCOL_SIMPLE;
-    return fifo_word_bytes(word) <= (host ? PLUG_SHORT_BYTES : 0);
+    return fifo_word_protocol(word) != PROTOCOL_SIMPLE ||
+           fifo_word_bytes(word) <= (conn->owner->gpu == NULL ? PLUG_SHORT_BYTES : 0);
 }
 
-static inline void *plug_registration_of(const struct plug_end *end, uint32_t word) {
-    return plug_in_gpu(end, word) ? end->gpu_registration : end->registration;
+/* Of payloads that have a message of their own. */
+static inline void *plug_payload_registration(const struct plug_end *end) {
+    return end->gpu_slots != NULL ? end->gpu_registration : end->registration;
 }
 
 static inline uint32_t plug_crc(const struct plug_frame *frame, const char *payload) {
@@ -108,7 +121,7 @@ static inline uint32_t plug_crc(const struct plug_frame *frame, const char *payl
 void plug_set_broken(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A call of the plugin has failed: the same, with a text that says which. */
 void plug_call_failed(struct conn *conn, const char *call, int result);
-/* Is a request done? Then it is NULL. */
+/* Is a request done? Then it is NULL. bytes: of its messages, one or two; or NULL. */
 bool plug_test(struct conn *conn, void **request, int *bytes);
 
 /* True if something moved. */

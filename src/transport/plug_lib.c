@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAG 0 /* all messages of a connection: they come in order */
 #define LATENCY_MOST_US 1e6f
 
 /* From version 10 on a plugin is told a traffic class: it is undefined. */
@@ -102,7 +101,8 @@ static int read_properties(const struct plug_host *host, int k, struct plug_prop
                                          .pointers = old.pointers,
                                          .mbits = old.mbits,
                                          .port = old.port,
-                                         .latency_us = old.latency_us};
+                                         .latency_us = old.latency_us,
+                                         .receives = old.receives};
     return result;
 }
 
@@ -127,7 +127,8 @@ static int read_device(const struct plug_host *host, int k, struct plug_device *
     int result = read_properties(host, k, &p);
     if (result != PLUG_SUCCESS)
         return result;
-    *device = (struct plug_device){.nic = nic_of(&p), .pointers = p.pointers, .flush = p.flush != 0};
+    *device =
+        (struct plug_device){.nic = nic_of(&p), .pointers = p.pointers, .receives = p.receives, .flush = p.flush != 0};
     read_busid(p.path, device->busid);
     return PLUG_SUCCESS;
 }
@@ -139,9 +140,9 @@ static int read_devices(struct plug_host *host) {
         if ((result = read_device(host, k, device)) != PLUG_SUCCESS)
             break;
         host->ndevices++;
-        log_info(NET, "net plugin %s, device %d: %s%s%s, %lld Mbit/s, takes memory of %s", host->table->name, k,
-                 device->nic.name, device->busid[0] != '\0' ? " at " : "", device->busid, (long long)device->nic.mbits,
-                 device->nic.gdr ? "hosts and GPUs" : "hosts");
+        log_info(NET, "net plugin %s, device %d: %s%s%s, %lld Mbit/s, takes memory of %s, %d receive(s) per request",
+                 host->table->name, k, device->nic.name, device->busid[0] != '\0' ? " at " : "", device->busid,
+                 (long long)device->nic.mbits, device->nic.gdr ? "hosts and GPUs" : "hosts", device->receives);
     }
     return result;
 }
@@ -230,22 +231,28 @@ int plug_connect(const struct plug_host *host, int device, void *handle, void **
     return host->table->connect.v8(device, handle, sender, &on_device);
 }
 
-int plug_isend(const struct plug_host *host, void *sender, void *data, size_t bytes, void *registration,
-               void **request) {
+int plug_isend(const struct plug_host *host, void *sender, const struct plug_message *m, int tag, void **request) {
     if (host->version >= 10)
-        return host->table->isend.v10(sender, data, bytes, TAG, registration, NULL, request);
+        return host->table->isend.v10(sender, m->data, m->bytes, tag, m->registration, NULL, request);
     if (host->version >= 9)
-        return host->table->isend.v9(sender, data, bytes, TAG, registration, request);
-    return host->table->isend.v8(sender, data, (int)bytes, TAG, registration, request);
+        return host->table->isend.v9(sender, m->data, m->bytes, tag, m->registration, request);
+    return host->table->isend.v8(sender, m->data, (int)m->bytes, tag, m->registration, request);
 }
 
-int plug_irecv(const struct plug_host *host, void *receiver, void *data, size_t bytes, void *registration,
+int plug_irecv(const struct plug_host *host, void *receiver, int n, const struct plug_message *messages,
                void **request) {
-    int tag = TAG, int_bytes = (int)bytes;
-    void *no_event = NULL;
+    void *data[PLUG_TOGETHER], *registrations[PLUG_TOGETHER], *no_events[PLUG_TOGETHER] = {NULL};
+    size_t bytes[PLUG_TOGETHER];
+    int tags[PLUG_TOGETHER], int_bytes[PLUG_TOGETHER];
+    for (int k = 0; k < n; k++) {
+        data[k] = messages[k].data;
+        int_bytes[k] = (int)(bytes[k] = messages[k].bytes);
+        registrations[k] = messages[k].registration;
+        tags[k] = k;
+    }
     if (host->version >= 10)
-        return host->table->irecv.v10(receiver, 1, &data, &bytes, &tag, &registration, &no_event, request);
+        return host->table->irecv.v10(receiver, n, data, bytes, tags, registrations, no_events, request);
     if (host->version >= 9)
-        return host->table->irecv.v9(receiver, 1, &data, &bytes, &tag, &registration, request);
-    return host->table->irecv.v8(receiver, 1, &data, &int_bytes, &tag, &registration, request);
+        return host->table->irecv.v9(receiver, n, data, bytes, tags, registrations, request);
+    return host->table->irecv.v8(receiver, n, data, int_bytes, tags, registrations, request);
 }

@@ -18,6 +18,7 @@ struct plug_device {
     struct topo_nic nic; /* name, port, guid, mbits, latency_us, gdr */
     char busid[TOPO_BUSID_BYTES];
     int pointers;
+    int receives; /* messages that one request may ask for */
     bool flush;
 };
 
@@ -43,9 +44,17 @@ void plug_host_open(struct plug_host *host, const char *name);
 /* The calls whose arguments depend on the version. They return an enum plug_result, or what the plugin makes up. */
 int plug_listen(const struct plug_host *host, int device, void *handle, void **listener);
 int plug_connect(const struct plug_host *host, int device, void *handle, void **sender);
-int plug_isend(const struct plug_host *host, void *sender, void *data, size_t bytes, void *registration,
-               void **request);
-int plug_irecv(const struct plug_host *host, void *receiver, void *data, size_t bytes, void *registration,
+/* A message that goes, or room for one that comes. */
+struct plug_message {
+    void *data;
+    size_t bytes;
+    void *registration;
+};
+#define PLUG_TOGETHER 2 /* messages that one request may ask for */
+
+/* tag: k for what is to come to the k-th message of a request. */
+int plug_isend(const struct plug_host *host, void *sender, const struct plug_message *message, int tag, void **request);
+int plug_irecv(const struct plug_host *host, void *receiver, int n, const struct plug_message *messages,
                void **request);
 
 #endif

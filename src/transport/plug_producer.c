@@ -25,32 +25,36 @@ static size_t fill_frame(const struct conn *conn, uint64_t step) {
 }
 
 /* False: the plugin takes nothing now. */
-static bool send_message(struct conn *conn, void *data, size_t bytes, void *registration, void **request) {
+static bool send_message(struct conn *conn, const struct plug_message *message, int tag, void **request) {
     const struct plug_end *end = conn->impl;
-    int result = plug_isend(end->host, end->line, data, bytes, registration, request);
+    int result = plug_isend(end->host, end->line, message, tag, request);
     if (result != PLUG_SUCCESS)
         plug_call_failed(conn, "isend", result);
     return result == PLUG_SUCCESS && *request != NULL;
 }
 
-/* The frame of the next slot, then its payload. False: the plugin does not take all of it now. */
+/* The frame of the next slot, then its payload: where a consumer asks for both together, also one that went with its frame, without
+ * bytes. False: the plugin does not take all of it now. */
 static bool send_slot(struct conn *conn) {
     struct plug_end *end = conn->impl;
     uint64_t step = end->asked;
     struct plug_slot *slot = plug_slot_of(conn, step);
     uint32_t word = plug_header_of(conn, step)->word;
-    if (!end->frame_asked) {
+    if (!end->frame_sent) {
         if (end->frame_bytes == 0)
             end->frame_bytes = fill_frame(conn, step);
-        if (!send_message(conn, plug_frame_at(conn, step), end->frame_bytes, end->registration, &slot->frame_request))
+        struct plug_message frame = {plug_frame_at(conn, step), end->frame_bytes, end->registration};
+        if (!send_message(conn, &frame, 0, &slot->frame_request))
             return false;
         end->frame_bytes = 0;
-        end->frame_asked = true;
+        end->frame_sent = true;
     }
-    if (!plug_is_short(conn, word) && !send_message(conn, plug_payload_at(conn, word, step), fifo_word_bytes(word),
-                                                    plug_registration_of(end, word), &slot->payload_request))
+    const bool alone = !plug_is_short(conn, word);
+    struct plug_message payload = {plug_long_payload_at(conn, step), alone ? fifo_word_bytes(word) : 0,
+                                   plug_payload_registration(end)};
+    if ((alone || end->together) && !send_message(conn, &payload, end->together, &slot->payload_request))
         return false;
-    end->frame_asked = false;
+    end->frame_sent = false;
     end->asked++;
     return true;
 }

@@ -105,40 +105,46 @@ static int fake_close(void *end) {
 
 /* A message that is under way. */
 static struct request {
-    char *data; /* of a receiver; NULL: of a sender */
-    size_t room;
+    int n; /* of a receiver's messages; 0: it is a sender's */
+    char *data[PLUG_TOGETHER];
+    size_t room[PLUG_TOGETHER];
 } requests[2 * FIFO_MAX_SLOTS];
 static unsigned nrequests;
 
-static int take_message(char *data, size_t room, void **request) {
+static int take_request(struct request request_made, void **request) {
     const uint8_t kind = fuzz_byte(said);
     *request = NULL;
     if (kind & 1)
         return result_of(kind);
-    requests[nrequests % (2 * FIFO_MAX_SLOTS)] = (struct request){data, room};
+    requests[nrequests % (2 * FIFO_MAX_SLOTS)] = request_made;
     *request = &requests[nrequests++ % (2 * FIFO_MAX_SLOTS)];
     return result_of(kind);
 }
 static int fake_isend(void *sender, void *data, size_t bytes, int tag, void *registration, void *event,
                       void **request) {
-    (void)sender, (void)data, (void)tag, (void)registration, (void)event;
-    return take_message(NULL, bytes, request);
+    (void)sender, (void)data, (void)bytes, (void)tag, (void)registration, (void)event;
+    return take_request((struct request){.n = 0}, request);
 }
 static int fake_irecv(void *receiver, int n, void **data, size_t *bytes, int *tags, void **registrations, void **events,
                       void **request) {
-    (void)receiver, (void)n, (void)tags, (void)registrations, (void)events;
-    return take_message(data[0], bytes[0], request);
+    struct request made = {.n = n};
+    (void)receiver, (void)tags, (void)registrations, (void)events;
+    for (int k = 0; k < n; k++) {
+        made.data[k] = data[k];
+        made.room[k] = bytes[k];
+    }
+    return take_request(made, request);
 }
 
 static const struct conn *receiving;
 static bool with_checksum;
 
-/* Where a frame may come, one comes that is right but for some bytes, often with its payload. Returns the bytes of the message. */
-static size_t put_frame(char *data) {
+/* Where a frame may come, one comes that is right but for some bytes, often with its payload. came: the bytes of both messages. */
+static void put_frame(char *data, size_t came[PLUG_TOGETHER]) {
     const struct plug_end *end = receiving->impl;
     const uint32_t bytes = fuzz_byte(said) * 33u % (SLOT_BYTES + 1);
     struct plug_frame frame = {.word = fifo_word(PROTOCOL_SIMPLE, bytes), .step = end->asked, .magic = PLUG_MAGIC};
-    memset(data, 5, PLUG_FRAME_BYTES);
+    memset(data, 5, plug_frame_room(receiving));
     if (with_checksum) {
         static char payload[SLOT_BYTES];
         memset(payload, 5, sizeof payload);
@@ -146,20 +152,22 @@ static size_t put_frame(char *data) {
     }
     fuzz_patch(said, &frame, sizeof frame);
     memcpy(data, &frame, sizeof frame);
-    return sizeof frame + (plug_is_short(receiving, frame.word) ? bytes : 0);
+    const bool alone = !plug_is_short(receiving, frame.word);
+    came[0] = sizeof frame + (alone ? 0 : bytes);
+    came[1] = alone ? bytes : 0;
 }
 
 static int fake_test(void *request, int *done, int *bytes) {
     const struct request *r = request;
     const uint8_t kind = fuzz_byte(said);
-    size_t came = r->room;
+    size_t came[PLUG_TOGETHER] = {r->room[0], r->room[1]};
     *done = !(kind & 1);
-    if (*done && r->data != NULL && r->room == PLUG_FRAME_BYTES)
-        came = put_frame(r->data);
-    else if (*done && r->data != NULL)
-        memset(r->data, 5, r->room);
-    if (*done && bytes != NULL)
-        *bytes = (int)came + (kind & 2 ? (int8_t)fuzz_byte(said) : 0);
+    for (int k = 0; *done && k < r->n; k++)
+        memset(r->data[k], 5, r->room[k]);
+    if (*done && r->n > 0 && r->room[0] == plug_frame_room(receiving))
+        put_frame(r->data[0], came);
+    for (int k = 0; *done && bytes != NULL && k < r->n; k++)
+        bytes[k] = (int)came[k] + (kind & 2 ? (int8_t)fuzz_byte(said) : 0);
     return result_of(kind);
 }
 
@@ -182,20 +190,22 @@ static void transmit(struct conn *conn) {
         abort(); /* it believes that more was sent than was published */
 }
 
-static void with_connection(const struct plug_host *host, struct fuzz_input *input) {
+static void with_connection(struct plug_host *host, struct fuzz_input *input) {
     static struct config config;
     const uint8_t kind = fuzz_byte(input);
     const enum conn_side side = kind & 1 ? CONN_PRODUCER : CONN_CONSUMER;
     struct peer_info peers[2] = {{.rank = 0, .host = "a"}, {.rank = 1, .host = "b"}};
     struct conn_owner owner = {.config = &config, .peers = peers, .nranks = 2};
     struct conn conn = {.side = side, .peer = 1, .owner = &owner, .transport = &transport_plugin};
-    struct conn_blob blob = {.bytes = PLUG_HANDLE_BYTES + sizeof(int32_t)};
+    struct conn_blob blob = {.bytes = PLUG_HANDLE_BYTES + 2 * sizeof(int32_t)};
     if (config_read(&config) != COLLET_SUCCESS)
         abort();
     config.checksum = with_checksum = kind >> 1 & 1;
     owner.layouts[PROG_TO_FEW] = fifo_layout_of(SLOTS, (struct protocol_sizes){SLOT_BYTES, 64, 64}, 0);
     receiving = &conn;
     nrequests = 0;
+    for (int k = 0; k < host->ndevices; k++)
+        host->devices[k].receives = kind >> 3 & 1 ? 8 : 1;
     plug_host_use(host);
     fuzz_patch(input, blob.data, blob.bytes);
     blob.bytes -= kind >> 2 & 1;
@@ -225,7 +235,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                             .close_send = fake_close,
                                             .close_recv = fake_close,
                                             .close_listen = fake_close};
-    static const struct plug_host host = {.table = &table, .version = PLUG_NEWEST, .card = 5, .ndevices = 2};
+    static struct plug_host host = {.table = &table, .version = PLUG_NEWEST, .card = 5, .ndevices = 2};
     struct fuzz_input input = {data, size};
     said = &input;
     if (fuzz_byte(&input) % 4 == 0)

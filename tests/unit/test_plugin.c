@@ -29,9 +29,13 @@
 struct fake_request {
     char *data;
     size_t bytes; /* a receive's: room, then what came */
+    int tag;
     bool posted, done, kept;
-    char *hidden; /* received, and not flushed */
+    char *hidden;              /* received, and not flushed */
+    struct fake_request *with; /* the other message that the same request asks for */
 };
+
+static int fake_receives; /* messages that a request may ask for; all cases run with 1 and with more */
 
 static struct fake {
     int handle, sender, receiver; /* what a plugin gives out */
@@ -40,7 +44,7 @@ static struct fake {
     unsigned calls;                       /* of isend, irecv and test */
     int listeners, lines, registrations, flushes, dmabuf_fd;
     int fails;                /* calls of test fail with this */
-    bool takes_no_gpu, flips; /* flips: a bit of each message */
+    bool takes_no_gpu, flips; /* flips: a bit of each payload that is no frame's */
     bool cuts;                /* says one byte less of what came into memory of a GPU */
     bool refuses;             /* isend takes nothing */
     struct fake_request flush;
@@ -109,44 +113,63 @@ static void *registration_for(const void *data) {
     return emulated_gpu_owns(data) ? (void *)&fake.flushes : (void *)&fake.calls;
 }
 
-/* The n-th message sent is the n-th that is asked for. */
+static void hand_over(struct fake_request *from, struct fake_request *to) {
+    assert_true(from->bytes <= to->bytes);
+    to->bytes = from->bytes;
+    to->kept = emulated_gpu_owns(to->data);
+    if (to->kept && from->bytes > 0) {
+        to->hidden = malloc(from->bytes);
+        memcpy(to->hidden, from->data, from->bytes);
+    } else
+        memcpy(to->data, from->data, from->bytes);
+    if (fake.flips && from->bytes > PLUG_SHORT_BYTES)
+        to->data[from->bytes / 2] ^= 1;
+    from->done = to->done = true;
+    fake.nmatched++;
+}
+
+/* The oldest that is posted, of any tag where requests ask for one message. */
+static struct fake_request *oldest(struct fake_request *requests, unsigned n, int tag) {
+    for (unsigned k = n < PLUG_REQUESTS_MAX ? 0 : n - PLUG_REQUESTS_MAX; k != n; k++) {
+        struct fake_request *r = &requests[k % PLUG_REQUESTS_MAX];
+        if (r->posted && !r->done && (fake_receives == 1 || r->tag == tag))
+            return r;
+    }
+    return NULL;
+}
+
+/* The n-th message sent with a tag is the n-th that is asked for with it. */
 static void match(void) {
-    while (fake.nmatched < fake.nsends && fake.nmatched < fake.nreceives) {
-        struct fake_request *from = &fake.sends[fake.nmatched % PLUG_REQUESTS_MAX];
-        struct fake_request *to = &fake.receives[fake.nmatched++ % PLUG_REQUESTS_MAX];
-        assert_true(from->bytes <= to->bytes);
-        to->bytes = from->bytes;
-        to->kept = emulated_gpu_owns(to->data);
-        if (to->kept && from->bytes > 0) {
-            to->hidden = malloc(from->bytes);
-            memcpy(to->hidden, from->data, from->bytes);
-        } else
-            memcpy(to->data, from->data, from->bytes);
-        if (fake.flips)
-            to->data[from->bytes / 2] ^= 1;
-        from->done = to->done = true;
+    for (int tag = 0; tag < PLUG_TOGETHER; tag++) {
+        struct fake_request *from, *to;
+        while ((from = oldest(fake.sends, fake.nsends, tag)) != NULL &&
+               (to = oldest(fake.receives, fake.nreceives, tag)) != NULL)
+            hand_over(from, to);
     }
 }
 
 /* Every third call, and where there are as many requests as may be, nothing is taken. */
-static void post(struct fake_request *requests, unsigned *n, void *data, size_t bytes, void **request) {
-    struct fake_request *r = &requests[*n % PLUG_REQUESTS_MAX];
-    *request = NULL;
-    if (++fake.calls % 3 == 0 || r->posted)
-        return;
-    *r = (struct fake_request){.data = data, .bytes = bytes, .posted = true};
-    *request = r;
-    ++*n;
-    match();
+static bool is_busy(const struct fake_request *requests, unsigned n, int more) {
+    bool busy = ++fake.calls % 3 == 0;
+    for (int k = 0; k < more; k++)
+        busy = busy || requests[(n + (unsigned)k) % PLUG_REQUESTS_MAX].posted;
+    return busy;
+}
+
+static struct fake_request *post(struct fake_request *requests, unsigned *n, void *data, size_t bytes, int tag) {
+    struct fake_request *r = &requests[(*n)++ % PLUG_REQUESTS_MAX];
+    *r = (struct fake_request){.data = data, .bytes = bytes, .tag = tag, .posted = true};
+    return r;
 }
 
 static int isend_v9(void *sender, void *data, size_t bytes, int tag, void *registration, void **request) {
-    (void)tag;
+    assert_in_range(tag, 0, fake_receives == 1 ? 0 : PLUG_TOGETHER - 1);
     assert_ptr_equal(sender, &fake.sender);
     assert_ptr_equal(registration, registration_for(data));
     *request = NULL;
-    if (!fake.refuses)
-        post(fake.sends, &fake.nsends, data, bytes, request);
+    if (!fake.refuses && !is_busy(fake.sends, fake.nsends, 1))
+        *request = post(fake.sends, &fake.nsends, data, bytes, tag);
+    match();
     return PLUG_SUCCESS;
 }
 static int isend_v8(void *sender, void *data, int bytes, int tag, void *registration, void **request) {
@@ -158,16 +181,26 @@ static int isend_v10(void *sender, void *data, size_t bytes, int tag, void *regi
 }
 static int irecv_v9(void *receiver, int n, void **data, size_t *bytes, int *tags, void **registrations,
                     void **request) {
-    (void)tags;
-    assert_int_equal(n, 1);
+    struct fake_request *messages[PLUG_TOGETHER] = {NULL};
+    assert_int_equal(n, fake_receives == 1 ? 1 : PLUG_TOGETHER);
     assert_ptr_equal(receiver, &fake.receiver);
-    assert_ptr_equal(registrations[0], registration_for(data[0]));
-    post(fake.receives, &fake.nreceives, data[0], bytes[0], request);
+    *request = NULL;
+    if (is_busy(fake.receives, fake.nreceives, n))
+        return PLUG_SUCCESS;
+    for (int k = 0; k < n; k++) {
+        assert_ptr_equal(registrations[k], registration_for(data[k]));
+        messages[k] = post(fake.receives, &fake.nreceives, data[k], bytes[k], tags[k]);
+    }
+    messages[0]->with = messages[1];
+    *request = messages[0];
+    match();
     return PLUG_SUCCESS;
 }
 static int irecv_v8(void *receiver, int n, void **data, int *bytes, int *tags, void **registrations, void **request) {
-    size_t size = (size_t)bytes[0];
-    return irecv_v9(receiver, n, data, &size, tags, registrations, request);
+    size_t sizes[PLUG_TOGETHER];
+    for (int k = 0; k < n; k++)
+        sizes[k] = (size_t)bytes[k];
+    return irecv_v9(receiver, n, data, sizes, tags, registrations, request);
 }
 static int irecv_v10(void *receiver, int n, void **data, size_t *bytes, int *tags, void **registrations, void **events,
                      void **request) {
@@ -197,10 +230,12 @@ static int fake_flush(void *receiver, int n, void **data, int *bytes, void **reg
 static int fake_test(void *request, int *done, int *bytes) {
     struct fake_request *r = request;
     assert_true(r->posted);
-    *done = r->done && ++fake.calls % 2 == 0;
-    if (*done && bytes != NULL)
-        *bytes = (int)r->bytes - (fake.cuts && r->kept);
-    r->posted = !*done;
+    *done = r->done && (r->with == NULL || r->with->done) && ++fake.calls % 2 == 0;
+    for (; *done && r != NULL; r = r->with) {
+        if (bytes != NULL)
+            *bytes++ = (int)r->bytes - (fake.cuts && r->kept);
+        r->posted = false;
+    }
     return fake.fails;
 }
 
@@ -231,6 +266,7 @@ static struct plug_host host_of(int version) {
     for (int k = 0; k < 2; k++) {
         snprintf(host.devices[k].nic.name, TOPO_NAME_BYTES, "fake%d", k);
         host.devices[k].pointers = PLUG_HOST;
+        host.devices[k].receives = fake_receives;
     }
     table.listen.v8 = listen_v8;
     table.connect.v8 = connect_v8;
@@ -460,8 +496,6 @@ static void data_that_changes_on_the_way_is_told_with_checksums(void **state) {
     pair_open(&pair, &host, (struct shape){8, 10000, 0, true, false});
     slots_pattern.whole = true;
     slots_publish(pair.producer);
-    while (fake.nmatched == 0) /* the frame */
-        move_ends(&pair);
     fake.flips = true;
     assert_int_equal(progress_until_it_fails(&pair, pair.consumer), COLLET_ERR_REMOTE);
     assert_non_null(strstr(err_last(), "data changed on the way from rank 1"));
@@ -590,17 +624,30 @@ static void a_declared_nic_is_where_its_function_is(void **state) {
     topo_destroy(topo);
 }
 
+static int one_per_request(void **state) {
+    (void)state;
+    fake_receives = 1;
+    return 0;
+}
+static int several_per_request(void **state) {
+    (void)state;
+    fake_receives = 8;
+    return 0;
+}
+#define BOTH(test)                                                                                                     \
+    {#test, test, one_per_request, NULL, NULL}, { #test "_several_per_request", test, several_per_request, NULL, NULL }
+
 int main(void) {
     gpu_driver_use(&emulated_gpu_driver);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots_arrive_by_every_version_of_the_interface),
-        cmocka_unit_test(a_consumer_without_room_asks_for_nothing),
-        cmocka_unit_test(slots_lie_in_memory_of_gpus_where_the_plugin_takes_it),
-        cmocka_unit_test(a_call_that_fails_is_told_with_the_device_and_the_peer),
-        cmocka_unit_test(data_that_changes_on_the_way_is_told_with_checksums),
-        cmocka_unit_test(a_payload_that_is_cut_is_told_in_memory_of_gpus_too),
-        cmocka_unit_test(a_frame_is_filled_once),
-        cmocka_unit_test(a_peer_that_has_left_leaves_nothing_to_be_done),
+        BOTH(slots_arrive_by_every_version_of_the_interface),
+        BOTH(a_consumer_without_room_asks_for_nothing),
+        BOTH(slots_lie_in_memory_of_gpus_where_the_plugin_takes_it),
+        BOTH(a_call_that_fails_is_told_with_the_device_and_the_peer),
+        BOTH(data_that_changes_on_the_way_is_told_with_checksums),
+        BOTH(a_payload_that_is_cut_is_told_in_memory_of_gpus_too),
+        BOTH(a_frame_is_filled_once),
+        BOTH(a_peer_that_has_left_leaves_nothing_to_be_done),
         cmocka_unit_test(a_plugin_that_is_not_there_is_done_without),
         cmocka_unit_test(declared_nics_are_those_of_the_graph),
         cmocka_unit_test(a_declared_nic_is_where_its_function_is),
