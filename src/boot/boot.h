@@ -109,6 +109,7 @@ enum boot_subject {
     BOOT_QUESTION,    /* boot: what is a rank waiting in? */
     BOOT_ANSWER,      /* boot: the answer */
     BOOT_VOTE,        /* boot: to the judge of a consent */
+    BOOT_JUDGE,       /* boot: from it: it waits for votes now */
     BOOT_VERDICT,     /* boot: from it */
     BOOT_CENSUS,      /* boot: what is a rank doing? Somebody outside wants to know */
     BOOT_REPORT,      /* boot: the answer */

@@ -12,7 +12,11 @@
 
 #define AGAIN_NS 50000000ull      /* the first pause before a vote is said again; doubles … */
 #define AGAIN_MAX_NS 800000000ull /* … up to this one */
-#define PATIENCE_NS 2000000000ull /* the judge, which can name the missing rank, gives up first */
+#define PATIENCE_NS 2000000000ull /* the judge, which can name the missing rank, gives up so much earlier */
+
+static uint64_t deadline_of(const struct consent_terms *terms) {
+    return os_now_ns() + (uint64_t)terms->timeout_s * 1000000000u;
+}
 
 static size_t verdict_bytes(int nranks) { return sizeof(struct consent_verdict) + (size_t)nranks; }
 
@@ -279,7 +283,8 @@ static enum collet_result finish(const struct consent *consent) {
 
 static enum collet_result judge(struct consent *consent) {
     const struct consent_terms *terms = &consent->terms;
-    const bool too_late = os_now_ns() > consent->deadline_ns, again = says_again(consent);
+    const bool first = consent->pause_ns == AGAIN_NS, too_late = os_now_ns() > consent->deadline_ns;
+    const bool again = says_again(consent);
     bool complete = true;
     for (int k = 0; k < terms->nranks; k++) {
         if (k == terms->self)
@@ -287,11 +292,13 @@ static enum collet_result judge(struct consent *consent) {
         const bool answered = take_answer(consent, k);
         if (answered && consent->verdict->sum.number != 0) /* of an earlier judge */
             return finish(consent);
-        const bool silent_for_good = !answered && (too_late || is_gone(consent, k));
+        const bool gone = is_gone(consent, k), silent_for_good = !answered && (too_late || gone);
         if (silent_for_good)
-            pass_over(consent, k, !is_gone(consent, k));
+            pass_over(consent, k, !gone);
         if (!answered && !silent_for_good && again)
             say_vote(consent, k); /* to its watch: has it had a verdict? */
+        if (first && again && !gone)
+            post_to(consent, k, BOOT_JUDGE, &consent->vote.number, sizeof consent->vote.number);
         complete &= answered || silent_for_good;
     }
     if (!complete)
@@ -304,9 +311,12 @@ static enum collet_result judge(struct consent *consent) {
 
 static enum collet_result await_verdict(struct consent *consent) {
     const struct consent_terms *terms = &consent->terms;
+    uint64_t number;
     char name[HUB_NAME_BYTES];
     if (take_letter(consent, consent->judge, BOOT_VERDICT, consent->verdict, verdict_bytes(terms->nranks)))
         return finish(consent);
+    if (take_letter(consent, consent->judge, BOOT_JUDGE, &number, sizeof number))
+        consent->deadline_ns = deadline_of(terms); /* it came later, and so it gives up later */
     if (says_again(consent))
         say_vote(consent, consent->judge);
     if (os_now_ns() <= consent->deadline_ns + PATIENCE_NS)
@@ -326,7 +336,7 @@ enum collet_result consent_try(struct consent *consent) {
 enum collet_result consent_start(struct consent *consent, const struct consent_terms *terms, enum collet_result code) {
     *consent = (struct consent){.terms = *terms, .pause_ns = AGAIN_NS};
     consent->terms.key &= BOOT_KEY_REST;
-    consent->deadline_ns = os_now_ns() + (uint64_t)terms->timeout_s * 1000000000u;
+    consent->deadline_ns = deadline_of(terms);
     consent->say_ns = terms->self == 0 ? os_now_ns() + AGAIN_NS : 0; /* a judge has nothing to say at first */
     consent->vote.code = code;
     if (code != COLLET_SUCCESS)

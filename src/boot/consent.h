@@ -5,6 +5,8 @@
  *      each rank ── vote ──▶ the lowest rank that lives ── verdict ──▶ each rank that lives
  *                            (the judge) has all their votes
  *
+ * A judge says when it begins to wait. So a rank that came early waits on: the judge will name whoever does not come.
+ *
  * If the judge dies half-way, some ranks have its verdict and others have not. Those turn to the next rank that lives:
  *
  *      rank 0 dies; rank 2 has its verdict, and has gone on

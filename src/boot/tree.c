@@ -42,7 +42,8 @@
 #define DIAL_PATIENCE_NS 5000000000ull
 #define BEATS_MISSED 2
 #define JUDGEMENT_NS                                                                                                   \
-    1000000000ull /* a process that died has ended all its edges by then, as far as its kernel answers */
+    1000000000ull             /* a process that died has ended all its edges by then, as far as its kernel answers */
+#define WORD_NS 1000000000ull /* for the meeting point to say why init has failed */
 #define INQUIRY_MIN_NS 2500000000ull /* what a busy process may take to answer at least */
 
 enum tree_frame {
@@ -259,16 +260,22 @@ static void suspect_host_of(struct tree *tree, int suspect, uint64_t deadline_ns
     }
 }
 
+/* The parent may have ended since init failed. The meeting point knows all names and says why, perhaps in a moment. */
+static void on_lost_early(struct watch_timer *timer) {
+    struct tree *tree = WATCH_OWNER(timer, struct tree, lost_early);
+    fail_hub(tree, COLLET_ERR_REMOTE, tree->why_lost_early);
+}
+
 /* A process is out of reach: what is left of its ranks is dead, or lost. */
 static void place_lost(struct tree *tree, int number, enum peer_state state, const char *why) {
     struct hub *hub = tree->hub;
     struct place *place = place_of(tree, number);
     char name[HUB_NAME_BYTES], text[ERR_TEXT_BYTES];
     bool death = false;
-    if (!tree->known) { /* the meeting point, which knows all names, hears of a death too */
-        snprintf(text, sizeof text, "the process of rank %d was lost while the communicator was created: %s",
-                 place->lowest_rank, why);
-        fail_hub(tree, COLLET_ERR_REMOTE, text);
+    if (!tree->known) {
+        snprintf(tree->why_lost_early, sizeof tree->why_lost_early,
+                 "the process of rank %d was lost while the communicator was created: %s", place->lowest_rank, why);
+        watch_timer_set(&tree->lost_early, os_now_ns() + WORD_NS);
         return;
     }
     place_gone(place);
@@ -688,6 +695,7 @@ enum collet_result tree_open(struct tree *tree, struct hub *hub, int family, con
     tree->courier.carry = carry;
     tree->courier.deliver = deliver;
     tree->beat.fire = beat;
+    tree->lost_early.fire = on_lost_early;
     tree->shortcuts = (struct shortcuts){
         .places = &tree->places,
         .courier = &tree->courier,
@@ -723,6 +731,7 @@ void tree_close(struct tree *tree) {
     door_close(&tree->door);
     dial_stop(&tree->dial);
     watch_timer_stop(&tree->beat);
+    watch_timer_stop(&tree->lost_early);
     while (tree->edges != NULL)
         edge_finish(tree->edges);
     shortcuts_close(&tree->shortcuts);

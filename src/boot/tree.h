@@ -22,9 +22,11 @@ struct tree {
     struct edge *edges; /* all, also those whose other end has not said HELLO */
     struct courier courier;
     struct shortcuts shortcuts;
-    struct table table; /* of all ranks; freed when init is complete */
-    bool known;         /* all its cards have come */
-    bool running;       /* init is complete: nodes are known, a lost process is a death, not a failed init */
+    struct table table;            /* of all ranks; freed when init is complete */
+    bool known;                    /* all its cards have come */
+    bool running;                  /* init is complete: nodes are known, a lost process is a death, not a failed init */
+    struct watch_timer lost_early; /* the parent, before the table was known */
+    char why_lost_early[ERR_TEXT_BYTES];
     struct watch_timer beat;
     uint64_t beat_ns, silence_ns; /* COLLET_HEARTBEAT, COLLET_HEARTBEAT_TIMEOUT (0: never) */
 };

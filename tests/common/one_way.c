@@ -64,10 +64,17 @@ static bool process_has(pid_t pid, unsigned long number) {
     return has;
 }
 
+static unsigned long find_in_both(const unsigned ports[2]) {
+    const unsigned long number = find_socket("/proc/net/tcp", ports);
+    return number != 0 ? number : find_socket("/proc/net/tcp6", ports);
+}
+
+/* Until the other end is accepted, it has no number, and is that of the socket that listens there. */
 static int whose_is(const unsigned ports[2], const pid_t *pids, int npids) {
-    unsigned long number = find_socket("/proc/net/tcp", ports);
+    const unsigned listener[2] = {0, ports[1]};
+    unsigned long number = find_in_both(ports);
     if (number == 0)
-        number = find_socket("/proc/net/tcp6", ports);
+        number = find_in_both(listener);
     for (int k = 0; number != 0 && k < npids; k++)
         if (process_has(pids[k], number))
             return k;

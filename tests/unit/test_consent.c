@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "boot/consent.h"
+#include "base/os.h"
 #include "boot/hub.h"
 
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #define NRANKS 4
 
 static const int all_ranks[NRANKS] = {0, 1, 2, 3};
+static int timeout_s = 60;
 
 struct table {
     struct config configs[NRANKS];
@@ -45,7 +47,7 @@ static enum collet_result ask_about(struct table *table, uint64_t key, int rank,
                                         .give = give_number,
                                         .giver = &table->gifts,
                                         .call = "shrink",
-                                        .timeout_s = 60};
+                                        .timeout_s = timeout_s};
     consent_fini(&table->consents[rank]);
     return consent_start(&table->consents[rank], &terms, code);
 }
@@ -246,6 +248,27 @@ static void a_judge_that_gives_up_is_a_no_too(void **state) {
     }
 }
 
+/* Ranks 1 and 3 come at once, rank 0 comes when their patience is nearly over, and rank 2 never does: all hear of rank 2. */
+static void a_judge_that_comes_late_still_names_who_is_missing(void **state) {
+    struct table *table = *state;
+    const int others[] = {0, 1, 3};
+    timeout_s = 1;
+    for (int k = 1; k < 3; k++)
+        ask(table, others[k], false, COLLET_SUCCESS);
+    const uint64_t late_ns = os_now_ns() + 2200000000u; /* they wait for 1 s, and for 2 s more */
+    do {
+        waits(table, 1);
+        waits(table, 3);
+    } while (os_now_ns() < late_ns);
+    ask(table, 0, false, COLLET_SUCCESS);
+    timeout_s = 60;
+    agree(table, others, 3);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_TIMEOUT);
+        assert_non_null(strstr(table->consents[others[k]].verdict->sum.text, "for rank 2"));
+    }
+}
+
 static void a_rank_without_memory_refuses_another_question_too(void **state) {
     struct table *table = *state;
     const int others[] = {0, 1, 3};
@@ -274,6 +297,7 @@ int main(void) {
         TEST(a_rank_that_gives_up_is_a_no_at_once),
         TEST(a_rank_that_has_voted_may_still_give_up),
         TEST(a_judge_that_gives_up_is_a_no_too),
+        TEST(a_judge_that_comes_late_still_names_who_is_missing),
         TEST(a_rank_without_memory_refuses_another_question_too),
     };
     return cmocka_run_group_tests_name("consent", tests, NULL, NULL);
