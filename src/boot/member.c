@@ -138,10 +138,12 @@ static void send_letters(struct member *member) {
 }
 
 /* Is no rank of this process left, and nobody else who could need what it routes? The others of a communicator that has
- * failed may still agree on who lives. */
-static bool is_over(struct hub *hub) {
+ * failed may still agree on who lives. And while no parent is connected, a goodbye may have died on its way. */
+static bool is_over(const struct member *member) {
+    struct hub *hub = member->hub;
+    const bool heard = tree_is_heard(&member->tree);
     SCOPED_LOCK(&hub->lock);
-    return hub->nlocal == 0 && (hub->phase != HUB_READY || hub->missing_count == hub->nranks);
+    return hub->nlocal == 0 && (hub->phase != HUB_READY || (hub->missing_count == hub->nranks && heard));
 }
 
 static void member_destroy(struct member *member) {
@@ -171,10 +173,10 @@ static void work(struct watch_task *task) {
     pthread_cond_broadcast(&hub->flushed);
     pthread_mutex_unlock(&hub->lock);
 
-    if (!is_over(hub))
+    if (!is_over(member))
         return;
     hub_unlist(hub); /* before the decision is final: now no rank can come any more */
-    if (is_over(hub) && !watch_task_queued(task))
+    if (is_over(member) && !watch_task_queued(task))
         member_destroy(member);
 }
 

@@ -720,9 +720,12 @@ enum collet_result tree_link(struct tree *tree, const struct seat *seat) {
     return COLLET_SUCCESS;
 }
 
+bool tree_is_heard(const struct tree *tree) {
+    return tree->parent < 0 || place_of(tree, tree->parent)->edge != NULL;
+}
+
 bool tree_linked(const struct tree *tree) {
-    bool parent_connected = tree->parent < 0 || place_of(tree, tree->parent)->edge != NULL;
-    return tree->known && parent_connected && places_children_connected(&tree->places);
+    return tree->known && tree_is_heard(tree) && places_children_connected(&tree->places);
 }
 
 int tree_parent_rank(const struct tree *tree) { return place_of(tree, tree->parent)->lowest_rank; }
