@@ -720,9 +720,7 @@ enum collet_result tree_link(struct tree *tree, const struct seat *seat) {
     return COLLET_SUCCESS;
 }
 
-bool tree_is_heard(const struct tree *tree) {
-    return tree->parent < 0 || place_of(tree, tree->parent)->edge != NULL;
-}
+bool tree_is_heard(const struct tree *tree) { return tree->parent < 0 || place_of(tree, tree->parent)->edge != NULL; }
 
 bool tree_linked(const struct tree *tree) {
     return tree->known && tree_is_heard(tree) && places_children_connected(&tree->places);

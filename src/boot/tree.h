@@ -40,7 +40,7 @@ enum collet_result tree_link(struct tree *tree, const struct seat *seat);
 bool tree_take_table(struct tree *tree, const struct frame *frame);
 bool tree_linked(
     const struct tree *tree); /* the cards have come, and the edges to the parent and to all children stand */
-bool tree_is_heard(const struct tree *tree); /* by a parent, unless it is the root */
+bool tree_is_heard(const struct tree *tree);   /* by a parent, unless it is the root */
 int tree_parent_rank(const struct tree *tree); /* the lowest of the process that is being dialled */
 /* Ends all connections; what is queued in them is sent. */
 void tree_close(struct tree *tree);
