@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The control plane at work: letters, agreed knobs, deaths, goodbyes, and a host that falls silent.
+ * The control plane at work: letters, their ways through the tree, and agreed knobs.
  */
-#include "boot/dial.h"
 #include "common/boot_case.h"
 #include "common/refuse.h"
 
-#include <sodium.h>
 #include <sys/syscall.h>
 
 /* -------------------------------------------------------------------------------------------------------- one process */
@@ -121,131 +119,6 @@ static void local_ranks_share_failures_and_goodbyes(void **state) {
     boot_destroy(boots[0]);
     boot_destroy(boots[1]);
     boot_destroy(NULL);
-}
-
-static void bad_arguments_are_named(void **state) {
-    (void)state;
-    struct collet_unique_id id = {{0}};
-    struct config config;
-    struct boot *boot = NULL;
-    assert_int_equal(config_read(&config), COLLET_SUCCESS);
-    assert_int_equal(boot_join(&id, 2, 0, &on_host, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(err_last(), "not a unique id"));
-    assert_int_equal(boot_unique_id_at("127.0.0.1", 29500, "x", &id), COLLET_SUCCESS);
-    assert_int_equal(boot_join(&id, 0, 0, &on_host, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(err_last(), "nranks is 0"));
-    assert_int_equal(boot_join(&id, 2, 2, &on_host, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(err_last(), "rank is 2"));
-    id.bytes[100] ^= 1;
-    assert_int_equal(boot_join(&id, 2, 0, &on_host, &config, &boot), COLLET_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(err_last(), "damaged"));
-    assert_int_equal(boot_unique_id_at("127.0.0.1", 0, NULL, &id), COLLET_ERR_INVALID_ARGUMENT);
-    assert_non_null(strstr(err_last(), "port is 0"));
-    assert_null(boot);
-}
-
-static void each_restart_of_a_slurm_job_has_a_secret_of_its_own(void **state) {
-    (void)state;
-    struct collet_unique_id first, same, next;
-    assert_int_equal(boot_unique_id_at("127.0.0.1", 29500, "x", &first), COLLET_SUCCESS);
-    assert_int_equal(boot_unique_id_at("127.0.0.1", 29500, "x", &same), COLLET_SUCCESS);
-    setenv("SLURM_RESTART_COUNT", "1", 1);
-    assert_int_equal(boot_unique_id_at("127.0.0.1", 29500, "x", &next), COLLET_SUCCESS);
-    unsetenv("SLURM_RESTART_COUNT");
-    assert_memory_equal(&first, &same, sizeof(first));
-    assert_memory_not_equal(&first, &next, sizeof(first));
-}
-
-/* docs/security.md has the numbers: they are what a guess costs. */
-static void a_secret_is_stretched_before_it_is_used(void **state) {
-    (void)state;
-    static const char text[] = "the secret of this job", where[] = "127.0.0.1:29500/";
-    uint8_t salt[crypto_pwhash_SALTBYTES], expected[SECRET_BYTES];
-    struct collet_unique_id unique;
-    struct id id;
-    crypto_generichash(salt, sizeof salt, (const uint8_t *)where, strlen(where), NULL, 0);
-    assert_int_equal(
-        crypto_pwhash(expected, sizeof expected, text, strlen(text), salt, 2, 16 << 20, crypto_pwhash_ALG_ARGON2ID13),
-        0);
-    assert_int_equal(boot_unique_id_at("127.0.0.1", 29500, text, &unique), COLLET_SUCCESS);
-    assert_int_equal(id_unpack(&unique, &id), COLLET_SUCCESS);
-    assert_memory_equal(id.secret, expected, sizeof expected);
-    assert_null(memmem(&unique, sizeof unique, text, 8));
-}
-
-static void jobs_with_one_secret_have_keys_of_their_own(void **state) {
-    (void)state;
-    static const char text[] = "the secret of this job";
-    static const struct {
-        const char *host, *text;
-        int port;
-    } jobs[] = {{"127.0.0.1", text, 29500},
-                {"127.0.0.1", text, 29501},
-                {"127.0.0.2", text, 29500},
-                {"127.0.0.1", "another", 29500}};
-    enum { JOBS = sizeof jobs / sizeof *jobs, KEYS = 3 * JOBS + 3 };
-    uint8_t keys[KEYS][SECRET_BYTES];
-    for (int k = 0; k <= JOBS; k++) { /* the last one has an id that is random */
-        struct collet_unique_id unique;
-        struct id id;
-        if (k < JOBS)
-            assert_int_equal(boot_unique_id_at(jobs[k].host, jobs[k].port, jobs[k].text, &unique), COLLET_SUCCESS);
-        else
-            assert_int_equal(boot_unique_id_fresh(true, &unique), COLLET_SUCCESS);
-        assert_int_equal(id_unpack(&unique, &id), COLLET_SUCCESS);
-        memcpy(keys[3 * k], id.secret, SECRET_BYTES);
-        id_key(id.secret, "meeting point", NULL, 0, keys[3 * k + 1]);
-        id_key(id.secret, "tree", "a process", 9, keys[3 * k + 2]);
-    }
-    for (int a = 0; a < KEYS; a++)
-        for (int b = 0; b < a; b++)
-            assert_memory_not_equal(keys[a], keys[b], SECRET_BYTES);
-}
-
-static void interfaces_are_chosen_by_their_names(void **state) {
-    (void)state;
-    assert_true(address_interface_allowed("", "eth0"));
-    assert_true(address_interface_allowed("ib,eth", "eth0"));
-    assert_false(address_interface_allowed("ib", "eth0"));
-    assert_false(address_interface_allowed("=eth", "eth0"));
-    assert_true(address_interface_allowed("=lo,eth0", "eth0"));
-    assert_true(address_interface_allowed("^docker,lo", "eth0"));
-    assert_false(address_interface_allowed("^docker,lo", "docker0"));
-    assert_true(address_interface_allowed("^=docker", "docker0"));
-
-    char host[ADDRESS_HOST_BYTES];
-    int port;
-    assert_int_equal(address_parse("X", "[::1]:80", host, &port), COLLET_SUCCESS);
-    assert_string_equal(host, "::1");
-    assert_int_equal(port, 80);
-    assert_int_equal(address_parse("X", "node7:29500", host, &port), COLLET_SUCCESS);
-    assert_string_equal(host, "node7");
-    assert_int_equal(port, 29500);
-    assert_int_equal(address_parse("X", "node7", host, &port), COLLET_ERR_INVALID_USAGE);
-    assert_int_equal(address_parse("X", "node7:0x1", host, &port), COLLET_ERR_INVALID_USAGE);
-    assert_int_equal(address_parse("X", ":1", host, &port), COLLET_ERR_INVALID_USAGE);
-}
-
-/* Of ten thousand processes that begin, or fail, at the same moment. */
-static void dials_come_at_times_that_chance_spreads(void **state) {
-    (void)state;
-    enum { DIALS = 10000, PARTS = 10 };
-    const uint64_t ms = 1000000, spread_ns = 500 * ms;
-    for (int round = -1; round < 12; round++) {
-        const uint64_t pause_ns = round < 5 ? 10 * ms << (round < 0 ? 0 : round) : 320 * ms;
-        const uint64_t first_ns = round < 0 ? 0 : pause_ns / 2, length_ns = round < 0 ? spread_ns : pause_ns;
-        uint64_t chance = 88172645463325252ull;
-        int in_part[PARTS] = {0};
-        for (int k = 0; k < DIALS; k++) {
-            chance = chance * 6364136223846793005ull + 1442695040888963407ull;
-            const uint64_t ns = round < 0 ? dial_first_ns(spread_ns, chance) : dial_pause_ns(round, chance);
-            assert_true(ns >= first_ns && ns < first_ns + length_ns);
-            in_part[(ns - first_ns) * PARTS / length_ns]++;
-        }
-        for (int part = 0; part < PARTS; part++)
-            assert_in_range(in_part[part], DIALS / PARTS * 8 / 10, DIALS / PARTS * 12 / 10);
-    }
-    assert_int_equal(dial_first_ns(0, 7), 0);
 }
 
 /* Makes *places those of process `self`, connected to its parent and children. Returns its parent. */
@@ -571,189 +444,11 @@ static void a_process_that_made_the_id_may_fork_its_ranks(void **state) {
     run(1, parent_of_ranks);
 }
 
-/* ------------------------------------------------------------------------------------------------------ deaths, goodbyes */
-
-static int death_nranks, death_victim;
-static bool death_leaves_a_child, death_across_hosts;
-
-static void one_dies(int index) {
-    struct member member;
-    configure(&member);
-    member.config.heartbeat = 100;
-    member.config.heartbeat_timeout = 500;
-    if (death_across_hosts)
-        snprintf(member.config.hostid, sizeof member.config.hostid, "host %d", index);
-    if (index == 0)
-        publish_id();
-    join(&member, death_nranks, index);
-    EXPECT(poll_init(&member) == COLLET_SUCCESS);
-    meet(0, death_nranks);
-    if (index == death_victim) {
-        if (death_leaves_a_child) {
-            int child = fork();
-            while (child == 0)
-                pause();
-            shared->grandchild = child;
-        }
-        kill(getpid(), SIGKILL);
-    }
-    await_state(&member, death_victim, death_across_hosts ? PEER_LOST : PEER_DEAD, 2 * SECOND);
-    EXPECT(boot_failed(member.boot) == 0); /* a death alone does not fail the communicator */
-
-    /* The others still reach each other, wherever the dead one stood. */
-    int number = 0, survivors = death_nranks - 1;
-    EXPECT(boot_send(member.boot, death_victim, 8, &number, sizeof number) == COLLET_SUCCESS);
-    for (int to = 0; to < death_nranks; to++)
-        if (to != death_victim)
-            send_number(&member, to, 4, index);
-    for (int from = 0; from < death_nranks; from++)
-        if (from != death_victim)
-            EXPECT(recv_number(&member, from, 4) == from);
-    EXPECT(boot_missing_count(member.boot) == 1);
-    meet(1, survivors);
-    if (index == (death_victim + 1) % death_nranks)
-        boot_fail(member.boot, COLLET_ERR_REMOTE, "it died");
-    await_failure(&member, COLLET_ERR_REMOTE, "it died");
-    meet(2, survivors);
-    boot_destroy(member.boot);
-}
-
-static void check_death(int nranks, int victim, bool leaves_a_child, bool across_hosts) {
-    death_nranks = nranks;
-    death_victim = victim;
-    death_leaves_a_child = leaves_a_child;
-    death_across_hosts = across_hosts;
-    run_with_victim(nranks, victim, one_dies);
-}
-
-static void a_killed_leaf_is_dead_for_all(void **state) {
-    (void)state;
-    check_death(5, 4, false, false);
-}
-
-static void a_killed_root_of_the_tree_is_dead_for_all_and_replaced(void **state) {
-    (void)state;
-    check_death(5, 0, false, false);
-}
-
-static void a_killed_inner_process_is_dead_for_all_and_its_children_move_up(void **state) {
-    (void)state;
-    check_death(11, 1, false, false);
-}
-
-static void a_killed_process_is_dead_though_its_child_holds_its_sockets(void **state) {
-    (void)state;
-    check_death(4, 2, true, false);
-}
-
-static void a_silent_process_on_another_host_is_lost_though_its_child_holds_its_sockets(void **state) {
-    (void)state;
-    check_death(4, 0, true, true);
-}
-
-/* ------------------------------------------------------------------------------------------- a host that falls silent */
-
-#define SILENT_PROCESSES 6 /* 0 … 5, on one host; two more are on another one, below place 0 in the tree */
-#define SILENT_WITHIN_NS (15 * SECOND)
-
-static void watch_a_host_fall_silent(int index) {
-    struct member member;
-    const int n = SILENT_PROCESSES + 2;
-    configure(&member);
-    member.config.heartbeat = 100;
-    member.config.heartbeat_timeout = 1000;
-    snprintf(member.config.hostid, sizeof member.config.hostid, "host %d", index >= SILENT_PROCESSES);
-    if (index == 0)
-        publish_id();
-    join(&member, n, index);
-    EXPECT(poll_init(&member) == COLLET_SUCCESS);
-    meet(0, n);
-    if (index < SILENT_PROCESSES) {
-        await(&shared->reached[1], 1);
-        raise(SIGSTOP);
-        for (;;)
-            pause();
-    }
-    reach(1);
-    uint64_t begun_ns = os_now_ns();
-    for (int rank = 0; rank < SILENT_PROCESSES; rank++)
-        await_state(&member, rank, PEER_LOST, SILENT_WITHIN_NS);
-    EXPECT(os_now_ns() - begun_ns < SILENT_WITHIN_NS);
-    EXPECT(boot_peer_state(member.boot, index == n - 1 ? n - 2 : n - 1, NULL) == PEER_ALIVE);
-    EXPECT(boot_first_gone(member.boot) >= 0);
-    meet(2, 2);
-    boot_destroy(member.boot);
-}
-
-static void a_silent_host_is_lost_at_once_however_many_processes_it_has(void **state) {
-    (void)state;
-    pid_t pids[SILENT_PROCESSES + 2];
-    int failed = 0;
-    for (int i = SILENT_PROCESSES + 1; i >= 0; i--)
-        pids[i] = start(i, watch_a_host_fall_silent);
-    for (int i = SILENT_PROCESSES + 1; i >= 0; i--) { /* the stopped ones last: only a kill ends them */
-        int status;
-        if (i < SILENT_PROCESSES)
-            kill(pids[i], SIGKILL);
-        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
-        failed += i >= SILENT_PROCESSES && status != 0;
-    }
-    assert_int_equal(failed, 0);
-}
-
-static void one_leaves(int index) {
-    struct member member;
-    begin(&member, 4, index);
-    meet(0, 4);
-    if (index == 0) {
-        send_number(&member, 3, 5, 42);
-        boot_destroy(member.boot);
-        return; /* and exits at once: the root of the tree */
-    }
-    await_state(&member, 0, PEER_LEFT, 2 * SECOND);
-    if (index == 3)
-        EXPECT(recv_number(&member, 0, 5) == 42); /* what it sent is there */
-    for (int to = 1; to < 4; to++)
-        send_number(&member, to, 6, index);
-    for (int from = 1; from < 4; from++)
-        EXPECT(recv_number(&member, from, 6) == from);
-    EXPECT(boot_missing_count(member.boot) == 1 && boot_failed(member.boot) == 0);
-    EXPECT(boot_peer_state(member.boot, 0, NULL) == PEER_LEFT);
-    meet(1, 3);
-    boot_destroy(member.boot);
-}
-
-static void a_goodbye_is_not_a_death_and_the_others_go_on(void **state) {
-    (void)state;
-    run(4, one_leaves);
-}
-
-static void one_exits_without_a_word(int index) {
-    struct member member;
-    begin(&member, 3, index);
-    meet(0, 3);
-    if (index == 1)
-        exit(0);
-    await_state(&member, 1, PEER_DEAD, 2 * SECOND);
-    boot_destroy(member.boot);
-}
-
-static void an_exit_without_goodbye_is_a_death(void **state) {
-    (void)state;
-    run(3, one_exits_without_a_word);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(local_ranks_get_messages_of_one_key_in_order),
         CASE(local_ranks_share_failures_and_goodbyes),
         CASE(a_broken_wire_is_explained_by_news_that_come_later),
-        CASE(bad_arguments_are_named),
-        CASE(each_restart_of_a_slurm_job_has_a_secret_of_its_own),
-        CASE(a_secret_is_stretched_before_it_is_used),
-        CASE(jobs_with_one_secret_have_keys_of_their_own),
-        CASE(interfaces_are_chosen_by_their_names),
-        CASE(dials_come_at_times_that_chance_spreads),
         CASE(a_table_that_finds_no_memory_is_not_called_wrong),
         CASE(letters_find_their_way_whoever_is_gone),
         cmocka_unit_test(letters_over_edges_that_live_need_no_timer),
@@ -763,14 +458,6 @@ int main(void) {
         CASE(letters_about_connections_do_not_pass_the_root),
         CASE(letters_find_processes_that_have_no_room_for_shortcuts),
         CASE(a_process_that_made_the_id_may_fork_its_ranks),
-        CASE(a_killed_leaf_is_dead_for_all),
-        CASE(a_killed_root_of_the_tree_is_dead_for_all_and_replaced),
-        CASE(a_killed_inner_process_is_dead_for_all_and_its_children_move_up),
-        CASE(a_killed_process_is_dead_though_its_child_holds_its_sockets),
-        CASE(a_silent_process_on_another_host_is_lost_though_its_child_holds_its_sockets),
-        CASE(a_silent_host_is_lost_at_once_however_many_processes_it_has),
-        CASE(a_goodbye_is_not_a_death_and_the_others_go_on),
-        CASE(an_exit_without_goodbye_is_a_death),
     };
     return cmocka_run_group_tests_name("boot", tests, NULL, NULL);
 }
