@@ -25,6 +25,9 @@
  *
  * Letters that a lost process had taken and not passed on are sent anew by their senders (courier.h): all processes hear when one
  * has come to another parent.
+ *
+ * A parent may be silent because the network is dead that the edge goes by. So after half of the time after which it counts as lost, its
+ * child comes to it again, by whichever of its addresses answers. The new edge takes the place of the silent one at both ends.
  */
 #include "boot/tree.h"
 
@@ -582,12 +585,27 @@ static void on_door_exhausted(struct door *door, const char *text) {
         log_trace(BOOT, "no shortcut: %s", text);
 }
 
+static bool ignore_frame(struct edge *edge, const struct frame *frame) {
+    (void)edge, (void)frame;
+    return true;
+}
+
+/* The parent answers by another connection. It ends this one when it knows of that: were it ended here, it might take us for dead. */
+static void forsake(struct edge *silent) {
+    silent->place = -1;
+    silent->frame = ignore_frame;
+}
+
 static void on_parent(struct dial *dial, struct wire *wire) {
     struct tree *tree = WATCH_OWNER(dial, struct tree, dial);
-    struct edge *edge = add_edge(tree, wire, tree->parent);
+    struct edge *silent = place_of(tree, tree->parent)->edge, *edge = add_edge(tree, wire, tree->parent);
     if (edge == NULL) {
         find_parent(tree);
         return;
+    }
+    if (silent != NULL) {
+        log_info(BOOT, "the process of rank %d was silent, and answers by a new connection", tree_parent_rank(tree));
+        forsake(silent);
     }
     say_hello(tree, edge, TREE_HELLO);
     tree->orphan_ns = 0;
@@ -609,8 +627,16 @@ static void on_parent_round_failed(struct dial *dial) {
     if (!tree->running && dial->exhausted)
         fail_hub(tree, COLLET_ERR_SYSTEM, dial->trouble);
     const bool refused = dial_refused_ns(dial) > DIAL_GONE_NS;
-    if (tree->running && (refused || patience_over(tree, dial->started_ns)))
+    if (place_of(tree, tree->parent)->edge == NULL && tree->running &&
+        (refused || patience_over(tree, dial->started_ns)))
         place_lost(tree, tree->parent, refused ? PEER_DEAD : PEER_LOST, dial->trouble);
+}
+
+static void dial_parent(struct tree *tree) {
+    const struct place *place = place_of(tree, tree->parent);
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
+    place_key(tree, place, key);
+    dial_start(&tree->dial, &place->listener, key, 0, on_parent, on_parent_round_failed);
 }
 
 static void find_parent(struct tree *tree) {
@@ -619,7 +645,6 @@ static void find_parent(struct tree *tree) {
     if (tree->parent < 0 || place_of(tree, tree->parent)->edge != NULL)
         return;
     const struct place *place = place_of(tree, tree->parent);
-    SCOPED_KEY uint8_t key[SECRET_BYTES];
     if (tree->running && tree->orphan_ns == 0)
         tree->orphan_ns = os_now_ns();
     const bool late =
@@ -628,8 +653,7 @@ static void find_parent(struct tree *tree) {
         place_lost(tree, tree->parent, PEER_DEAD, "its process ended");
         return;
     }
-    place_key(tree, place, key);
-    dial_start(&tree->dial, &place->listener, key, 0, on_parent, on_parent_round_failed);
+    dial_parent(tree);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- life */
@@ -653,6 +677,14 @@ static void look_for_orphans(struct tree *tree) {
     }
 }
 
+/* The parent is silent, or is heard again. */
+static void seek_silent_parent(struct tree *tree, bool is_silent) {
+    if (!is_silent)
+        dial_stop(&tree->dial);
+    else if (!tree->dial.active)
+        dial_parent(tree);
+}
+
 /* Whoever is silent for half the time may be about to be lost. Then it is known by that time whether its host is. */
 static void look_for_silence(struct tree *tree) {
     const uint64_t now_ns = os_now_ns();
@@ -661,7 +693,10 @@ static void look_for_silence(struct tree *tree) {
         const uint64_t silence_ns = edge->place >= 0 ? edge_silence_ns(edge) : 0;
         if (silence_ns > BEATS_MISSED * tree->beat_ns)
             silent_rank = place_of(tree, edge->place)->lowest_rank;
-        if (tree->silence_ns == 0 || silence_ns <= tree->silence_ns / 2)
+        const bool may_be_lost = tree->silence_ns != 0 && silence_ns > tree->silence_ns / 2;
+        if (edge->place == tree->parent)
+            seek_silent_parent(tree, may_be_lost);
+        if (!may_be_lost)
             continue;
         const uint64_t left_ns = silence_ns < tree->silence_ns ? tree->silence_ns - silence_ns : 0;
         suspect_host_of(tree, edge->place, now_ns + (left_ns > INQUIRY_MIN_NS ? left_ns : INQUIRY_MIN_NS));

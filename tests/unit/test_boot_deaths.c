@@ -4,6 +4,9 @@
  */
 #include "common/boot_case.h"
 
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
 /* ------------------------------------------------------------------------------------------------------ deaths, goodbyes */
 
 static int death_nranks, death_victim;
@@ -134,6 +137,60 @@ static void a_silent_host_is_lost_at_once_however_many_processes_it_has(void **s
     assert_int_equal(failed, 0);
 }
 
+/* --------------------------------------------------------------------------------- a network that dies, beside one that lives */
+
+#define SOCKETS_MAX 64
+static ino_t dead_sockets[SOCKETS_MAX]; /* of this process */
+static int ndead;
+
+static ino_t inode_of(int fd) {
+    struct stat what;
+    return fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode) ? what.st_ino : 0;
+}
+
+/* What is sent by those sockets that are open now gets lost. */
+static void let_the_network_die(void) {
+    int n = 0;
+    for (int fd = 0; fd < 1024 && n < SOCKETS_MAX; fd++)
+        if (inode_of(fd) != 0)
+            dead_sockets[n++] = inode_of(fd);
+    __atomic_store_n(&ndead, n, __ATOMIC_RELEASE);
+}
+
+ssize_t send(int fd, const void *data, size_t bytes, int flags) {
+    const int n = __atomic_load_n(&ndead, __ATOMIC_ACQUIRE);
+    for (int k = 0; k < n; k++)
+        if (inode_of(fd) == dead_sockets[k])
+            return (ssize_t)bytes;
+    return syscall(SYS_sendto, fd, data, bytes, flags, NULL, 0);
+}
+
+/* Letters that the dead network has swallowed come too. */
+static void network_dies(int index) {
+    struct member member;
+    const int n = 3;
+    configure(&member);
+    member.config.heartbeat = 100;
+    member.config.heartbeat_timeout = 6000;
+    snprintf(member.config.hostid, sizeof member.config.hostid, "host %d", index);
+    if (index == 0)
+        publish_id();
+    join(&member, n, index);
+    EXPECT(poll_init(&member) == COLLET_SUCCESS);
+    meet(0, n);
+    let_the_network_die();
+    meet(1, n);
+    exchange_all(&member, n, index, 5);
+    EXPECT(boot_missing_count(member.boot) == 0 && boot_failed(member.boot) == 0);
+    meet(2, n);
+    boot_destroy(member.boot);
+}
+
+static void processes_whose_network_dies_stay_connected_by_another_one(void **state) {
+    (void)state;
+    run(3, network_dies);
+}
+
 static void one_leaves(int index) {
     struct member member;
     begin(&member, 4, index);
@@ -184,6 +241,7 @@ int main(void) {
         CASE(a_killed_process_is_dead_though_its_child_holds_its_sockets),
         CASE(a_silent_process_on_another_host_is_lost_though_its_child_holds_its_sockets),
         CASE(a_silent_host_is_lost_at_once_however_many_processes_it_has),
+        CASE(processes_whose_network_dies_stay_connected_by_another_one),
         CASE(a_goodbye_is_not_a_death_and_the_others_go_on),
         CASE(an_exit_without_goodbye_is_a_death),
     };
