@@ -349,7 +349,7 @@ enum collet_result conn_try(struct conn *conn) {
     conn->end.place.roam_bytes = roam_bytes_of(conn);
     stores_init(conn);
     conn->state = CONN_READY;
-    if (conn->transport->attend != NULL)
+    if (conn->transport->others_wait)
         chan_attend_always();
     if (log_wanted(LOG_INFO, LOG_CONN))
         log_connection(conn);

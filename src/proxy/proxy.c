@@ -89,7 +89,7 @@ static bool is_in_use(const struct proxy_client *client, const struct conn *conn
 }
 
 #define ATTEND_EVERY_TURNS                                                                                             \
-    64u /* connections that nobody uses: the other end may be waiting for what this one has to say */
+    64u /* connections, also those that nobody uses: the other end may be waiting for what this one has to say */
 
 static void note_failure(struct proxy_client *client, enum collet_result result) {
     client->failure = result;
@@ -116,11 +116,10 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
         if (!is_mine(client, conn))
             continue;
         work |= active;
-        if (!is_in_use(client, conn) && conn->transport->idle(conn)) {
-            if (conn->transport->attend != NULL && client->proxy->turns % ATTEND_EVERY_TURNS == 0) /* chan/attend.c */
-                conn->transport->attend(conn);
+        if (conn->transport->attend != NULL && client->proxy->turns % ATTEND_EVERY_TURNS == 0) /* chan/attend.c */
+            conn->transport->attend(conn);
+        if (!is_in_use(client, conn) && conn->transport->idle(conn))
             continue;
-        }
         enum collet_result result =
             tracer_carry(client->chan->tracer, TRACER_PROXY + (enum tracer_thread)client->proxy->number, conn);
         work = true;

@@ -158,6 +158,19 @@ static enum collet_result tcp_progress(struct conn *conn) {
     return conn->side == CONN_PRODUCER ? tcp_producer_progress(conn) : tcp_consumer_progress(conn);
 }
 
+/* Whatever the other rank does, its kernel acknowledges what comes. If it does not, the network is dead, and the kernel here would try for
+ * a quarter of an hour. The ranks that wait for what got lost may use other connections: so all ranks are told. If the host is out of reach,
+ * the heartbeats tell first, and better. */
+static void tcp_attend(struct conn *conn) {
+    struct tcp_end *end = conn->impl;
+    const uint64_t limit_ns = (uint64_t)conn->owner->config->heartbeat_timeout * 1000000u / 2 * 3;
+    if (!end->connected || end->broken != NULL || limit_ns == 0 || !tcp_link_is_dead(end->link, limit_ns))
+        return;
+    tcp_set_broken(end, "nothing is acknowledged that was sent; the network to it does not answer");
+    tcp_err_broken(conn);
+    boot_fail(conn->owner->boot, COLLET_ERR_REMOTE, err_last());
+}
+
 static bool tcp_idle(const struct conn *conn) { return conn->side == CONN_CONSUMER || tcp_producer_is_idle(conn); }
 
 const struct transport transport_tcp = {
@@ -173,6 +186,7 @@ const struct transport transport_tcp = {
     .ready = tcp_ready,
     .progress = tcp_progress,
     .idle = tcp_idle,
+    .attend = tcp_attend,
     .link_text = tcp_link_text,
     .close = tcp_close,
 };

@@ -3,12 +3,16 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "transport/tcp_way.h"
 #include "transport/transport.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static bool is_ours_to_listen(const struct conn *conn) {
@@ -84,6 +88,31 @@ enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn) 
     if (log_wanted(LOG_INFO, LOG_CONN))
         log_interfaces(link, conn);
     return COLLET_SUCCESS;
+}
+
+#define LOOKS 8 /* while it waits */
+
+/* A look that sees an acknowledgement, or the first thing that lacks one, begins to wait. */
+static void look_at_socket(int fd, uint64_t now_ns, uint64_t *waits_ns) {
+    struct tcp_info info;
+    socklen_t bytes = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_unacked == 0)
+        *waits_ns = 0;
+    else if (*waits_ns == 0 || now_ns - info.tcpi_last_ack_recv * 1000000ull > *waits_ns)
+        *waits_ns = now_ns;
+}
+
+bool tcp_link_is_dead(struct tcp_link *link, uint64_t limit_ns) {
+    const uint64_t now_ns = os_now_ns();
+    bool dead = false;
+    if (now_ns - link->looked_ns < limit_ns / LOOKS)
+        return false;
+    link->looked_ns = now_ns;
+    for (int k = 0; k < link->nsockets; k++) {
+        look_at_socket(link->fds[k], now_ns, &link->waits_ns[k]);
+        dead |= link->waits_ns[k] != 0 && now_ns - link->waits_ns[k] > limit_ns;
+    }
+    return dead;
 }
 
 void tcp_link_leave(struct tcp_link *link) {

@@ -33,7 +33,9 @@ struct tcp_link {
     int nsockets;
     int fds[TCP_SOCKETS_MAX]; /* once it is up */
     char peers[TCP_SOCKETS_MAX]
-              [ADDRESS_TEXT_BYTES]; /* their other ends: a socket that is broken does not know any more */
+              [ADDRESS_TEXT_BYTES];     /* their other ends: a socket that is broken does not know any more */
+    uint64_t looked_ns;                 /* when tcp_link_is_dead() did */
+    uint64_t waits_ns[TCP_SOCKETS_MAX]; /* since when nothing was acknowledged, as far as it saw; 0: all is */
 };
 
 /* The link of a connection: that of the other connection between the two ranks (NULL: it has none), or a new one, which
@@ -41,6 +43,8 @@ struct tcp_link {
 enum collet_result tcp_link_join(const struct conn *conn, struct tcp_link *of_other, int nsockets,
                                  struct tcp_link **link_p);
 enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn);
+/* Once it is up: has nothing been acknowledged for so long that was sent? It looks now and then, so it may notice that a little later. */
+bool tcp_link_is_dead(struct tcp_link *link, uint64_t limit_ns);
 void tcp_link_leave(struct tcp_link *link); /* closes it after the last connection */
 
 #endif

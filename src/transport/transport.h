@@ -58,9 +58,10 @@ struct transport {
 
     /* Either end, now and then while this rank waits in a call that does not use the connection, or is in no call: does what
      * the other end may be waiting for, or the two would wait for each other. Never fails: the next call on the connection is
-     * told. NULL where an end never waits for the other one's doing: verbs has it, for rails that died or come back
-     * (verbs_failover.c). */
+     * told, or the communicator. verbs has it for rails that died or come back (verbs_failover.c), tcp to notice a network that is
+     * dead. NULL where there is nothing of the kind. */
     void (*attend)(struct conn *conn);
+    bool others_wait; /* for attend(): also while this rank is in no call */
 
     /* The CPUs next to the NIC that a connection goes by, for whoever carries its slots. NULL, or an empty set: not known. */
     const struct os_cpu_set *(*cpus)(const struct conn *conn);

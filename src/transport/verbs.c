@@ -213,6 +213,7 @@ const struct transport transport_verbs = {
     .progress = verbs_progress,
     .idle = verbs_idle,
     .attend = verbs_attend,
+    .others_wait = true,
     .cpus = verbs_cpus,
     .stop = verbs_stop,
     .link_text = verbs_link_text,

@@ -204,13 +204,13 @@ ipv6_alone() {
 
 # ---------------------------------------------------------------------------------------------------------- failures
 
-# Starts an endless job on 2 × 2 ranks; returns when it runs.
+# Starts an endless job on 2 × 2 ranks, of calls of $1 bytes (64 KiB); returns when it runs.
 start_endless() {
-    local tries
-    LAB_LIMIT=40 COLLET_TIMEOUT=3 COLLET_HEARTBEAT=100 COLLET_HEARTBEAT_TIMEOUT=1000 \
-        lab_start 2 2 "$bin/all_reduce_perf" -b 64K -e 64K -n 20 -w 1 -N 0
+    local tries bytes=${1:-65536}
+    LAB_LIMIT=${limit:-40} COLLET_TIMEOUT=${timeout:-3} COLLET_HEARTBEAT=100 COLLET_HEARTBEAT_TIMEOUT=${silence:-1000} \
+        lab_start 2 2 "$bin/all_reduce_perf" -b "$bytes" -e "$bytes" -n 20 -w 1 -N 0
     for ((tries = 0; tries < 1000; tries++)); do
-        [ "$(grep -c '^ *65536 ' $lab/rank0.out 2>/dev/null)" -gt 0 ] && return 0
+        [ "$(grep -c "^ *$bytes " $lab/rank0.out 2>/dev/null)" -gt 0 ] && return 0
         sleep 0.02
     done
     lab_wait
@@ -238,6 +238,16 @@ host_cut_off() {
     lab_plug 2 0
     lab_plug 2 1
     ended_with_errors 0 1 2 3
+}
+
+# One of two rails, which carries data, and perhaps the control plane. That goes on by the other one and tells all ranks.
+rail_cut() {
+    local limit=60 timeout=100 silence=4000
+    start_endless 4194304 || return 1
+    ip link set "h2r$1" nomaster
+    lab_wait
+    ip link set "h2r$1" master "rail$1"
+    ended_with_errors 0 1 2 3 && said 'nothing is acknowledged that was sent' >/dev/null || { lab_show 4; return 1; }
 }
 
 # The one whose parents are `timeout` and the like would leave it behind, so the program itself is killed.
@@ -308,6 +318,8 @@ if slow; then
     check interfaces_may_have_unlike_mtus unlike_mtus
     check ipv6_alone_will_do ipv6_alone
     check ranks_end_with_errors_when_a_host_is_cut_off host_cut_off
+    check ranks_end_with_errors_when_one_of_two_networks_dies rail_cut 1
+    check the_network_that_is_left_tells_all_ranks_so rail_cut 0
     if command -v mpirun.openmpi >/dev/null; then
         check ranks_of_open_mpi_meet_at_master_addr by_open_mpi -x MASTER_ADDR=h1
         check ranks_of_open_mpi_meet_without_a_word by_open_mpi

@@ -10,8 +10,10 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 static void slots_of_all_sizes_and_protocols_arrive_in_order(void **state) {
     (void)state;
@@ -420,6 +422,56 @@ static void frames_that_make_no_sense_break_the_connection(void **state) {
     }
 }
 
+/* What the kernel says of acknowledgements, if `says`. */
+static struct {
+    bool says;
+    unsigned lacking, last_ms;
+} kernel;
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *bytes) {
+    const int result = (int)syscall(SYS_getsockopt, fd, level, name, value, bytes);
+    if (level == IPPROTO_TCP && name == TCP_INFO && kernel.says) {
+        ((struct tcp_info *)value)->tcpi_unacked = kernel.lacking;
+        ((struct tcp_info *)value)->tcpi_last_ack_recv = kernel.last_ms;
+    }
+    return result;
+}
+
+/* For longer than the limit, so often that no look is missed. */
+static void attend_for_long(struct conn *conn) {
+    for (int k = 0; k < 30; k++) {
+        transport_tcp.attend(conn);
+        usleep(10000);
+    }
+}
+
+static void a_network_that_acknowledges_nothing_is_an_error_on_all_ranks(void **state) {
+    (void)state;
+    enum { HOUR_MS = 3600000 };
+    struct pair pair;
+    pair_init(&pair, (struct shape){8, 4096, 2, 0});
+    for (int rank = 0; rank < 2; rank++)
+        pair.configs[rank].heartbeat_timeout = 100;
+    connect_ends(pair.producer, pair.consumer);
+    kernel.says = true;
+    kernel.lacking = 0;
+    kernel.last_ms = HOUR_MS; /* nothing was sent */
+    attend_for_long(pair.producer);
+    kernel.lacking = 1;
+    kernel.last_ms = 0; /* some of it is acknowledged now and then */
+    attend_for_long(pair.producer);
+    assert_int_equal(boot_failed(pair.boots[0]), COLLET_SUCCESS);
+    kernel.last_ms = HOUR_MS;
+    attend_for_long(pair.consumer);
+    kernel.says = false;
+    for (int rank = 0; rank < 2; rank++) {
+        assert_int_equal(boot_failed(pair.boots[rank]), COLLET_ERR_REMOTE);
+        assert_non_null(strstr(boot_failed_text(pair.boots[rank]), "from rank 1 (host host1, 127.0.0.1:"));
+        assert_non_null(strstr(boot_failed_text(pair.boots[rank]), "nothing is acknowledged"));
+    }
+    pair_close(&pair);
+}
+
 static void a_full_fifo_reads_no_socket(void **state) {
     (void)state;
     struct pair pair;
@@ -543,6 +595,7 @@ int main(void) {
         cmocka_unit_test_setup(a_producer_notices_that_its_consumer_is_gone, random_slots),
         cmocka_unit_test_setup(frames_in_pieces_of_any_size_are_put_together, random_slots),
         cmocka_unit_test_setup(frames_that_make_no_sense_break_the_connection, random_slots),
+        cmocka_unit_test(a_network_that_acknowledges_nothing_is_an_error_on_all_ranks),
         cmocka_unit_test_setup(a_full_fifo_reads_no_socket, random_slots),
         cmocka_unit_test_setup(with_checksums_slots_arrive_too, random_slots),
         cmocka_unit_test_setup(any_bit_that_changes_breaks_the_connection_and_names_the_socket, random_slots),
