@@ -47,6 +47,7 @@
 #define JUDGEMENT_NS                                                                                                   \
     1000000000ull             /* a process that died has ended all its edges by then, as far as its kernel answers */
 #define WORD_NS 1000000000ull /* for the meeting point to say why init has failed */
+#define NEVER_NS (UINT64_MAX / 2)
 #define INQUIRY_MIN_NS 2500000000ull /* what a busy process may take to answer at least */
 
 enum tree_frame {
@@ -231,7 +232,7 @@ static void place_gone(struct place *place) {
 /* COLLET_HEARTBEAT_TIMEOUT, and what a connection may take at least; without that timeout, centuries. */
 static uint64_t patience_ns(const struct tree *tree) {
     if (tree->silence_ns == 0)
-        return UINT64_MAX / 2;
+        return NEVER_NS;
     return tree->silence_ns > DIAL_PATIENCE_NS ? tree->silence_ns : DIAL_PATIENCE_NS;
 }
 
@@ -246,21 +247,25 @@ static void on_inquiry_result(void *owner, int number, enum peer_state state, st
         place_lost(tree, number, state, why);
 }
 
+/* Is the process still there, and part of the communicator? */
+static void inquire(struct tree *tree, int number, uint64_t deadline_ns) {
+    struct place *place = place_of(tree, number);
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
+    if (place->inquiry != NULL)
+        return;
+    place_key(tree, place, key);
+    place->inquiry = inquiry_start(&place->listener, key, DIAL_GONE_NS, deadline_ns, on_inquiry_result, tree, number);
+}
+
 /* A process of another host is lost, or silent. Is it alone? All others of that host are asked at once, but for those that
  * this process is connected to. */
 static void suspect_host_of(struct tree *tree, int suspect, uint64_t deadline_ns) {
-    SCOPED_KEY uint8_t key[SECRET_BYTES];
     if (!tree->running || is_on_our_host(tree, suspect))
         return;
-    for (int number = 0; number < tree->places.count; number++) {
-        struct place *place = place_of(tree, number);
-        if (node_of(tree, number) != node_of(tree, suspect) || place->gone || place->edge != NULL ||
-            place->inquiry != NULL)
-            continue;
-        place_key(tree, place, key);
-        place->inquiry =
-            inquiry_start(&place->listener, key, DIAL_GONE_NS, deadline_ns, on_inquiry_result, tree, number);
-    }
+    for (int number = 0; number < tree->places.count; number++)
+        if (node_of(tree, number) == node_of(tree, suspect) && !place_of(tree, number)->gone &&
+            place_of(tree, number)->edge == NULL)
+            inquire(tree, number, deadline_ns);
 }
 
 /* The parent may have ended since init failed. The meeting point knows all names and says why, perhaps in a moment. */
@@ -658,7 +663,8 @@ static void find_parent(struct tree *tree) {
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
-/* A lost process leaves children that should come to us now. If they were lost with it, only we can notice. */
+/* A lost process leaves children that should come to us now. If they were lost with it, only we can notice. On our host, one that
+ * lives may be slow. Or it has let go of the communicator, and its goodbye was lost: then its door is closed. */
 static void look_for_orphans(struct tree *tree) {
     const struct places *places = &tree->places;
     const uint64_t now_ns = os_now_ns();
@@ -674,6 +680,8 @@ static void look_for_orphans(struct tree *tree) {
         if (here ? edge_process_ended(place->pid) : patience_over(tree, place->awaited_ns))
             place_lost(tree, number, here ? PEER_DEAD : PEER_LOST,
                        "it was lost together with the process it was connected to");
+        else if (here && now_ns - place->awaited_ns > JUDGEMENT_NS)
+            inquire(tree, number, NEVER_NS);
     }
 }
 

@@ -29,6 +29,13 @@ static void stop(pid_t pid) {
     }
 }
 
+static void let_go(void) {
+    for (uint64_t deadline_ns = os_now_ns() + LIMIT_NS; listening_sockets() > 0; nap())
+        EXPECT(os_now_ns() < deadline_ns);
+}
+
+static bool root_leaves_first;
+
 /* Rank 0 is the root. Rank 1's goodbye has come to rank 2 by way of it; that of rank 2 dies with it. */
 static void goodbyes_cross_a_death(int index) {
     struct member member;
@@ -36,27 +43,42 @@ static void goodbyes_cross_a_death(int index) {
         shared->port = getpid();
     begin(&member, 3, index);
     meet(0, 3);
-    if (index == 0)
-        for (;;)
-            pause();
+    if (index == 0 && root_leaves_first)
+        boot_destroy(member.boot);
+    while (index == 0)
+        pause();
+    if (root_leaves_first)
+        await_state(&member, 0, PEER_LEFT, LIMIT_NS);
     if (index == 2) {
         await_state(&member, 1, PEER_LEFT, LIMIT_NS);
         stop(shared->port);
     }
     boot_destroy(member.boot);
+    if (index == 2 && root_leaves_first)
+        let_go();
     if (index == 2)
         EXPECT(kill(shared->port, SIGKILL) == 0);
-    for (uint64_t deadline_ns = os_now_ns() + LIMIT_NS; listening_sockets() > 0; nap())
-        EXPECT(os_now_ns() < deadline_ns);
+    let_go();
     meet(1, 2); /* the processes live on */
 }
 
 static void a_goodbye_that_dies_with_the_root_is_said_again(void **state) {
     (void)state;
+    root_leaves_first = false;
+    run_with_victim(3, 0, goodbyes_cross_a_death);
+}
+
+/* The root has its goodbye, and has passed nothing on. */
+static void a_process_that_will_never_come_again_is_not_waited_for(void **state) {
+    (void)state;
+    root_leaves_first = true;
     run_with_victim(3, 0, goodbyes_cross_a_death);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {CASE(a_goodbye_that_dies_with_the_root_is_said_again)};
+    const struct CMUnitTest tests[] = {
+        CASE(a_goodbye_that_dies_with_the_root_is_said_again),
+        CASE(a_process_that_will_never_come_again_is_not_waited_for),
+    };
     return cmocka_run_group_tests_name("boot_goodbyes", tests, NULL, NULL);
 }
