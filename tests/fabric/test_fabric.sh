@@ -7,7 +7,7 @@
 #   conformance     every collective, type and operation, over both protocols; frames of 1500 and 9000 bytes
 #   bad networks    loss, delay, reordering: results are exact
 #   outages         a cable out for two seconds, and until the end; a host without power: an error on every rank, no hang
-#   two rails       channels go by them; one of them dies, and one returns; a NIC without a link (verbs)
+#   two rails       channels go by them; one of them dies, and one returns; a NIC without a link; the control plane's network dies (verbs)
 #   misled          a port down on one host alone, devices in another order, links that lead nowhere (verbs)
 #
 # At the end a table of speeds beside those of perftest (speeds.sh).
@@ -234,6 +234,19 @@ one_rail_returns() {
     return $status
 }
 
+# The ranks watch each other by this network, and data go by another one. For longer than a host may be silent.
+watching_cable_is_out() {
+    pull_cable 2 0 && sleep 10
+}
+
+control_plane_moves() {
+    local status settings="$settings COLLET_SOCKET_IFNAME==eth0,eth2"
+    goes_on_through watching_cable_is_out
+    status=$?
+    plug_cable 2 0
+    return $status
+}
+
 # ------------------------------------------------------------------------------------------------- networks that mislead
 
 # Which device of this host is connected with which network of the other one, by the log: "rxe2 10.0.2" and so on.
@@ -311,6 +324,7 @@ for transport in "${transports[@]}"; do
         check a_rail_in_reserve_takes_over one_rail_dies 2 "$rails_in_a_file"
         check a_rail_that_is_back_carries_data_again one_rail_returns 1
         check a_nic_without_a_link_carries_no_ring nic_without_a_link
+        check a_job_outlives_the_network_of_its_control_plane control_plane_moves
         check_misleading_networks
     fi
     check_outages "$transport"
