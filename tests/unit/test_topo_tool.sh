@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 
 tool=${BUILD:-build}/bin/collet-topo
 pairs=tests/unit/topo/switched_pairs.xml
+mesh=tests/unit/topo/cube_mesh.xml
 if [ ! -x "$tool" ]; then
     echo "$tool is not built"
     exit 77
@@ -47,6 +48,8 @@ refuses_all() {
 
 check this_machine_is_shown shows "^  CPU 0"
 check a_recorded_one_is_shown_on_two_hosts shows "^rings: 4 over 16 ranks on 2 hosts" --machine "$pairs" --nodes 2
+check a_dgx_1v_uses_up_its_links shows "rings: 6 × 20.00 = 120.00 GB/s" --machine "$mesh"
+check two_of_them_use_up_their_nics shows "rings: 4 × 12.50 = 50.00 GB/s" --machine "$mesh" --nodes 2
 check an_imagined_one_is_shown shows "^  rings: 4 × 25.00 = 100.00 GB/s" --synthetic "2 node : 8 gpu nvswitch : 4 nic 200"
 check the_link_that_binds_is_named shows "rings: bound by NET NIC nic0 ▶ NET" --synthetic "2 node : 2 gpu : 1 nic"
 check ranks_without_gpus_are_as_many_as_asked shows "over 6 ranks" --synthetic "2 node : 2 cpu" --ranks 3
