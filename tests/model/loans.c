@@ -49,6 +49,7 @@ struct scenario {
     bool apart;       /* the kernel copies nothing between the two */
     bool unmapped;    /* the consumer cannot map the producer's commons */
     bool fails;       /* both ends' calls do, before the first slot is consumed */
+    bool alone;       /* only the producer's does: the consumer may consume all slots */
     bool offers;      /* the consumer does */
     bool leaves;      /* its call fails at any time */
 };
@@ -61,6 +62,7 @@ static const struct scenario scenarios[] = {
     {"3 payloads, read in place", HOLDS, 3, .helps = true},
     {"a payload, and both calls fail", .messages = 1, .helps = true, .fails = true},
     {"a payload that is read in place, and both calls fail", HOLDS, 1, .helps = true, .fails = true},
+    {"a payload that is read in place, and the producer's call fails", HOLDS, 1, .fails = true, .alone = true},
 #define BY_KERNELS .helps = true, .lent = BY_KERNEL, .got = BY_KERNEL
     {"2 payloads, by the kernel for the consumer", .messages = 2, .lent = BY_KERNEL, .got = BY_KERNEL},
     {"2 payloads, by the kernel for both", .messages = 2, BY_KERNELS},
@@ -291,7 +293,7 @@ static void consume(const struct scenario *s) {
         const uint64_t *payload = take(end, s, arena()->consumed);
         if (payload != NULL) {
             look(payload, arena()->consumed);
-            if (s->fails) /* the call fails before it consumes the slot */
+            if (s->fails && !s->alone) /* the call fails before it consumes the slot */
                 break;
             arena()->consumed++;
             end->loans.taken = NULL;
