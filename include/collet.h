@@ -316,8 +316,9 @@ COLLET_API enum collet_result collet_comm_get_async_error(struct collet_comm *co
 
 /* collet_comm_dump: prints to file descriptor fd where comm stands: for each channel and worker the step, the slots in
  * flight, and the rank that it waits for. It is meant for debuggers and hung programs. Another thread may call it while
- * a call is in progress; what it prints may then be a moment old.
- * Errors: INVALID_ARGUMENT (no communicator, or fd is negative). */
+ * a call is in progress; what it prints may then be a moment old. It waits until fd takes the text. An abort
+ * or a destroy of comm does not wait for that.
+ * Errors: INVALID_ARGUMENT (no communicator, or fd is negative), NO_MEMORY, SYSTEM (fd cannot be written). */
 COLLET_API enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd);
 
 /* collet_comm_plan: writes to text how a collective would be run, without running it: for example

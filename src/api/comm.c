@@ -11,6 +11,7 @@
 #include "api/window.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/output.h"
 #include "base/wait.h"
 #include "boot/patience.h"
 #include "chan/selftest.h"
@@ -437,25 +438,42 @@ enum collet_result collet_comm_get_async_error(struct collet_comm *comm, enum co
     return COLLET_SUCCESS;
 }
 
-enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
+static void print_state(const struct collet_comm *comm, FILE *out) {
     static const char *const phases[] = {[COMM_READY] = "ready", "failed", "finalized"};
+    enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
+    fprintf(out, "communicator %s: ", comm->name[0] ? comm->name : "(unnamed)");
+    if (phase == COMM_JOINING) /* which rank it is, a shrink has yet to find out */
+        fprintf(out, "being created\n");
+    else
+        fprintf(out, "rank %d of %d, %s, %llu collectives called\n", comm->rank, comm->nranks, phases[phase],
+                (unsigned long long)engine_collectives(comm));
+    if (phase == COMM_READY) {
+        plan_dump(comm->planner, out);
+        engine_dump(comm, out);
+    }
+}
+
+/* The text is written when comm is left: nobody's end waits for whoever reads fd. */
+enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
     COLLET_TRY(comm_check(comm));
     if (fd < 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "fd is %d: pass an open file descriptor", fd);
     struct collet_comm *looked_at = (struct collet_comm *)comm;
-    if (!comm_enter(looked_at)) /* destroyed a moment ago */
-        return comm_check(comm);
-    enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
-    dprintf(fd, "communicator %s: ", comm->name[0] ? comm->name : "(unnamed)");
-    if (phase == COMM_JOINING) /* which rank it is, a shrink has yet to find out */
-        dprintf(fd, "being created\n");
-    else
-        dprintf(fd, "rank %d of %d, %s, %llu collectives called\n", comm->rank, comm->nranks, phases[phase],
-                (unsigned long long)engine_collectives(comm));
-    if (phase == COMM_READY) {
-        plan_dump(comm->planner, fd);
-        engine_dump(comm, fd);
+    char *text;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for the text of a dump");
+    bool live = comm_enter(looked_at);
+    if (live) {
+        print_state(comm, out);
+        comm_leave(looked_at);
     }
-    comm_leave(looked_at);
-    return COLLET_SUCCESS;
+    enum collet_result result = live ? COLLET_SUCCESS : comm_check(comm); /* destroyed a moment ago */
+    if (fclose(out) != 0)
+        result = err_set(COLLET_ERR_NO_MEMORY, "no memory for the text of a dump");
+    else if (live && !output_write(fd, text, bytes))
+        result = err_set(COLLET_ERR_SYSTEM, "cannot write to file descriptor %d: %m", fd);
+    free(text);
+    return result;
 }

@@ -525,17 +525,17 @@ uint64_t engine_collectives(const struct collet_comm *comm) {
 }
 
 /* Another thread may be driving: see exec_dump(). */
-__attribute__((no_sanitize("thread"))) void engine_dump(const struct collet_comm *comm, int fd) {
+__attribute__((no_sanitize("thread"))) void engine_dump(const struct collet_comm *comm, FILE *out) {
     const struct lane *lanes = comm->engine.lanes;
     for (int k = 0; lanes != NULL && k < 2 + 2 * comm->nranks; k++)
         if (lanes[k].call.state != EXEC_IDLE)
-            exec_dump(&lanes[k].call, fd);
+            exec_dump(&lanes[k].call, out);
         else if (lanes[k].first != NULL)
-            dprintf(fd, " a %s waits for an earlier call of its stream\n",
+            fprintf(out, " a %s waits for an earlier call of its stream\n",
                     k == 0                      ? "collective"
                     : k == 1 + 2 * comm->nranks ? "probe"
                     : k % 2 == 1                ? "send"
                                                 : "receive");
     if (lanes != NULL)
-        journal_print(&comm->engine.journal, SHOWN_OPERATIONS, fd);
+        journal_print(&comm->engine.journal, SHOWN_OPERATIONS, out);
 }

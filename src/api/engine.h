@@ -74,7 +74,7 @@ enum collet_result engine_open(struct collet_comm *comm);
 void engine_close(struct collet_comm *comm);
 
 /* Prints what the engine is doing. Another thread may be driving it. */
-void engine_dump(const struct collet_comm *comm, int fd);
+void engine_dump(const struct collet_comm *comm, FILE *out);
 
 /* How many there have been. */
 uint64_t engine_collectives(const struct collet_comm *comm);

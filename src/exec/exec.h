@@ -18,6 +18,8 @@
 #include "kernels/worker.h"
 #include "program/program.h"
 
+#include <stdio.h>
+
 struct exec_call;
 
 /* Visits a worker of a call: tries its steps until it is blocked, done, or had its turn. There is a copy of it per
@@ -232,7 +234,7 @@ enum collet_result exec_check_callers(struct chan *chan, const int *ranks, int n
 /* A rank that the call waits for now, −1: none; *sending: for credit, not for data. Another thread may be running it. */
 int exec_waits_for(const struct exec_call *call, bool *sending);
 
-/* Prints to fd where a call stands, worker by worker. Another thread may be running it. */
-void exec_dump(const struct exec_call *call, int fd);
+/* Prints where a call stands, worker by worker. Another thread may be running it. */
+void exec_dump(const struct exec_call *call, FILE *out);
 
 #endif

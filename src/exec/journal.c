@@ -226,14 +226,14 @@ static uint64_t first_of(uint64_t added, uint64_t most) {
     return added > kept ? added - kept : 0;
 }
 
-READS_RACILY void journal_print(const struct journal *journal, int most, int fd) {
+READS_RACILY void journal_print(const struct journal *journal, int most, FILE *out) {
     const uint64_t added = __atomic_load_n(&journal->added, __ATOMIC_ACQUIRE); /* pairs with the end of an entry */
     for (uint64_t k = first_of(added, (uint64_t)most); k < added; k++) {
         const struct journal_entry e = journal->entries[k % JOURNAL_ENTRIES];
         char calls[48];
         snprintf(calls, sizeof(calls), e.first < e.last ? "calls %llu-%llu" : "call %llu", (unsigned long long)e.first,
                  (unsigned long long)e.last);
-        dprintf(fd, " %s: %s of %llu %s, %s, %s: %s\n", calls, prog_collective_name(e.collective),
+        fprintf(out, " %s: %s of %llu %s, %s, %s: %s\n", calls, prog_collective_name(e.collective),
                 (unsigned long long)e.count, type_name(e.type), e.algorithm->name, protocol_names[e.protocol],
                 state_of(&e));
     }

@@ -77,8 +77,8 @@ static inline void journal_end(struct journal *journal, struct journal_entry *en
         journal_note_end(journal, entry, call);
 }
 
-/* Prints the newest `most` operations to fd. Another thread may be writing. */
-void journal_print(const struct journal *journal, int most, int fd);
+/* Prints the newest `most` operations. Another thread may be writing. */
+void journal_print(const struct journal *journal, int most, FILE *out);
 
 /* The communicator has failed: writes all operations as JSON to COLLET_DUMP_FILE, once. */
 void journal_dump(struct journal *journal, enum collet_result result, const char *text);

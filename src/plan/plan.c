@@ -89,11 +89,11 @@ static void log_shapes(const struct planner *planner) {
             log_tree(&planner->shapes[0], tree, rank);
 }
 
-void plan_dump(const struct planner *planner, int fd) {
+void plan_dump(const struct planner *planner, FILE *out) {
     char text[RING_TEXT_BYTES];
     for (int k = 0; k < planner->nshapes && k < planner->limits.nchannels; k++) {
         ring_text(&planner->shapes[k], text);
-        dprintf(fd, " ring %d:%s\n", k, text);
+        fprintf(out, " ring %d:%s\n", k, text);
     }
 }
 

@@ -33,7 +33,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
 void planner_destroy(struct planner *planner); /* NULL is fine */
 
 /* The ranks in the order of each ring that channels use, as text. */
-void plan_dump(const struct planner *planner, int fd);
+void plan_dump(const struct planner *planner, FILE *out);
 
 /* What a call would be run with: the table's entry for its size, made when it is first asked for. */
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,

@@ -17,6 +17,7 @@
 #include "common/level.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -240,6 +241,51 @@ static void an_abort_returns_soon_though_a_call_does_not_come_back(void **state)
     abort_in_time(comms[1], "the other rank");
 }
 
+/* ---- a dump that nobody reads ---- */
+
+struct dump {
+    struct collet_comm *comm;
+    int fd;
+    enum collet_result result;
+};
+
+static void *write_dump(void *argument) {
+    struct dump *dump = argument;
+    dump->result = collet_comm_dump(dump->comm, dump->fd);
+    return NULL;
+}
+
+/* No byte fits into it. */
+static void make_full_pipe(int ends[2]) {
+    static const char nothing[4096];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+    for (size_t bytes = sizeof nothing; bytes > 0; bytes /= 2)
+        while (write(ends[1], nothing, bytes) > 0)
+            ;
+    assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+}
+
+static void an_abort_returns_soon_though_nobody_reads_a_dump(void **state) {
+    (void)state;
+    static char text[1 << 20]; /* as much as a pipe takes, and more */
+    struct collet_comm *comms[2];
+    pthread_t thread;
+    int ends[2];
+    make_full_pipe(ends);
+    assert_int_equal(collet_comm_init_all(comms, 2, NULL), COLLET_SUCCESS);
+    struct dump dump = {.comm = comms[0], .fd = ends[1]};
+    assert_int_equal(pthread_create(&thread, NULL, write_dump, &dump), 0);
+    usleep(50000); /* for its way into the dump; if it takes longer, nobody is held up */
+    abort_in_time(comms[0], "in a dump that nobody reads");
+    assert_true(read(ends[0], text, sizeof text) > 0);
+    pthread_join(thread, NULL);
+    assert_true(dump.result == COLLET_SUCCESS || dump.result == COLLET_ERR_INVALID_ARGUMENT); /* it began too late */
+    abort_in_time(comms[1], "the other rank");
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void an_abort_returns_soon_while_ranks_are_missing(void **state) {
     (void)state;
     abort_while_joining();
@@ -255,6 +301,7 @@ int main(void) {
         cmocka_unit_test(an_abort_returns_soon_in_each_state_and_leaves_nothing),
         cmocka_unit_test(an_abort_returns_soon_while_ranks_are_missing),
         cmocka_unit_test(an_abort_returns_soon_though_a_call_does_not_come_back),
+        cmocka_unit_test(an_abort_returns_soon_though_nobody_reads_a_dump),
     };
     setenv("COLLET_INIT_TIMEOUT", "1", 1); /* so long a meeting point stays for those that come late */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
  */
 #include "common/api_case.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -236,6 +237,17 @@ static void getters_name_what_is_null(void **state) {
     assert_success(collet_comm_destroy(comm));
 }
 
+static void a_dump_that_cannot_be_written_is_an_error(void **state) {
+    (void)state;
+    struct collet_comm *comm = comm_of_one();
+    const int fd = open("/dev/full", O_WRONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(collet_comm_dump(comm, fd), COLLET_ERR_SYSTEM);
+    assert_non_null(strstr(collet_last_error(NULL), "No space left on device"));
+    close(fd);
+    assert_success(collet_comm_destroy(comm));
+}
+
 static void nothing_follows_finalize_but_getters_and_the_end(void **state) {
     (void)state;
     struct collet_comm *comm = comm_of_one();
@@ -322,6 +334,7 @@ int main(void) {
         cmocka_unit_test(an_abort_takes_the_calls_of_the_open_group_with_it),
         cmocka_unit_test(a_communicator_is_refused_in_a_forked_child_and_unharmed_in_its_parent),
         cmocka_unit_test(getters_name_what_is_null),
+        cmocka_unit_test(a_dump_that_cannot_be_written_is_an_error),
         cmocka_unit_test(nothing_follows_finalize_but_getters_and_the_end),
         cmocka_unit_test(a_destroyed_communicator_is_noticed),
         cmocka_unit_test(an_aborted_communicator_is_noticed),
