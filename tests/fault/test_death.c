@@ -31,7 +31,7 @@ struct event {
     int other_victim;  /* −1: nobody */
     bool nobody_named; /* the errors need not name them */
     enum { KILLED, KILLED_WITH_HEIR, KILLED_IN_FIRST, EXITS, DESTROYS } how;
-    int after_us; /* KILLED_IN_FIRST: so long into the first call */
+    int after_us; /* KILLED_IN_FIRST: so long into the first call; or into init, where it is killed there */
     uint64_t at_ns;
 };
 
@@ -66,12 +66,15 @@ static void leave_heir(struct ranks *ranks) {
     ranks->leftover = heir;
 }
 
-static void *kill_later(void *argument) {
-    struct ranks *ranks = argument;
-    const struct event *event = ranks->argument;
-    usleep(event->how == KILLED_IN_FIRST ? (useconds_t)event->after_us : 100000);
+static void be_killed_now(struct ranks *ranks) {
     happens_now(ranks->argument);
     kill(getpid(), SIGKILL);
+}
+
+static void *kill_later(void *ranks) {
+    const struct event *event = ((struct ranks *)ranks)->argument;
+    usleep(event->how == KILLED_IN_FIRST ? (useconds_t)event->after_us : 100000);
+    be_killed_now(ranks);
     return NULL;
 }
 
@@ -201,6 +204,84 @@ static void two_ranks_may_be_killed_at_once(void **state) {
     (void)state;
     run_event(5, (struct event){.victim = 1, .other_victim = 2, .how = KILLED}, WORLD_NO_THREADS, lose_a_rank);
     run_event(5, (struct event){.victim = 0, .other_victim = 4, .how = KILLED}, WORLD_NO_THREADS, lose_a_rank);
+}
+
+/* ---- while nobody calls, and in init ---- */
+
+/* Nobody waits for the victim when it is killed. Some call at once, others when all is known. */
+static void lose_an_idle_rank(struct ranks *ranks, int rank) {
+    const struct event *event = ranks->argument;
+    struct collet_comm *comm = begin(ranks, rank, NULL);
+    float *data = buffer();
+    ranks_try(ranks, rank, one_call(data, comm));
+    free(data);
+    __atomic_store_n(&ranks->expendable[event->victim], 1, __ATOMIC_RELEASE);
+    ranks_barrier(ranks);
+    if (rank == event->victim)
+        be_killed_now(ranks);
+    while (when(event) == 0)
+        ranks_sleep_ms(1);
+    ranks_sleep_ms(rank % 2 * 500);
+    survive(ranks, rank, comm, COLLET_ERR_REMOTE);
+}
+
+static void who_calls_after_a_death_hears_of_it_in_time(void **state) {
+    (void)state;
+    run_event(4, (struct event){.victim = 2, .other_victim = -1}, WORLD_NO_THREADS, lose_an_idle_rank);
+    run_event(3, (struct event){.victim = 0, .other_victim = -1}, WORLD_NO_THREADS, lose_an_idle_rank);
+}
+
+#define INIT_S "8" /* longer than a death may go unnoticed */
+
+static void *kill_in_init(void *ranks) {
+    const struct event *event = ((struct ranks *)ranks)->argument;
+    usleep((useconds_t)event->after_us);
+    be_killed_now(ranks);
+    return NULL;
+}
+
+/* It was killed before it had told anybody of itself: then nobody can know, and INIT_S ends the others' init. */
+static bool never_came(const struct event *event, enum collet_result result, int ms) {
+    char words[32];
+    snprintf(words, sizeof(words), "have not come: %d", event->victim);
+    return result == COLLET_ERR_TIMEOUT && ms <= atoi(INIT_S) * 1000 + NOTICE_MS &&
+           strstr(collet_last_error(NULL), words) != NULL;
+}
+
+/* All but the last rank come, and wait for that one. Init may be over for some of the others when the victim is killed, or for all:
+ * then their first call fails. */
+static void lose_a_rank_in_init(struct ranks *ranks, int rank) {
+    const struct event *event = ranks->argument;
+    struct collet_comm *comm;
+    pthread_t killer;
+    float *data = buffer();
+    __atomic_store_n(&ranks->expendable[event->victim], 1, __ATOMIC_RELEASE);
+    ranks_new_id(ranks, rank);
+    if (rank == event->victim)
+        pthread_create(&killer, NULL, kill_in_init, ranks);
+    if (rank == ranks->nranks - 1)
+        ranks_sleep_ms(60);
+    enum collet_result result = collet_comm_init_rank(&comm, ranks->nranks, ranks->id, rank);
+    while (result == COLLET_SUCCESS)
+        result = one_call(data, comm);
+    while (rank == event->victim)
+        pause();
+    const int ms = ms_since(when(event));
+    const bool unknown = never_came(event, result, ms);
+    ranks_expect(ranks, rank, result, unknown ? COLLET_ERR_TIMEOUT : COLLET_ERR_REMOTE, "init, or the first call");
+    if (when(event) == 0 || (ms > NOTICE_MS && !unknown))
+        ranks_fail(ranks, "rank %d: noticed %d ms after the event: %s", rank, ms, collet_last_error(NULL));
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    free(data);
+}
+
+static void a_rank_that_is_killed_in_init_is_noticed_in_time(void **state) {
+    (void)state;
+    setenv("COLLET_INIT_TIMEOUT", INIT_S, 1);
+    for (int k = 0; k < 3; k++)
+        run_event(4, (struct event){.victim = k, .other_victim = -1, .after_us = 55000 + 5000 * k}, WORLD_NO_THREADS,
+                  lose_a_rank_in_init);
+    unsetenv("COLLET_INIT_TIMEOUT");
 }
 
 /* Its offers lead nowhere any more, and its sockets refuse: that is a consequence, and not the cause that is told. */
@@ -394,6 +475,8 @@ int main(void) {
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_killed_rank_is_noticed_though_its_child_holds_its_sockets),
         cmocka_unit_test(two_ranks_may_be_killed_at_once),
+        cmocka_unit_test(who_calls_after_a_death_hears_of_it_in_time),
+        cmocka_unit_test(a_rank_that_is_killed_in_init_is_noticed_in_time),
         cmocka_unit_test(who_is_killed_while_others_connect_is_to_blame_and_not_the_connection),
         cmocka_unit_test(a_process_that_exits_in_silence_fails_all_others_by_name),
         cmocka_unit_test(a_communicator_destroyed_early_fails_all_others_by_name),
