@@ -15,7 +15,7 @@
  * right again: so does a router with bad memory. Short packets, those of the control plane among them, stay whole.
  * --sniff TEXT says at the end how often a listener on the way would have seen this text.
  * --cut 50: once 50 long packets have been under way, nothing gets through any more; --deaf 50: rank 0's host gets nothing, and the
- * other one all.
+ * other one all. When all programs have ended, it says how long that took after the link had ended.
  * --fast-too gives each host a second device, "fast" beside "slow", 10.78.9.1 and .2, whose packets are neither late nor lost.
  *
  * It needs no rights but those to make namespaces. Exits with 77 where that is not permitted, else as the program does.
@@ -70,7 +70,8 @@ struct wire {
     uint64_t lose, packets;      /* each packet of such a number is lost; 0: none is */
     uint64_t flip, long_packets; /* of the long ones, a bit of each of such a number flips; 0: of none */
     uint64_t ends[HOSTS],
-        taken; /* a host gets nothing after so many long ones that were taken from both; 0: it goes on */
+        taken;         /* a host gets nothing after so many long ones that were taken from both; 0: it goes on */
+    uint64_t ended_ns; /* when a host first got nothing; 0: not yet */
 };
 static struct wire wires[NICS] = {{.name = "slow", .address = {"10.77.9.1", "10.77.9.2"}, .delay_ns = 10000000},
                                   {.name = "fast", .address = {"10.78.9.1", "10.78.9.2"}}};
@@ -249,6 +250,8 @@ static void way_take(struct way *way, int host, int from, struct wire *wire) {
     ssize_t bytes;
     while ((bytes = read(from, data, sizeof data)) > 0) {
         wire->taken += bytes >= LONG_BYTES;
+        if (has_ended(wire, host) && wire->ended_ns == 0)
+            wire->ended_ns = now_ns();
         if (has_ended(wire, host) || is_nth(wire->lose, &wire->packets))
             continue;
         if (bytes >= LONG_BYTES && sniffed != NULL)
@@ -310,6 +313,9 @@ static int wires_run(struct host *hosts) {
                 result = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
         }
     }
+    if (wires[0].ended_ns != 0)
+        fprintf(stderr, "slow_link: the last program ended %llu ms after the link\n",
+                (unsigned long long)(now_ns() - wires[0].ended_ns) / 1000000);
     return result;
 }
 
