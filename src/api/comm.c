@@ -56,7 +56,7 @@ static struct collet_comm *handle_take(void) {
     comm->failure = COLLET_SUCCESS;
     comm->to = NULL;
     comm->split = NULL;
-    comm->making = NULL;
+    __atomic_store_n(&comm->making, NULL, __ATOMIC_RELAXED);
     comm->splits = 0;
     comm->error_text[0] = '\0';
     forget_rooms(comm);
