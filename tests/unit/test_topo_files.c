@@ -149,47 +149,8 @@ static void what_is_not_known_is_passed_over(void **state) {
 
 /* ------------------------------------------------------------------------- strange, but of machines that exist */
 
-static void two_functions_of_one_bus_id_are_two(void **state) {
-    (void)state;
-    struct topo *topo = read_good("<system><cpu numaid='0'><pci busid='0000:0a:00.0' class='0x030200'><gpu dev='0'>"
-                                  "<nvlink target='0000:0B:00.0' count='2'/></gpu></pci>"
-                                  "<pci busid='0000:0b:00.0' class='0x030200'><gpu dev='1'/></pci>"
-                                  "<pci busid='0000:0B:00.0' class='0x020000'/></cpu></system>");
-    assert_int_equal(topo_count(topo, 0, TOPO_GPU), 2);
-    assert_int_equal(topo_count(topo, 0, TOPO_NIC), 1);
-    assert_string_equal(topo->nodes[3].pci.busid, "0000:0b:00.1");
-    assert_int_equal(link_between(topo, 1, 2, MEDIUM_NVLINK)->count, 2);
-    topo_destroy(topo);
-}
-
-static void a_gpu_link_to_its_own_gpu_is_none(void **state) {
-    (void)state;
-    struct topo *topo = read_good("<system><cpu numaid='0'><pci busid='0000:0a:00.0'><gpu dev='0'>"
-                                  "<nvlink target='0000:0a:00.0' count='4'/></gpu></pci></cpu></system>");
-    assert_int_equal(topo_count(topo, 0, TOPO_GPU), 1);
-    assert_int_equal(count_links(topo, MEDIUM_NVLINK), 0);
-    topo_destroy(topo);
-}
-
-static void a_port_may_say_any_speed(void **state) {
-    (void)state;
-    struct topo *topo = read_good("<system><cpu numaid='0'><nic><net speed='200000000'/></nic></cpu></system>");
-    assert_true(topo->nodes[1].nic.mbits == 200000000);
-    topo_destroy(topo);
-}
-
-static void links_of_gpus_have_the_names_of_their_vendor(void **state) {
-    (void)state;
-    struct topo *topo = read_good("<system><cpu numaid='0'><pci busid='0000:0a:00.0'><gpu dev='0' gcn='gfx942'>"
-                                  "<xgmi target='0000:0b:00.0' count='1'/></gpu></pci>"
-                                  "<pci busid='0000:0b:00.0'><gpu dev='1' gcn='gfx942'/></pci></cpu></system>");
-    assert_string_equal(topo_link_name(topo, link_between(topo, 1, 2, MEDIUM_NVLINK)), "xGMI");
-    assert_string_equal(topo_link_name(topo, link_between(topo, 1, 0, MEDIUM_PCI)), "PCI");
-    topo_destroy(topo);
-}
-
 /* What the library says at level WARN while a text is read. */
-static void read_and_listen(const char *text, char *said, size_t bytes) {
+static struct topo *read_and_hear(const char *text, char *said, size_t bytes) {
     fflush(stderr);
     FILE *file = tmpfile();
     int screen = dup(STDERR_FILENO), level = log_level_now;
@@ -204,6 +165,58 @@ static void read_and_listen(const char *text, char *said, size_t bytes) {
     rewind(file);
     said[fread(said, 1, bytes - 1, file)] = '\0';
     fclose(file);
+    return topo;
+}
+
+static void read_and_listen(const char *text, char *said, size_t bytes) {
+    topo_destroy(read_and_hear(text, said, bytes));
+}
+
+static void two_functions_of_one_bus_id_are_two(void **state) {
+    (void)state;
+    char said[2048];
+    struct topo *topo = read_and_hear("<system><cpu numaid='0'><pci busid='0000:0a:00.0' class='0x030200'><gpu dev='0'>"
+                                      "<nvlink target='0000:0B:00.0' count='2'/></gpu></pci>"
+                                      "<pci busid='0000:0b:00.0' class='0x030200'><gpu dev='1'/></pci>"
+                                      "<pci busid='0000:0B:00.0' class='0x020000'/></cpu></system>",
+                                      said, sizeof said);
+    assert_non_null(strstr(said, "bus id 0000:0b:00.0 is there already"));
+    assert_int_equal(topo_count(topo, 0, TOPO_GPU), 2);
+    assert_int_equal(topo_count(topo, 0, TOPO_NIC), 1);
+    assert_string_equal(topo->nodes[3].pci.busid, "0000:0b:00.1");
+    assert_int_equal(link_between(topo, 1, 2, MEDIUM_NVLINK)->count, 2);
+    topo_destroy(topo);
+}
+
+static void a_gpu_link_to_its_own_gpu_is_none(void **state) {
+    (void)state;
+    char said[2048];
+    struct topo *topo = read_and_hear("<system><cpu numaid='0'><pci busid='0000:0a:00.0'><gpu dev='0'>"
+                                      "<nvlink target='0000:0a:00.0' count='4'/></gpu></pci></cpu></system>",
+                                      said, sizeof said);
+    assert_non_null(strstr(said, "<nvlink> to its own GPU"));
+    assert_int_equal(topo_count(topo, 0, TOPO_GPU), 1);
+    assert_int_equal(count_links(topo, MEDIUM_NVLINK), 0);
+    topo_destroy(topo);
+}
+
+static void a_port_may_say_any_speed(void **state) {
+    (void)state;
+    char said[2048];
+    struct topo *topo =
+        read_and_hear("<system><cpu numaid='0'><nic><net speed='200000000'/></nic></cpu></system>", said, sizeof said);
+    assert_non_null(strstr(said, "200000 Gbit/s, which no network card has"));
+    assert_true(topo->nodes[1].nic.mbits == 200000000);
+    topo_destroy(topo);
+}
+
+static void links_of_gpus_have_the_names_of_their_vendor(void **state) {
+    (void)state;
+    struct topo *topo = read_good("<system><cpu numaid='0'><pci busid='0000:0a:00.0'><gpu dev='0' gcn='gfx942'>"
+                                  "<xgmi target='0000:0b:00.0' count='1'/></gpu></pci>"
+                                  "<pci busid='0000:0b:00.0'><gpu dev='1' gcn='gfx942'/></pci></cpu></system>");
+    assert_string_equal(topo_link_name(topo, link_between(topo, 1, 2, MEDIUM_NVLINK)), "xGMI");
+    assert_string_equal(topo_link_name(topo, link_between(topo, 1, 0, MEDIUM_PCI)), "PCI");
     topo_destroy(topo);
 }
 
