@@ -21,13 +21,20 @@ static void find_stops(struct load *load, const int *place) {
 
 /* ------------------------------------------------------------------------------------------------------------ NICs */
 
+/* Of those that are equally good, CPUs take turns: their first NICs come before their second ones. */
 static int better_first(const void *a, const void *b) {
     const struct load_nic *x = a, *y = b;
     if (x->gbps != y->gbps)
         return x->gbps > y->gbps ? -1 : 1;
     if (x->nearest.class != y->nearest.class)
         return x->nearest.class < y->nearest.class ? -1 : 1;
-    return x->node - y->node;
+    return x->turn != y->turn ? x->turn - y->turn : x->node - y->node;
+}
+
+static int cpu_of(const struct topo *topo, int node) {
+    while (topo->nodes[node].parent >= 0)
+        node = topo->nodes[node].parent;
+    return node;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -45,6 +52,9 @@ static enum collet_result find_nic(struct load *load, int node) {
         if (topo_path_is_nearer(topo_path_to(nic->paths, load->stop_node[s]), &nic->nearest))
             nic->nearest = *topo_path_to(nic->paths, load->stop_node[s]);
     nic->gbps = fmin(speed_of_nic(&load->topo->nodes[node]), nic->nearest.gbps);
+    nic->cpu = cpu_of(load->topo, node);
+    for (const struct load_nic *other = load->found; other < nic; other++)
+        nic->turn += other->cpu == nic->cpu && other->gbps == nic->gbps && other->nearest.class == nic->nearest.class;
     return COLLET_SUCCESS;
 }
 

@@ -13,6 +13,7 @@ struct load_nic {
     int node;
     struct topo_path nearest; /* to the place that is nearest to it */
     double gbps;              /* what passes through it: its port and this path */
+    int cpu, turn;            /* turn: how many others of its CPU that are as good come before it */
     struct topo_paths *paths; /* to anywhere in the host */
 };
 

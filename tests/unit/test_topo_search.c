@@ -355,16 +355,23 @@ static void rings_do_not_depend_on_how_gpus_are_numbered(void **state) {
     assert_true(fabs(bus_gbps(&job) - 120) < 0.1);
 }
 
+/* By more than a hundredth: the search finds one of several sets of rings that are about as good. */
 static void more_nics_are_never_worse(void **state) {
     (void)state;
-    double before = 0;
-    for (int nnics = 4; nnics <= 16; nnics++) {
-        char machine[64];
-        snprintf(machine, sizeof machine, "2 node : 8 gpu nvswitch : %d nic 200", nnics);
-        struct job job = job_of(machine, 0);
-        double gbps = bus_gbps(&job);
-        assert_true(gbps > 0.99 * before);
-        before = gbps;
+    static const struct {
+        const char *gpus;
+        int most;
+    } hosts[] = {{"8 gpu nvswitch", 16}, {"8 gpu pci", 8}, {"8 gpu mesh", 10}, {"4 gpu pci", 6}, {"4 gpu mesh", 10}};
+    for (int h = 0; h < LENGTH(hosts); h++) {
+        double before = 0;
+        for (int nnics = 1; nnics <= hosts[h].most; nnics++) {
+            char machine[64];
+            snprintf(machine, sizeof machine, "2 node : %s : %d nic 200", hosts[h].gpus, nnics);
+            struct job job = job_of(machine, 0);
+            double gbps = bus_gbps(&job);
+            assert_true(gbps > 0.99 * before);
+            before = gbps;
+        }
     }
 }
 
