@@ -148,6 +148,7 @@ static enum collet_result meet(const struct launcher *l, int nranks, int rank, s
                        l->name, nranks);
     char job[96];
     job_name(l, job, sizeof(job));
+    COLLET_TRY(boot_hide_name(config.secret, job, sizeof(job)));
     return local_meeting(job, nranks, rank, (int)config.init_timeout, id);
 }
 

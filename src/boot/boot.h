@@ -80,6 +80,8 @@ enum collet_result boot_check_ranks(int nranks, int rank);
 /* An id that all ranks can compute for themselves: rank 0 will listen on host:port, with a
  * secret derived from the text. For COLLET_COMM_ID and MASTER_ADDR. */
 enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id);
+/* Adds to a name what only those can compute who know this secret text; to no text, nothing. */
+enum collet_result boot_hide_name(const char *secret_text, char *name, size_t room);
 
 /* Starts to join: never waits. *config holds this rank's configuration; its AGREED knobs become rank 0's before
  * boot_try_init() succeeds. On failure *boot_p is unwritten. */

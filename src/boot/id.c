@@ -129,3 +129,17 @@ void id_key(const uint8_t secret[SECRET_BYTES], const char *what, const void *wh
     crypto_generichash_update(&state, whom, whom_bytes);
     crypto_generichash_final(&state, key, SECRET_BYTES);
 }
+
+#define HIDDEN_BYTES 8 /* of a name */
+
+enum collet_result boot_hide_name(const char *secret_text, char *name, size_t room) {
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
+    char hidden[2 * HIDDEN_BYTES + 1];
+    if (secret_text[0] == '\0')
+        return COLLET_SUCCESS;
+    COLLET_TRY(check_secret(secret_text));
+    COLLET_TRY(stretch(name, secret_text, key));
+    const size_t length = strlen(name);
+    snprintf(name + length, room - length, ".%s", sodium_bin2hex(hidden, sizeof hidden, key, HIDDEN_BYTES));
+    return COLLET_SUCCESS;
+}

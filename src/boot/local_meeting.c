@@ -5,8 +5,8 @@
  *    rank 0:  id = new; listen; to each of ranks 1 … n−1:  read its rank ─▶ write the id
  *    rank r:  connect, again and again until rank 0 listens; write r; read the id
  *
- * Both sides ask the kernel whose process the other end is and speak only to their own user. A process that knows the job can compute the name.
- * But a name is bound once: if another user's process has it, both sides fail at once, and name that process.
+ * Both sides ask the kernel whose process the other end is and speak only to their own user. Without COLLET_SECRET a process that knows
+ * the job can compute the name. But a name is bound once: if another user's process has it, both sides fail at once, and name that process.
  */
 #include "boot/local_meeting.h"
 

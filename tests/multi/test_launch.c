@@ -110,20 +110,42 @@ static void ranks_of_one_host_meet_without_an_address(void **state) {
     world_run(&worlds[WORLD_SHM], 3, variables, be_launched_on_one_host, NULL);
 }
 
-/* Everybody can know the name of a job's first meeting. If a stranger has taken it, rank 0 says so. */
-static void be_kept_from_meeting(struct ranks *ranks, int rank) {
+/* Everybody can know the name of a job's first meeting, without COLLET_SECRET. */
+static int take_name(struct ranks *ranks, int rank) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct collet_comm *comm;
     const int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "collet/%u/%s..0",
                                 (unsigned)getuid(), getenv("TORCHELASTIC_RUN_ID"));
     const int squatter = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ranks_check(ranks, rank,
                 bind(squatter, (struct sockaddr *)&address,
                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) == 0);
+    return squatter;
+}
+
+/* If a stranger has taken it, rank 0 says so. */
+static void be_kept_from_meeting(struct ranks *ranks, int rank) {
+    struct collet_comm *comm;
+    const int squatter = take_name(ranks, rank);
     ranks_expect(ranks, rank, collet_comm_init_from_env(&comm, NULL), COLLET_ERR_SYSTEM, "init");
     ranks_check(ranks, rank, strstr(collet_last_error(NULL), "is taken on this host") != NULL);
     ranks_check(ranks, rank, strstr(collet_last_error(NULL), "set COLLET_COMM_ID") != NULL);
     close(squatter);
+}
+
+static void meet_beside_a_squatter(struct ranks *ranks, int rank) {
+    const int squatter = rank == 0 ? take_name(ranks, rank) : -1;
+    be_launched_on_one_host(ranks, rank);
+    close(squatter);
+}
+
+static void nobody_can_take_the_name_of_a_meeting_that_has_a_secret(void **state) {
+    (void)state;
+    char job[32];
+    snprintf(job, sizeof(job), "test-hidden-%d", (int)getpid());
+    const char *const variables[] = {
+        "TORCHELASTIC_RUN_ID", job, "COLLET_SECRET", "nobody can guess this text", "COLLET_INIT_TIMEOUT", "15", NULL};
+    unsetenv("MASTER_ADDR");
+    world_run(&worlds[WORLD_SHM], 2, variables, meet_beside_a_squatter, NULL);
 }
 
 static void a_meeting_point_of_a_host_that_somebody_took_first_is_an_error_that_names_the_remedy(void **state) {
@@ -177,6 +199,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_meet_at_the_master_address),
         cmocka_unit_test(ranks_meet_though_the_master_port_is_taken_by_a_silent_server),
         cmocka_unit_test(ranks_of_one_host_meet_without_an_address),
+        cmocka_unit_test(nobody_can_take_the_name_of_a_meeting_that_has_a_secret),
         cmocka_unit_test(a_meeting_point_of_a_host_that_somebody_took_first_is_an_error_that_names_the_remedy),
         cmocka_unit_test(ranks_start_under_open_mpi),
         cmocka_unit_test(ranks_start_under_mpich),
