@@ -49,10 +49,11 @@ static bool same_user(int fd, struct ucred *peer) {
 }
 
 static enum collet_result err_taken(const char *job, const char *by) {
-    return err_set(COLLET_ERR_SYSTEM,
-                   "the meeting point of job \"%s\" is taken on this host%s; set COLLET_COMM_ID and COLLET_SECRET to "
-                   "meet elsewhere",
-                   job, by);
+    return err_set(
+        COLLET_ERR_SYSTEM,
+        "the meeting point of job \"%s\" is taken on this host%s; set COLLET_SECRET on all ranks, and nobody "
+        "else knows where they meet",
+        job, by);
 }
 
 static enum collet_result err_taken_by(const char *job, const struct ucred *peer) {

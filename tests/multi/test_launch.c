@@ -128,7 +128,7 @@ static void be_kept_from_meeting(struct ranks *ranks, int rank) {
     const int squatter = take_name(ranks, rank);
     ranks_expect(ranks, rank, collet_comm_init_from_env(&comm, NULL), COLLET_ERR_SYSTEM, "init");
     ranks_check(ranks, rank, strstr(collet_last_error(NULL), "is taken on this host") != NULL);
-    ranks_check(ranks, rank, strstr(collet_last_error(NULL), "set COLLET_COMM_ID") != NULL);
+    ranks_check(ranks, rank, strstr(collet_last_error(NULL), "set COLLET_SECRET") != NULL);
     close(squatter);
 }
 
