@@ -93,13 +93,15 @@ int one_way(enum one_way how, unsigned choice, const pid_t *pids, int npids) {
     for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
         if (is_connection(fd, ports))
             fds[count++] = fd;
-    const int fd = count > 0 ? fds[choice / 2 % (unsigned)count] : -1;
-    if (!is_connection(fd, ports))
-        return -1;
-    const int other = whose_is(ports, pids, npids); /* before it has ended */
-    if (how == DEAF)
+    /* Held, or its number may soon be that of another connection. */
+    const int fd = count > 0 ? dup(fds[choice / 2 % (unsigned)count]) : -1;
+    const bool connected = is_connection(fd, ports);
+    const int other = connected ? whose_is(ports, pids, npids) : -1; /* before it has ended */
+    if (connected && how == DEAF)
         drop_what_arrives(fd);
-    else
+    else if (connected)
         shutdown(fd, choice % 2 ? SHUT_RD : SHUT_WR);
+    if (fd >= 0)
+        close(fd);
     return other;
 }
