@@ -14,8 +14,12 @@
  */
 #include "api/split.h"
 
+#include "base/os.h"
+
 #include <stdio.h>
 #include <string.h>
+
+#define EXCUSES_EVERY_NS 50000000u
 
 static enum collet_result check_parent(const struct split *s) {
     if (comm_is_live(s->parent))
@@ -53,17 +57,21 @@ static enum collet_result give_id(void *giver, const uint8_t *lives, char gift[C
     return COLLET_SUCCESS;
 }
 
+static struct consent_terms terms_of(struct split *s, bool settles) {
+    return (struct consent_terms){.boot = s->parent->boot,
+                                  .key = hash_of_ranks(s),
+                                  .ranks = s->ranks,
+                                  .nranks = s->nranks,
+                                  .self = s->self,
+                                  .leaving_is_no = settles,
+                                  .give = settles ? NULL : give_id,
+                                  .giver = s,
+                                  .call = s->way->call,
+                                  .timeout_s = (int)s->parent->config.init_timeout};
+}
+
 static enum collet_result start_consent(struct split *s, bool settles, enum collet_result code) {
-    const struct consent_terms terms = {.boot = s->parent->boot,
-                                        .key = hash_of_ranks(s),
-                                        .ranks = s->ranks,
-                                        .nranks = s->nranks,
-                                        .self = s->self,
-                                        .leaving_is_no = settles,
-                                        .give = settles ? NULL : give_id,
-                                        .giver = s,
-                                        .call = s->way->call,
-                                        .timeout_s = (int)s->parent->config.init_timeout};
+    const struct consent_terms terms = terms_of(s, settles);
     consent_fini(&s->consent);
     enum collet_result result = name_rank(s->parent, consent_start(&s->consent, &terms, name_rank(s->parent, code)));
     if (result != COLLET_SUCCESS)
@@ -139,9 +147,24 @@ static enum collet_result shrink_agree(struct collet_comm *comm) {
     return result;
 }
 
+/* A rank without a descriptor cannot join, and cannot even tell the meeting point so. But the judge has its vote, and the meeting
+ * point. */
+static enum collet_result hear_excuses(struct split *s) {
+    const struct consent_terms terms = terms_of(s, true);
+    struct consent_vote no;
+    if (s->self != 0 || os_now_ns() < s->look_ns)
+        return COLLET_SUCCESS;
+    s->look_ns = os_now_ns() + EXCUSES_EVERY_NS;
+    if (!consent_hears_no(&terms, &no))
+        return COLLET_SUCCESS;
+    boot_cancel_id(&s->id, (enum collet_result)no.code, no.text);
+    return err_adopt((enum collet_result)no.code, no.text);
+}
+
 static enum collet_result shrink_keep_watch(struct collet_comm *comm) {
     COLLET_TRY(check_parent(comm->split));
-    return split_look_for_deaths(comm->split, true);
+    COLLET_TRY(split_look_for_deaths(comm->split, true));
+    return hear_excuses(comm->split);
 }
 
 static bool somebody_died(const struct split *s) {

@@ -179,6 +179,23 @@ static bool take_letter(const struct consent *consent, int index, enum boot_subj
     return taken;
 }
 
+static uint64_t next_number(const struct consent_terms *terms) {
+    SCOPED_LOCK(&terms->boot->hub->lock);
+    const struct consent_memory *memory = find_memory(terms->boot->hub, terms->boot->rank, terms->key & BOOT_KEY_REST);
+    return memory == NULL ? 1 : memory->number + 1;
+}
+
+/* Who votes says so again and again, so votes that are taken here are not missed later. */
+bool consent_hears_no(const struct consent_terms *terms, struct consent_vote *no) {
+    struct consent next = {.terms = *terms, .vote.number = next_number(terms)};
+    next.terms.key &= BOOT_KEY_REST;
+    for (int k = 0; k < terms->nranks; k++)
+        while (take_letter(&next, k, BOOT_VOTE, no, sizeof *no))
+            if (no->code != COLLET_SUCCESS)
+                return true;
+    return false;
+}
+
 /* -------------------------------------------------------------------------------------------------------------- who lives */
 
 /* Gone for good. What a rank sent before it left on purpose may still come for a while. */

@@ -75,6 +75,9 @@ enum collet_result consent_start(struct consent *consent, const struct consent_t
 /* SUCCESS when consent->verdict is there, IN_PROGRESS, or why it will not be. */
 enum collet_result consent_try(struct consent *consent);
 
+/* Has a rank said no already, to the consent of these terms that this rank has yet to start? The last no that came. */
+bool consent_hears_no(const struct consent_terms *terms, struct consent_vote *no);
+
 /* This rank cannot even vote: whoever asks hears that it says no, and why. Of terms it takes boot, key and nranks. Needs no memory
  * that could be missing, so long as each such consent is followed by one that this rank has started. */
 void consent_refuse(const struct consent_terms *terms, enum collet_result code, const char *text);
