@@ -72,7 +72,9 @@ static unsigned long find_in_both(const unsigned ports[2]) {
 /* Until the other end is accepted, it has no number, and is that of the socket that listens there. */
 static int whose_is(const unsigned ports[2], const pid_t *pids, int npids) {
     const unsigned listener[2] = {0, ports[1]};
-    unsigned long number = find_in_both(ports);
+    unsigned long number = 0;
+    for (int look = 0; look < 3 && number == 0; look++) /* the list changes while it is read */
+        number = find_in_both(ports);
     if (number == 0)
         number = find_in_both(listener);
     for (int k = 0; number != 0 && k < npids; k++)

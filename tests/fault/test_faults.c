@@ -373,8 +373,8 @@ static bool all_ended(const struct trial *trial, const pid_t *pids, int *statuse
 static bool names_culprit(const struct trial *trial, const struct job *job, const char *text) {
     const int culprits[] = {trial->victim, trial->second, job->other_end};
     for (int k = 0; k < 3; k++)
-        if (culprits[k] >= 0 &&
-            (life_names_rank(text, culprits[k]) || life_names_process(text, job->pids[culprits[k]])))
+        if (culprits[k] >= 0 && (life_names_rank(text, culprits[k]) || life_misses_rank(text, culprits[k]) ||
+                                 life_names_process(text, job->pids[culprits[k]])))
             return true;
     return false;
 }
@@ -399,7 +399,6 @@ static bool revoker_names_cause(const struct trial *trial, const struct job *job
 /* A rank that comes late may find that the others, and the meeting point with them, have ended. */
 static bool names_cause(const struct trial *trial, const struct job *job, const char *text) {
     return names_culprit(trial, job, text) || revoker_names_cause(trial, job, text) ||
-           life_misses_rank(text, trial->victim) ||
            (trial->moment == INIT && strstr(text, "nobody listens at the meeting point any more") != NULL) ||
            (trial->moment == INIT && trial->victim == 0 && strstr(text, "meeting point") != NULL);
 }
@@ -499,9 +498,10 @@ static void judge(const struct trial *trial, const struct job *job, const int *s
             continue;
         failed = true;
         print_trial(trial);
-        printf("rank %d %s (status 0x%x, at %s, %s, %s, company 0x%x: %s)\n", rank, fault, (unsigned)statuses[rank],
-               outcome->where ? outcome->where : "the start", collet_error_string(outcome->result),
-               collet_error_string(outcome->shrunk), outcome->company, outcome->text);
+        printf("rank %d %s (status 0x%x, at %s, %s, %s, company 0x%x, other end %d: %s)\n", rank, fault,
+               (unsigned)statuses[rank], outcome->where ? outcome->where : "the start",
+               collet_error_string(outcome->result), collet_error_string(outcome->shrunk), outcome->company,
+               job->other_end, outcome->text);
     }
     __atomic_add_fetch(&sums->injected[kind][trial->moment], 1, __ATOMIC_RELAXED);
     int *sum = failed ? sums->failed : named ? sums->named : sums->exact;
