@@ -663,8 +663,8 @@ static void find_parent(struct tree *tree) {
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
-/* A lost process leaves children that should come to us now. If they were lost with it, only we can notice. On our host, one that
- * lives may be slow. Or it has let go of the communicator, and its goodbye was lost: then its door is closed. */
+/* A lost process leaves children that should come to us now. If they were lost with it, only we can notice. One that lives may be
+ * slow. Or it has let go of the communicator, and we do not hear the others any more that know: then its door is closed. */
 static void look_for_orphans(struct tree *tree) {
     const struct places *places = &tree->places;
     const uint64_t now_ns = os_now_ns();
@@ -680,7 +680,7 @@ static void look_for_orphans(struct tree *tree) {
         if (here ? edge_process_ended(place->pid) : patience_over(tree, place->awaited_ns))
             place_lost(tree, number, here ? PEER_DEAD : PEER_LOST,
                        "it was lost together with the process it was connected to");
-        else if (here && now_ns - place->awaited_ns > JUDGEMENT_NS)
+        else if (now_ns - place->awaited_ns > JUDGEMENT_NS)
             inquire(tree, number, NEVER_NS);
     }
 }
