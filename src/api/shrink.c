@@ -150,11 +150,11 @@ static enum collet_result shrink_agree(struct collet_comm *comm) {
 /* A rank without a descriptor cannot join, and cannot even tell the meeting point so. But the judge has its vote, and the meeting
  * point. */
 static enum collet_result hear_excuses(struct split *s) {
-    const struct consent_terms terms = terms_of(s, true);
     struct consent_vote no;
     if (s->self != 0 || os_now_ns() < s->look_ns)
         return COLLET_SUCCESS;
     s->look_ns = os_now_ns() + EXCUSES_EVERY_NS;
+    const struct consent_terms terms = terms_of(s, true);
     if (!consent_hears_no(&terms, &no))
         return COLLET_SUCCESS;
     boot_cancel_id(&s->id, (enum collet_result)no.code, no.text);

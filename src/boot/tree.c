@@ -44,11 +44,11 @@
 #define HOPS_MAX 64 /* a letter can go in circles while processes disagree about which of them live */
 #define DIAL_PATIENCE_NS 5000000000ull
 #define BEATS_MISSED 2
-#define JUDGEMENT_NS                                                                                                   \
-    1000000000ull             /* a process that died has ended all its edges by then, as far as its kernel answers */
-#define WORD_NS 1000000000ull /* for the meeting point to say why init has failed */
-#define NEVER_NS (UINT64_MAX / 2)
+/* A process that died has ended all its edges by then, as far as its kernel answers. */
+#define JUDGEMENT_NS 1000000000ull
+#define WORD_NS 1000000000ull        /* for the meeting point to say why init has failed */
 #define INQUIRY_MIN_NS 2500000000ull /* what a busy process may take to answer at least */
+#define NEVER_NS (UINT64_MAX / 2)
 
 enum tree_frame {
     TREE_HELLO = 1, /* struct hello; the first frame upwards */

@@ -25,7 +25,7 @@ struct tree {
     struct table table;            /* of all ranks; freed when init is complete */
     bool known;                    /* all its cards have come */
     bool running;                  /* init is complete: nodes are known, a lost process is a death, not a failed init */
-    struct watch_timer lost_early; /* the parent, before the table was known */
+    struct watch_timer lost_early; /* the parent was, before the table was known, and why */
     char why_lost_early[ERR_TEXT_BYTES];
     struct watch_timer beat;
     uint64_t beat_ns, silence_ns; /* COLLET_HEARTBEAT, COLLET_HEARTBEAT_TIMEOUT (0: never) */

@@ -39,6 +39,15 @@ static struct job job_on(struct topo *topo, int per_host) {
     return job;
 }
 
+/* Two hosts that are recorded so. */
+static struct job job_on_two(const char *text) {
+    struct topo *host, *topo;
+    assert_int_equal(topo_read_text(text, strlen(text), "test", TOPO_RECORDED, &host), COLLET_SUCCESS);
+    assert_int_equal(topo_repeat(host, 2, &topo), COLLET_SUCCESS);
+    topo_destroy(host);
+    return job_on(topo, 0);
+}
+
 static struct job job_of(const char *machine, int per_host) {
     struct topo *topo;
     if (topo_synthetic(machine, &topo) != COLLET_SUCCESS)
@@ -385,11 +394,7 @@ static void a_nic_counts_with_its_whole_path(void **state) {
         "<net name='narrow' speed='100000'/></nic></pci>"
         "<pci busid='0000:03:00.0' class='0x020000' link_speed='8 GT/s' link_width='8'><nic>"
         "<net name='good' speed='10000'/></nic></pci></cpu></system>";
-    struct topo *host, *topo;
-    assert_int_equal(topo_read_text(text, strlen(text), "test", TOPO_RECORDED, &host), COLLET_SUCCESS);
-    assert_int_equal(topo_repeat(host, 2, &topo), COLLET_SUCCESS);
-    topo_destroy(host);
-    struct job job = job_on(topo, 0);
+    struct job job = job_on_two(text);
     assert_true(fabs(bus_gbps(&job) - 1.25) < 1e-9);
 }
 
@@ -544,11 +549,7 @@ static void a_gpu_gets_messages_by_its_own_nics_however_many_there_are(void **st
         "<pci busid='0000:13:00.0' class='0x020000'><nic><net name='c' dev='2' speed='100000'/></nic></pci>"
         "<pci busid='0000:14:00.0' class='0x020000'><nic><net name='d' dev='3' speed='100000'/></nic></pci></pci>"
         "</cpu></system>";
-    struct topo *host, *topo;
-    assert_int_equal(topo_read_text(two_each, strlen(two_each), "test", TOPO_RECORDED, &host), COLLET_SUCCESS);
-    assert_int_equal(topo_repeat(host, 2, &topo), COLLET_SUCCESS);
-    topo_destroy(host);
-    struct job job = job_on(topo, 0);
+    struct job job = job_on_two(two_each);
     assert_int_equal(nics_of_receiver(job.rings, 0, 4), 0x3);
     assert_int_equal(nics_of_receiver(job.rings, 1, 4), 0xc);
     job_end(&job);
