@@ -48,10 +48,11 @@ struct attempt {
 
 /* ------------------------------------------------------------------------------------------------------ 1. the ends */
 
-/* The stop nearest to a NIC. It is not `other`, unless there is no choice. */
+/* The stop nearest to a NIC. It is not `other`, unless there is no choice. Other variants begin with other stops. */
 static int pick_end(struct attempt *t, int nic, int other) {
     int best = -1, nearest = 0;
-    for (int s = 0; s < t->load->nstops; s++) {
+    for (int i = 0; i < t->load->nstops; i++) {
+        int s = (i + (int)t->variant) % t->load->nstops;
         const struct topo_path *path = load_nic_path(t->load, nic, s);
         if (topo_path_is_nearer(path, load_nic_path(t->load, nic, nearest)))
             nearest = s;
@@ -116,9 +117,8 @@ static void count_hops(struct attempt *t, int route, int times) {
 /* The best order of a ring between its ends. Without NICs the order is a cycle, and `last` is −1. */
 static enum collet_result find_order(struct attempt *t, int route, int first, int last) {
     measure_hops(t);
-    COLLET_TRY(tour_find(t->load->nstops, t->hops, first, last, stops_of(t, route)));
+    COLLET_TRY(tour_find(t->load->nstops, t->hops, first, last, stops_of(t, route), &t->steps));
     count_hops(t, route, 1);
-    t->steps += tour_steps(t->load->nstops);
     return COLLET_SUCCESS;
 }
 

@@ -16,13 +16,14 @@
  * ring's other end.
  * Not guaranteed: another choice for earlier rings might leave more to later ones.
  * Cost: an attempt adds max(16, NICs) rings at most, and moves a few others aside for each. Attempts end after STEPS_MAX small
- * steps: a second or two. On hosts of eight GPUs they take some ten milliseconds.
+ * steps: one to four seconds. On hosts of eight GPUs they take some ten milliseconds.
  */
 #include "topo/cross.h"
 
 #include "base/memory.h"
-#include "topo/tour.h"
 #include "topo/attempt.h"
+#include "topo/canon.h"
+#include "topo/tour.h"
 
 #include <stdlib.h>
 
@@ -174,6 +175,7 @@ enum collet_result topo_cross_host(const struct topo *topo, int host, int nlocal
     if (load.nstops > TOUR_STOPS_MAX)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "a host has ranks in %d places: at most %d are possible",
                        load.nstops, TOUR_STOPS_MAX);
+    COLLET_TRY(canon_number(&load));
     COLLET_TRY(try_all(&load, crossing));
     find_homes(&load, crossing);
     load_clear(&load);

@@ -95,6 +95,7 @@ enum collet_result load_init(struct load *load, const struct topo *topo, int hos
     load->stop_of = arena_get(&load->arena, n, sizeof *load->stop_of);
     load->to_stop = arena_get(&load->arena, n, sizeof *load->to_stop);
     load->on = arena_get(&load->arena, (size_t)topo->nlinks + 1, sizeof *load->on);
+    load->links = arena_get(&load->arena, (size_t)topo->nlinks + 1, sizeof *load->links);
     COLLET_TRY(arena_check(&load->arena, "no memory to search rings for %d ranks of a host", nlocal));
     find_stops(load, place);
     for (int s = 0; s < load->nstops; s++)
@@ -128,9 +129,11 @@ void load_net(struct load *load, int nic, double out, double in) {
 
 struct topo_bound load_bound(const struct load *load) {
     struct topo_bound bound = {.link = -1, .gbps = INFINITY};
-    for (int l = 0; l < load->topo->nlinks; l++)
+    for (int i = 0; i < load->nlinks; i++) {
+        const int l = load->links[i];
         if (load->on[l] > 0 && load->topo->links[l].gbps / load->on[l] < bound.gbps)
             bound = (struct topo_bound){l, load->on[l], load->topo->links[l].gbps / load->on[l]};
+    }
     return bound;
 }
 

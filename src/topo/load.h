@@ -27,6 +27,7 @@ struct load {
     int nnics, *nic_node;        /* those of them that carry rings, in the order of nodes */
     struct topo_paths **to_stop; /* [stop]: from that stop … */
     struct topo_paths **to_nic;  /* [nic]: … and from that NIC, to anywhere in the host; those of found */
+    int nlinks, *links;          /* all that paths pass, in the order that canon.h makes */
     double *on;                  /* [link]: data, in units of what one ring carries */
 };
 

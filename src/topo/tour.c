@@ -11,6 +11,9 @@
  * Why "whatever comes later"? Costs compare lexicographically. Later hops add to the counts per class and to the strain, and
  * this keeps the order of two costs.
  *
+ * Most of those ways can be left out. Tours over the nearest class of hops come first: if there is one, no tour with a hop of
+ * a farther class is better. If there is none, the next class is allowed, too. (A GPU often has links with four of 15 others.)
+ *
  * More stops: the tour always goes to the nearest stop that it has not visited. Then sections are reversed as long as this
  * makes the tour better.
  */
@@ -55,9 +58,11 @@ static bool less(struct cost a, struct cost b) { return a.hops < b.hops || (a.ho
 struct exact {
     int n, m, first, last;
     const struct tour_hop *hops;
-    int stop[TOUR_EXACT_MAX]; /* of each bit */
-    struct cost *best;        /* [set · m + at] */
-    int8_t *before;           /* [set · m + at]: where that way stood before */
+    int stop[TOUR_EXACT_MAX];      /* of each bit */
+    unsigned near[TOUR_EXACT_MAX]; /* of each bit: the bits to which it may go */
+    int64_t *steps;
+    struct cost *best; /* [set · m + at] */
+    int8_t *before;    /* [set · m + at]: where that way stood before */
 };
 
 static const struct tour_hop *hop(const struct exact *e, int from_bit, int to_bit) {
@@ -67,24 +72,29 @@ static const struct tour_hop *hop(const struct exact *e, int from_bit, int to_bi
 
 static void extend(struct exact *e, unsigned set, int at) {
     struct cost here = e->best[set * (unsigned)e->m + (unsigned)at];
-    for (int next = 0; next < e->m; next++) {
-        if (set & 1u << next)
-            continue;
+    if (here.hops == UINT64_MAX)
+        return;
+    for (unsigned nexts = e->near[at] & ~set; nexts != 0; nexts &= nexts - 1) {
+        int next = __builtin_ctz(nexts);
         unsigned to = (set | 1u << next) * (unsigned)e->m + (unsigned)next;
         struct cost there = longer(here, hop(e, at, next));
         if (!less(e->best[to], there)) { /* of equals the last: so tours go upwards if nothing else decides */
             e->best[to] = there;
             e->before[to] = (int8_t)at;
         }
+        ++*e->steps;
     }
 }
 
-static int best_end(const struct exact *e) {
+/* −1: no tour has only hops that are allowed. */
+static int best_end(const struct exact *e, enum topo_class farthest) {
     unsigned all = (1u << e->m) - 1;
     int best = -1;
     struct cost best_cost = NEVER;
     for (int at = 0; at < e->m; at++) {
         struct cost cost = e->best[all * (unsigned)e->m + (unsigned)at];
+        if (cost.hops == UINT64_MAX || (e->last < 0 && hop(e, at, -1)->class > farthest))
+            continue;
         if (e->last < 0)
             cost = longer(cost, hop(e, at, -1));
         if ((e->last < 0 || e->stop[at] == e->last) && (best < 0 || !less(best_cost, cost))) {
@@ -95,8 +105,51 @@ static int best_end(const struct exact *e) {
     return best;
 }
 
-static enum collet_result find_exact(int n, const struct tour_hop *hops, int first, int last, int *order) {
-    struct exact e = {.n = n, .m = n - 1, .first = first, .last = last, .hops = hops};
+/* The ways over hops that are no farther than that. Returns where the best one ends. */
+static int go_all_ways(struct exact *e, enum topo_class farthest) {
+    size_t states = ((size_t)1 << e->m) * (size_t)e->m;
+    for (size_t s = 0; s < states; s++)
+        e->best[s] = NEVER;
+    for (int at = 0; at < e->m; at++) {
+        if (hop(e, -1, at)->class <= farthest)
+            e->best[(1u << at) * (unsigned)e->m + (unsigned)at] = longer(NOTHING, hop(e, -1, at));
+        e->near[at] = 0;
+        for (int next = 0; next < e->m; next++)
+            if (next != at && hop(e, at, next)->class <= farthest)
+                e->near[at] |= 1u << next;
+    }
+    for (unsigned set = 1; set < 1u << e->m; set++)
+        for (int at = 0; at < e->m; at++)
+            if (set & 1u << at)
+                extend(e, set, at);
+    *e->steps += (int64_t)states;
+    return best_end(e, farthest);
+}
+
+static void write_back(const struct exact *e, int at, int *order) {
+    unsigned set = (1u << e->m) - 1;
+    order[0] = e->first;
+    for (int i = e->n - 1; i > 0; i--) {
+        order[i] = e->stop[at];
+        int before = e->before[set * (unsigned)e->m + (unsigned)at];
+        set &= ~(1u << at);
+        at = before;
+    }
+}
+
+/* The nearest class of hops that is farther than `than`. */
+static enum topo_class next_class(int n, const struct tour_hop *hops, int than) {
+    int next = TOPO_CLASS_COUNT;
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++)
+            if (a != b && (int)hops[a * n + b].class > than && (int)hops[a * n + b].class < next)
+                next = (int)hops[a * n + b].class;
+    return (enum topo_class)next;
+}
+
+static enum collet_result find_exact(int n, const struct tour_hop *hops, int first, int last, int *order,
+                                     int64_t *steps) {
+    struct exact e = {.n = n, .m = n - 1, .first = first, .last = last, .hops = hops, .steps = steps};
     size_t states = ((size_t)1 << e.m) * (size_t)e.m;
     for (int stop = 0, bit = 0; stop < n; stop++)
         if (stop != first)
@@ -105,22 +158,13 @@ static enum collet_result find_exact(int n, const struct tour_hop *hops, int fir
     e.best = arena_get(&arena, states, sizeof *e.best);
     e.before = arena_get(&arena, states, sizeof *e.before);
     COLLET_TRY(arena_check(&arena, "no memory to order %d stops of a ring", n));
-    for (size_t s = 0; s < states; s++)
-        e.best[s] = NEVER;
-    for (int at = 0; at < e.m; at++)
-        e.best[(1u << at) * (unsigned)e.m + (unsigned)at] = longer(NOTHING, hop(&e, -1, at));
-    for (unsigned set = 1; set < 1u << e.m; set++)
-        for (int at = 0; at < e.m; at++)
-            if (set & 1u << at)
-                extend(&e, set, at);
-    unsigned set = (1u << e.m) - 1;
-    order[0] = first;
-    for (int i = n - 1, at = best_end(&e); i > 0; i--) {
-        order[i] = e.stop[at];
-        int before = e.before[set * (unsigned)e.m + (unsigned)at];
-        set &= ~(1u << at);
-        at = before;
+    enum topo_class farthest = next_class(n, hops, PATH_LOC);
+    int end = go_all_ways(&e, farthest);
+    while (end < 0) { /* over hops of all classes there is a tour */
+        farthest = next_class(n, hops, (int)farthest);
+        end = go_all_ways(&e, farthest);
     }
+    write_back(&e, end, order);
     return COLLET_SUCCESS;
 }
 
@@ -186,18 +230,14 @@ static void find_good(int n, const struct tour_hop *hops, int first, int last, i
     reverse_sections(n, hops, last, order);
 }
 
-int64_t tour_steps(int n) {
-    int64_t m = n - 1;
-    return n <= TOUR_EXACT_MAX ? (INT64_C(1) << m) * m * m : (int64_t)TRIALS_MAX * n;
-}
-
-enum collet_result tour_find(int n, const struct tour_hop *hops, int first, int last, int *order) {
+enum collet_result tour_find(int n, const struct tour_hop *hops, int first, int last, int *order, int64_t *steps) {
     if (n == 1) {
         order[0] = first;
         return COLLET_SUCCESS;
     }
     if (n <= TOUR_EXACT_MAX)
-        return find_exact(n, hops, first, last, order);
+        return find_exact(n, hops, first, last, order, steps);
     find_good(n, hops, first, last, order);
+    *steps += (int64_t)TRIALS_MAX * n;
     return COLLET_SUCCESS;
 }

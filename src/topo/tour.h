@@ -21,8 +21,9 @@ struct tour_hop {
  *
  * Of all such orders, the result has the fewest hops of the farthest class (PATH_NONE, then PATH_SYS), then the fewest hops
  * of the next class, and so on. Of equal orders, it is the one whose hops have the least strain together. With
- * n > TOUR_EXACT_MAX, it is the best only among the orders that differ from it by the reversal of a section. */
-int64_t tour_steps(int n); /* at most, of a few instructions each */
-enum collet_result tour_find(int n, const struct tour_hop *hops, int first, int last, int *order);
+ * n > TOUR_EXACT_MAX, it is the best only among the orders that differ from it by the reversal of a section.
+ *
+ * *steps grows by what it took, in steps of a few instructions each. */
+enum collet_result tour_find(int n, const struct tour_hop *hops, int first, int last, int *order, int64_t *steps);
 
 #endif
