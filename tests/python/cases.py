@@ -337,7 +337,7 @@ class Package(unittest.TestCase):
     def test_the_launcher_passes_the_status_of_the_rank_that_failed_first(self) -> None:
         ended = run("rank_fails", 2)
         self.assertEqual(ended.returncode, 3, ended.stderr)
-        self.assertIn("rank 1 ended with status 3", ended.stderr)
+        self.assertIn("rank 1 ended first, with status 3", ended.stderr)
 
     def test_the_launcher_ends_processes_that_ctrl_c_does_not_end(self) -> None:
         sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])

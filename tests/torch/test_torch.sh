@@ -7,9 +7,10 @@
 cd "$(dirname "$0")/../.." || exit 1
 
 scripts/torch.sh build || exit $?
+export PYTHONFAULTHANDLER=1 # a rank that crashes says where
 failed=0
-scripts/torch.sh run -m collet.run -n 3 tests/torch/cases.py || failed=1
-scripts/torch.sh run -m collet.run -n 3 tests/torch/python_backend.py || failed=1
+scripts/torch.sh run -m collet.run -n 3 tests/torch/cases.py || exit 1
+scripts/torch.sh run -m collet.run -n 3 tests/torch/python_backend.py || exit 1
 case ${TEST_TORCH:-some} in
 all) names=() ;;
 some) mapfile -t names <tests/torch/upstream_some.txt ;;

@@ -52,12 +52,20 @@ def wait(processes: list[subprocess.Popen[bytes]], status: int = 0) -> int:
     for rank, process in enumerate(processes):
         threading.Thread(target=lambda r=rank, p=process: ended.put((r, p.wait())), daemon=True).start()
     patience = [GRACE_SECONDS, GRACE_SECONDS]
+    cause = ""
     for _ in processes:
         rank, returned = _next(ended, processes, patience if status else None)
         if returned and not status:
             status = returned if returned > 0 else 128 - returned  # as a shell counts signals
-            print(f"collet.run: rank {rank} ended with status {status}", file=sys.stderr)
+            cause = f"collet.run: rank {rank} ended first, with status {status}{_signal_name(returned)}"
+            print(cause, file=sys.stderr)
+    if cause:
+        print(cause, file=sys.stderr)  # again, below what the others had to say
     return status
+
+
+def _signal_name(returned: int) -> str:
+    return f" ({signal.strsignal(-returned)})" if returned < 0 else ""
 
 
 def _next(ended: queue.Queue[tuple[int, int]], processes: list[subprocess.Popen[bytes]],
