@@ -103,7 +103,14 @@ void prog_destroy(struct prog *prog) {
     free(prog);
 }
 
+/* Steps are checked against the numbers of blocks as they are by then. */
+static void check_no_step(struct prog *prog) {
+    if (prog->nsteps > 0)
+        refuse(prog, "a number of blocks after the first step");
+}
+
 void prog_slices(struct prog *prog, int nslices) {
+    check_no_step(prog);
     if (nslices < 1)
         refuse(prog, "buffers cut into fewer than one slice");
     if (nslices > 1 && prog_is_counted(prog->collective))
@@ -113,7 +120,11 @@ void prog_slices(struct prog *prog, int nslices) {
     prog->nslices = nslices;
 }
 
-void prog_tmp(struct prog *prog, int nblocks) { prog->ntmp = nblocks; }
+void prog_tmp(struct prog *prog, int nblocks) {
+    check_no_step(prog);
+    prog->ntmp = nblocks;
+}
+
 void prog_longest_run(struct prog *prog, int blocks) { prog->longest_run = blocks; }
 
 static void end_worker(struct prog *prog) {

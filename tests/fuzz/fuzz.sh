@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$build/found"
 
-# The same seed each time: what CI does is not left to chance.
+# The same seed each time: machines that are equally fast try the same inputs.
 fuzz() {
     local target=$1 corpus=tests/fuzz/corpus/$1 grown=$build/corpus/$1
     local -a files=("$corpus"/*)

@@ -63,7 +63,12 @@ run_processes() {
 }
 
 each_program() { for program in "${programs[@]}"; do run 2 "$program" -g 2 -b 256 -e 256 -c 1 || return 1; done; }
-types_and_operators() { limit=3000 run "$1" "$2" -g "$1" -b 512 -e 512 -d all -o all; }
+# With -g, one thread calls for all its GPUs in one group. The phases of a hypercube come one after the other, which no group allows.
+types_and_operators() {
+    local gpus=-g
+    [ "$2" != hypercube ] || gpus=-t
+    limit=3000 run "$1" "$2" "$gpus" "$1" -b 512 -e 512 -d all -o all
+}
 
 # ---- on host memory ----
 

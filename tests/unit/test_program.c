@@ -108,6 +108,17 @@ static void tmp_alone_says_no_length(struct prog *prog) {
     prog_worker(prog);
     prog_step(prog, .local = TMP(0), .send = PEER(prog->rank + 1));
 }
+static void slices_after_steps(struct prog *prog) {
+    prog_slices(prog, 2);
+    prog_worker(prog);
+    prog_step(prog, .local = IN(1), .store = OUT(1));
+    prog_slices(prog, 1);
+}
+static void tmp_after_steps(struct prog *prog) {
+    prog_worker(prog);
+    prog_step(prog, .local = IN(0), .store = OUT(0));
+    prog_tmp(prog, 1);
+}
 static void step_without_worker(struct prog *prog) { prog_step(prog, .local = IN(0), .store = OUT(0)); }
 static void no_worker(struct prog *prog) { (void)prog; }
 static void idle_worker(struct prog *prog) {
@@ -141,6 +152,8 @@ static void the_builder_refuses_nonsense_and_says_what_it_is(void **state) {
         {run_without_groups, "groups of fewer than one"},
         {tmp_that_was_not_declared, "the block that is stored is out of range"},
         {tmp_alone_says_no_length, "how long"},
+        {slices_after_steps, "after the first step"},
+        {tmp_after_steps, "after the first step"},
         {step_without_worker, "before the first prog_worker"},
         {no_worker, "no worker"},
         {idle_worker, "worker 1 step 0: a worker without a step"},
