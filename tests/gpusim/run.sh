@@ -101,7 +101,24 @@ check the_whole_acceptance_passes_on_1_gpu whole_acceptance
 check its_report_says_what_can_be_done_here says_what_it_can 'can   ' graphs
 check its_report_says_what_cannot_be_done_here says_what_it_can cannot 'LL128 between GPUs 0 and 1: there is one GPU'
 check the_acceptance_runs_all_collectives_on_2_gpus accept_small_on_2
+# Under 20 seeds the sums are right, and under 19 of them at least a mutation of test_gpus.c is found.
+under_20_seeds() {
+    local name=$1 least=$2 passed=0 k
+    for k in {1..20}; do
+        GPUSIM_SEED=$k timeout $limit "$sim/test_gpus" "$name" >"$work/seed" 2>&1 && passed=$((passed + 1)) || tail -n 5 "$work/seed"
+    done
+    echo "$name: $passed of 20 seeds"
+    [ $passed -ge "$least" ]
+}
+
 if [ "${1:-}" = full ]; then
+    for name in switches_sum_windows_of_two_processes switches_sum_windows_of_four_threads; do
+        check "${name}_under_20_seeds" under_20_seeds $name 20
+    done
+    for name in without_a_fence_of_teams_sums_are_old without_the_signal_that_slices_are_there_sums_are_wrong \
+        without_the_signal_that_sums_are_there_sums_are_wrong; do
+        check "${name}_under_20_seeds" under_20_seeds $name 19
+    done
     check all_reduce_perf_runs_on_8_gpus perf_on 8 all_reduce
     check overlap_runs_on_8_gpus overlap_on 8
     for gpus in 1 2 4 8; do
