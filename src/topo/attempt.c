@@ -39,6 +39,7 @@ struct attempt {
     int *used;             /* [stop]: how often it was an end */
     struct tour_hop *hops; /* [stop · nstops + stop] */
     int *stops;            /* [route · nstops + i]: the orders of the rings so far */
+    int *turned;           /* for turn_cycle() */
     struct topo_route *routes;
     int nroutes;              /* so far */
     int far_ends, sys_hops;   /* of these: how many ends are not at a nearest stop; hops between CPUs */
@@ -114,10 +115,29 @@ static void count_hops(struct attempt *t, int route, int times) {
         count_hop(t, stops[n - 1], stops[0], times);
 }
 
+/* The chain of a tree is a cycle without its last hop. So the last hop is the farthest one; of equals, that to rank 0. */
+static void turn_cycle(struct attempt *t, int *stops) {
+    const int n = t->load->nstops;
+    int first = 0;
+    enum topo_class farthest = PATH_LOC;
+    for (int i = 0; i < n; i++) {
+        enum topo_class class = t->hops[stops[(i + n - 1) % n] * n + stops[i]].class;
+        if (class > farthest || (class == farthest && stops[i] == t->load->stop_of[0])) {
+            farthest = class;
+            first = i;
+        }
+    }
+    for (int i = 0; i < n; i++)
+        t->turned[i] = stops[(first + i) % n];
+    memcpy(stops, t->turned, (size_t)n * sizeof *stops);
+}
+
 /* The best order of a ring between its ends. Without NICs the order is a cycle, and `last` is −1. */
 static enum collet_result find_order(struct attempt *t, int route, int first, int last) {
     measure_hops(t);
     COLLET_TRY(tour_find(t->load->nstops, t->hops, first, last, stops_of(t, route), &t->steps));
+    if (last < 0)
+        turn_cycle(t, stops_of(t, route));
     count_hops(t, route, 1);
     return COLLET_SUCCESS;
 }
@@ -244,6 +264,7 @@ static enum collet_result add_all(struct attempt *t) {
     t->used = arena_get(&arena, n, sizeof *t->used);
     t->hops = arena_get(&arena, n * n, sizeof *t->hops);
     t->stops = arena_get(&arena, SEARCH_RINGS_MAX * n, sizeof *t->stops);
+    t->turned = arena_get(&arena, n, sizeof *t->turned);
     COLLET_TRY(arena_check(&arena, "no memory to order %zu places of a host", n));
     load_clear(t->load);
     return add_rings(t);

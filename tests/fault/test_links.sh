@@ -21,7 +21,7 @@ both_name_the_other() { # how the network ends
     timeout 60 "$bridge" --delay-ms 0 "$1" 200 bash -c 'exec "$@" >"$0.$RANK" 2>&1' "$out" "$perf" -b 2M -e 2M -n 10000000 -w 1 -c 0 ||
         status=$?
     for rank in 0 1; do
-        grep -qE "rank $((1 - rank)) \(host .*(out of reach|died)|the other ranks count this process as lost" "$out.$rank" ||
+        grep -qE "rank $((1 - rank)) \(host .*(out of reach|died|does not answer)|the other ranks count this process as lost" "$out.$rank" ||
             { echo "status $status; rank $rank says:"; cat "$out.$rank"; return 1; }
     done
     [ $status != 0 ] && [ $status != 124 ] || { echo "status $status"; return 1; }
@@ -35,7 +35,7 @@ the_processes_of_a_host_are_lost_together() {
         for ((rank = 4 * host; rank < 4 * host + 4; rank++)); do RANK=$rank "$@" >"$0.$rank" 2>&1 & done
         wait' "$out" "$perf" -b 2M -e 2M -n 10000000 -w 1 -c 0 2>"$out" || { echo "status $?"; return 1; }
     for rank in {0..7}; do
-        grep -qE "rank [$((rank < 4 ? 4 : 0))-$((rank < 4 ? 7 : 3))] \(host .*(out of reach|died)|the other ranks count this process as lost" \
+        grep -qE "rank [$((rank < 4 ? 4 : 0))-$((rank < 4 ? 7 : 3))] \(host .*(out of reach|died|does not answer)|the other ranks count this process as lost" \
             "$out.$rank" || { echo "rank $rank says:"; cat "$out.$rank"; return 1; }
     done
     ms=$(sed -n 's/.*ended \([0-9]*\) ms after the link$/\1/p' "$out")

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=${BUILD:-build}
 export COLLET_PROXY=1
 
-conforms() { timeout 100 "$build/tests/multi/test_conformance" tcp "$@"; }
+conforms() { timeout 250 "$build/tests/multi/test_conformance" tcp "$@"; }
 
 check collectives_are_right_with_a_proxy conforms n=3 int32 sum count=17
 check they_are_right_with_three_threads env COLLET_PROXY=3 COLLET_NCHANNELS=2 "$build/tests/multi/test_conformance" tcp n=4 int32 sum count=17

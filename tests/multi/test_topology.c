@@ -39,7 +39,7 @@ static void make_path(char path[PATH_BYTES]) {
     close(fd);
 }
 
-/* Four GPUs, linked in the order 0 2 1 3, and a NIC next to each of the ends. */
+/* Four GPUs, linked in the order 3 1 2 0, and a NIC next to each of the ends. */
 static void write_machine(char path[PATH_BYTES], int first_rank) {
     static const int linked[][2] = {{0, 2}, {2, 1}, {1, 3}};
     struct topo *topo;
@@ -148,7 +148,7 @@ static void run_job(struct job *job, int nhosts) {
 
 static void on_one_host_a_ring_follows_the_links_of_the_file(void **state) {
     (void)state;
-    struct job job = {.rings = {"0 2 1 3"}};
+    struct job job = {.rings = {"3 1 2 0"}};
     write_machine(job.files[0], 0);
     run_job(&job, 1);
 }
@@ -174,7 +174,7 @@ static void a_bad_file_is_named_and_the_job_goes_on(void **state) {
 
 static void the_machine_is_written_by_the_rank_that_is_named(void **state) {
     (void)state;
-    struct job job = {.rings = {"0 2 1 3"}};
+    struct job job = {.rings = {"3 1 2 0"}};
     struct topo *written;
     write_machine(job.files[0], 0);
     make_path(job.dump);
@@ -189,7 +189,7 @@ static void the_machine_is_written_by_the_rank_that_is_named(void **state) {
 
 static void a_machine_that_cannot_be_written_hinders_nobody(void **state) {
     (void)state;
-    struct job job = {.dump = "/nonexistent/topo.xml", .rings = {"0 2 1 3"}};
+    struct job job = {.dump = "/nonexistent/topo.xml", .rings = {"3 1 2 0"}};
     write_machine(job.files[0], 0);
     run_job(&job, 1);
 }
