@@ -35,11 +35,10 @@ enum { RINGS_TRIED = 16, SETS_WITHOUT_GAIN = 8 };
 struct attempt {
     struct load *load;
     int shift;
-    uint32_t variant;      /* of choices among equal orders */
+    uint32_t variant;      /* of choices among equal ends and orders */
     int *used;             /* [stop]: how often it was an end */
     struct tour_hop *hops; /* [stop · nstops + stop] */
     int *stops;            /* [route · nstops + i]: the orders of the rings so far */
-    int *turned;           /* for turn_cycle() */
     struct topo_route *routes;
     int nroutes;              /* so far */
     int far_ends, sys_hops;   /* of these: how many ends are not at a nearest stop; hops between CPUs */
@@ -116,7 +115,7 @@ static void count_hops(struct attempt *t, int route, int times) {
 }
 
 /* The chain of a tree is a cycle without its last hop. So the last hop is the farthest one; of equals, that to rank 0. */
-static void turn_cycle(struct attempt *t, int *stops) {
+static void turn_cycle(const struct attempt *t, int *stops) {
     const int n = t->load->nstops;
     int first = 0;
     enum topo_class farthest = PATH_LOC;
@@ -127,9 +126,11 @@ static void turn_cycle(struct attempt *t, int *stops) {
             first = i;
         }
     }
-    for (int i = 0; i < n; i++)
-        t->turned[i] = stops[(first + i) % n];
-    memcpy(stops, t->turned, (size_t)n * sizeof *stops);
+    for (; first > 0; first--) {
+        int stop = stops[0];
+        memmove(stops, stops + 1, (size_t)(n - 1) * sizeof *stops);
+        stops[n - 1] = stop;
+    }
 }
 
 /* The best order of a ring between its ends. Without NICs the order is a cycle, and `last` is −1. */
@@ -264,7 +265,6 @@ static enum collet_result add_all(struct attempt *t) {
     t->used = arena_get(&arena, n, sizeof *t->used);
     t->hops = arena_get(&arena, n * n, sizeof *t->hops);
     t->stops = arena_get(&arena, SEARCH_RINGS_MAX * n, sizeof *t->stops);
-    t->turned = arena_get(&arena, n, sizeof *t->turned);
     COLLET_TRY(arena_check(&arena, "no memory to order %zu places of a host", n));
     load_clear(t->load);
     return add_rings(t);

@@ -3,7 +3,7 @@
  * The search for rings, one host at a time. It makes attempts (attempt.c) and takes the best:
  *
  *      with k NICs ─┬─ out by the same NIC ─────────┬─ with other choices ─▶ rings, and what they carry
- *                   ├─ out by the next NIC          │  among equal orders
+ *                   ├─ out by the next NIC          │  among equal ends and orders
  *                   └─ out by the NIC k/2 further ──┘
  *
  * - The same NIC is good for hosts with two GPUs per NIC. The next NIC is good for hosts with one GPU per NIC. k/2 is good if

@@ -158,12 +158,12 @@ static enum collet_result find_exact(int n, const struct tour_hop *hops, int fir
     e.best = arena_get(&arena, states, sizeof *e.best);
     e.before = arena_get(&arena, states, sizeof *e.before);
     COLLET_TRY(arena_check(&arena, "no memory to order %d stops of a ring", n));
-    enum topo_class farthest = next_class(n, hops, PATH_LOC);
-    int end = go_all_ways(&e, farthest);
-    while (end < 0) { /* over hops of all classes there is a tour */
+    enum topo_class farthest = PATH_LOC;
+    int end;
+    do { /* over hops of all classes there is a tour */
         farthest = next_class(n, hops, (int)farthest);
         end = go_all_ways(&e, farthest);
-    }
+    } while (end < 0);
     write_back(&e, end, order);
     return COLLET_SUCCESS;
 }

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# fuzz.sh SECONDS: tries the corpus of every target, then fuzzes it for so long, or for FUZZ_RUNS inputs; two targets at a time.
+# fuzz.sh SECONDS: tries the corpus of every target, then fuzzes it for so long; two targets at a time.
 # 0: the corpus only.
 # An input that breaks something is kept in $BUILD/found: mend the library, and put the input into the corpus.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
-build=${BUILD:-build-fuzz} seconds=${1:-15} runs=${FUZZ_RUNS:--1}
+build=${BUILD:-build-fuzz} seconds=${1:-15}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$build/found"
@@ -22,7 +22,7 @@ fuzz() {
         "$build/tests/fuzz/fuzz_$target" "${files[@]}"
         return
     fi
-    "$build/tests/fuzz/fuzz_$target" -seed=1 -timeout=60 -rss_limit_mb=4000 -max_total_time="$seconds" -runs="$runs" -print_final_stats=1 \
+    "$build/tests/fuzz/fuzz_$target" -seed=1 -timeout=60 -rss_limit_mb=4000 -max_total_time="$seconds" -print_final_stats=1 \
         -verbosity=1 -artifact_prefix="$build/found/$target-" "$grown" "$corpus"
 }
 

@@ -58,9 +58,8 @@ def wait(processes: list[subprocess.Popen[bytes]], status: int = 0) -> int:
         if returned and not status:
             status = returned if returned > 0 else 128 - returned  # as a shell counts signals
             cause = f"collet.run: rank {rank} ended first, with status {status}{_signal_name(returned)}"
-            print(cause, file=sys.stderr)
     if cause:
-        print(cause, file=sys.stderr)  # again, below what the others had to say
+        print(cause, file=sys.stderr)  # below what the others had to say
     return status
 
 
