@@ -83,8 +83,10 @@ extern const struct prog_facts prog_facts[PROG_COLLECTIVE_COUNT];
 /* Also of a number that is no collective: "?". */
 const char *prog_collective_name(enum prog_collective collective);
 
-/* Send or receive: between two ranks, not among all. */
-static inline bool prog_is_p2p(enum prog_collective collective) { return prog_facts[collective].root == PROG_PEER; }
+/* Send or receive: between two ranks, not among all. A number that is no collective, which a stranger may say, is neither. */
+static inline bool prog_is_p2p(enum prog_collective collective) {
+    return (unsigned)collective < PROG_COLLECTIVE_COUNT && prog_facts[collective].root == PROG_PEER;
+}
 
 /* Without buffers: what ranks learn is that all others have come. */
 static inline bool prog_is_bare(enum prog_collective collective) {
