@@ -551,9 +551,10 @@ test-model model: $(INTERNAL_LIB)
 test-litmus:
 	@tests/litmus/test_litmus.sh || [ $$? = 77 ]
 
-# What comes from others, fuzzed by clang's libFuzzer, FUZZ_SECONDS for each target; without clang only the corpus is tried.
+# What comes from others, fuzzed by clang's libFuzzer; without clang only the corpus is tried. test-fuzz tries the same inputs on
+# every machine ("again"), fuzz new ones for an hour per target; FUZZ_SECONDS says otherwise.
 .PHONY: test-fuzz fuzz fuzz-run fuzzers
-FUZZ_SECONDS ?= $(if $(filter fuzz,$(MAKECMDGOALS)),3600,15)
+FUZZ_SECONDS ?= $(if $(filter fuzz,$(MAKECMDGOALS)),3600,again)
 FUZZ_ENGINE  := $(if $(findstring fuzz,$(MAKECMDGOALS)),$(shell echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -x c -fsanitize=fuzzer - -o /dev/null 2>/dev/null && echo yes))
 FUZZERS      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BUILD   := BUILD=build-fuzz CUDA=0 SANITIZE=address,undefined WERROR= $(if $(FUZZ_ENGINE),CC=clang CFLAGS='-g1 -fsanitize=fuzzer-no-link')
@@ -778,7 +779,7 @@ help:
 	@echo 'make soak          random communicators, calls and deaths for half an hour; memory, threads and descriptors stay (SOAK_SECONDS=, SOAK_SEED=)'
 	@echo 'make test-model    the slot layer in all interleavings, and broken on purpose (a minute); model: larger cases, too'
 	@echo 'make test-litmus   how GPUs hand over slots and lines, in all executions that PTX allows (a second; python3)'
-	@echo 'make test-fuzz     what comes from others, fuzzed, 15 s per target; fuzz: an hour per target (FUZZ_SECONDS=)'
+	@echo 'make test-fuzz     what comes from others, fuzzed, the same inputs each time; fuzz: an hour per target (FUZZ_SECONDS=)'
 	@echo 'make test-slurm    jobs by srun of a real Slurm, where it is installed'
 	@echo 'make test-fabric   between two virtual hosts with software RDMA (minutes); fabric-shell: to try things in them'
 	@echo 'make test-bare     the commands of README on a Debian 12 with nothing installed (as root, with a network; CUDA=1: with nvcc)'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # fuzz.sh SECONDS: tries the corpus of every target, then fuzzes it for so long; two targets at a time.
-# 0: the corpus only.
+# 0: the corpus only. "again": the same inputs on every machine, as many as inputs.txt says, about 15 seconds' worth.
 # An input that breaks something is kept in $BUILD/found: mend the library, and put the input into the corpus.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -12,18 +12,26 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$build/found"
 
-# The same seed each time: machines that are equally fast try the same inputs.
+# What an earlier run found (grown) is where the next one begins; not so for the same inputs again.
 fuzz() {
     local target=$1 corpus=tests/fuzz/corpus/$1 grown=$build/corpus/$1
-    local -a files=("$corpus"/*)
+    local -a files=("$corpus"/*) much=(-max_total_time="$seconds")
     export COLLET_DEBUG= ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
     mkdir -p "$grown"
     if [ "$seconds" = 0 ]; then
         "$build/tests/fuzz/fuzz_$target" "${files[@]}"
         return
     fi
-    "$build/tests/fuzz/fuzz_$target" -seed=1 -timeout=60 -rss_limit_mb=4000 -max_total_time="$seconds" -print_final_stats=1 \
-        -verbosity=1 -artifact_prefix="$build/found/$target-" "$grown" "$corpus"
+    if [ "$seconds" = again ]; then
+        grown=$work/grown-$target much=(-seed=1 -runs="$(inputs_of "$target")")
+        mkdir "$grown"
+    fi
+    "$build/tests/fuzz/fuzz_$target" "${much[@]}" -timeout=60 -rss_limit_mb=4000 -print_final_stats=1 -verbosity=1 \
+        -artifact_prefix="$build/found/$target-" "$grown" "$corpus"
+}
+
+inputs_of() {
+    awk -v target="$1" '$1 == target { print $2 }' tests/fuzz/inputs.txt
 }
 
 report() {

@@ -145,6 +145,7 @@ readers_are_fuzzed() {
     for target in tests/fuzz/fuzz_*.c; do
         target=$(basename "$target" .c) target=${target#fuzz_}
         grep -qE "^src/[^ ]+ .*\<$target\>" <<<"$lines" || { echo "$target covers no file of tests/fuzz/readers.txt"; bad=1; }
+        grep -qE "^$target +[1-9][0-9]*$" tests/fuzz/inputs.txt || { echo "$target has no line in tests/fuzz/inputs.txt"; bad=1; }
         grep -q "\`$target\`" docs/reliability.md || { echo "docs/reliability.md does not say what $target reads"; bad=1; }
     done
     return $bad
