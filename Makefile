@@ -551,8 +551,8 @@ test-model model: $(INTERNAL_LIB)
 test-litmus:
 	@tests/litmus/test_litmus.sh || [ $$? = 77 ]
 
-# What comes from others, fuzzed by clang's libFuzzer; without clang only the corpus is tried. test-fuzz tries the same inputs on
-# every machine ("again"), fuzz new ones for an hour per target; FUZZ_SECONDS says otherwise.
+# What comes from others, fuzzed by clang's libFuzzer; without clang only the corpus is tried. test-fuzz tries the same inputs
+# each time ("again"), fuzz new ones for an hour per target; FUZZ_SECONDS says otherwise.
 .PHONY: test-fuzz fuzz fuzz-run fuzzers
 FUZZ_SECONDS ?= $(if $(filter fuzz,$(MAKECMDGOALS)),3600,again)
 FUZZ_ENGINE  := $(if $(findstring fuzz,$(MAKECMDGOALS)),$(shell echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -x c -fsanitize=fuzzer - -o /dev/null 2>/dev/null && echo yes))

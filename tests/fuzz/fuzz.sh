@@ -1,37 +1,40 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# fuzz.sh SECONDS: tries the corpus of every target, then fuzzes it for so long; two targets at a time.
-# 0: the corpus only. "again": the same inputs on every machine, as many as inputs.txt says, about 15 seconds' worth.
+# fuzz.sh AMOUNT: tries the corpus of every target, then fuzzes it; two targets at a time. AMOUNT is
+#   SECONDS  for so long, with inputs that are new each time
+#   again    the same inputs each time, as many as inputs.txt says
+#   0        the corpus only
 # An input that breaks something is kept in $BUILD/found: mend the library, and put the input into the corpus.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
-build=${BUILD:-build-fuzz} seconds=${1:-15}
+build=${BUILD:-build-fuzz} amount=${1:-again}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$build/found"
 
-# What an earlier run found (grown) is where the next one begins; not so for the same inputs again.
+inputs_of() { awk -v target="$1" '$1 == target { print $2; found = 1 } END { exit !found }' tests/fuzz/inputs.txt; }
+
+# What a run of new inputs has found (grown) is where the next one begins.
 fuzz() {
-    local target=$1 corpus=tests/fuzz/corpus/$1 grown=$build/corpus/$1
-    local -a files=("$corpus"/*) much=(-max_total_time="$seconds")
+    local target=$1 corpus=tests/fuzz/corpus/$1 grown=$build/corpus/$1 inputs
+    local -a files=("$corpus"/*) much
     export COLLET_DEBUG= ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
-    mkdir -p "$grown"
-    if [ "$seconds" = 0 ]; then
+    case $amount in
+    0)
         "$build/tests/fuzz/fuzz_$target" "${files[@]}"
         return
-    fi
-    if [ "$seconds" = again ]; then
-        grown=$work/grown-$target much=(-seed=1 -runs="$(inputs_of "$target")")
-        mkdir "$grown"
-    fi
+        ;;
+    again)
+        inputs=$(inputs_of "$target") || { echo "$target has no line in tests/fuzz/inputs.txt"; return 1; }
+        grown=$work/grown-$target much=(-seed=1 -runs="$inputs")
+        ;;
+    *) much=(-max_total_time="$amount") ;;
+    esac
+    mkdir -p "$grown"
     "$build/tests/fuzz/fuzz_$target" "${much[@]}" -timeout=60 -rss_limit_mb=4000 -print_final_stats=1 -verbosity=1 \
         -artifact_prefix="$build/found/$target-" "$grown" "$corpus"
-}
-
-inputs_of() {
-    awk -v target="$1" '$1 == target { print $2 }' tests/fuzz/inputs.txt
 }
 
 report() {
