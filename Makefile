@@ -89,7 +89,10 @@ say = $(if $(filter 1,$(V)),,@printf '%-5s %s\n' '$(notdir $(1))' '$@')
 #
 # PTX of the highest of them is always there too, for newer GPUs.
 
-NVCC ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+# CUDA_HOME of the environment says which nvcc; an NVCC that is given says which CUDA_HOME: its own, never that of another version.
+ifeq ($(origin NVCC),undefined)
+NVCC := $(firstword $(wildcard $(CUDA_HOME:%=%/bin/nvcc)) $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+endif
 ifneq ($(filter-out auto 0 1,$(CUDA)),)
 $(error CUDA=$(CUDA): expected auto, 0 or 1)
 endif
@@ -99,8 +102,8 @@ endif
 WITH_CUDA := $(if $(filter-out 0,$(CUDA)),$(if $(NVCC),1))
 
 ifeq ($(WITH_CUDA),1)
-CUDA_HOME   ?= $(patsubst %/bin/,%,$(dir $(realpath $(NVCC))))
-CUDA_LIBDIR ?= $(firstword $(dir $(wildcard $(foreach r,static.a so,$(CUDA_HOME)/lib64/libcudart*$(r) $(CUDA_HOME)/targets/*/lib/libcudart*$(r)))))
+CUDA_HOME   := $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
+CUDA_LIBDIR ?= $(firstword $(dir $(wildcard $(foreach r,static.a so,$(addsuffix /libcudart*$(r),$(addprefix $(CUDA_HOME)/,lib64 targets/*/lib lib/*-linux-gnu lib))))))
 CUDA_MAJOR  := $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
 CUDA_KNOWN  := $(shell $(NVCC) --list-gpu-arch | sed -n 's/^compute_\([0-9]*\)$$/\1/p' | sort -n | awk '$$1 >= 70')
 ifeq ($(CUDA_ARCH),auto)

@@ -47,35 +47,50 @@ struct fatbin_entry {
 #define ZSTD_MAGIC 0xfd2fb528u
 enum { FATBIN_PTX = 1 };
 
-/* zstd is asked for at run time: every Debian has it, but not its header. */
-static bool unpack_zstd(char *to, size_t bytes, const void *from, size_t packed) {
+/* Decompressors are asked for at run time: every Debian has these two, but not their headers. */
+static bool find_function(const char *library, const char *name, void *function_p, size_t bytes) {
+    void *opened = dlopen(library, RTLD_NOW), *found = opened == NULL ? NULL : dlsym(opened, name);
+    if (found == NULL)
+        return gpusim_fail("the PTX is compressed, and there is no %s: install %s", name, library);
+    memcpy(function_p, &found, bytes);
+    return true;
+}
+
+/* As nvcc of CUDA 13 compresses. */
+static bool unpack_zstd(char *to, size_t bytes, const char *from, size_t packed) {
     static size_t (*decompress)(void *, size_t, const void *, size_t);
-    void *library = decompress == NULL ? dlopen("libzstd.so.1", RTLD_NOW) : NULL;
-    void *found = library == NULL ? NULL : dlsym(library, "ZSTD_decompress");
-    if (found != NULL)
-        memcpy(&decompress, &found, sizeof(found));
-    if (decompress == NULL)
-        return gpusim_fail("the PTX is compressed: install libzstd.so.1, or build with nvcc --compress-mode=none");
-    size_t got = decompress(to, bytes, from, packed);
-    return got == bytes || gpusim_fail("the PTX cannot be decompressed");
+    if (decompress == NULL && !find_function("libzstd.so.1", "ZSTD_decompress", &decompress, sizeof(decompress)))
+        return false;
+    return decompress(to, bytes, from, packed) == bytes || gpusim_fail("the PTX cannot be decompressed by zstd");
+}
+
+/* As nvcc of CUDA 12 compresses: one block, without lz4's header. */
+static bool unpack_lz4(char *to, size_t bytes, const char *from, size_t packed) {
+    static int (*decompress)(const char *, char *, int, int);
+    if (decompress == NULL && !find_function("liblz4.so.1", "LZ4_decompress_safe", &decompress, sizeof(decompress)))
+        return false;
+    return decompress(from, to, (int)packed, (int)bytes) == (int)bytes ||
+           gpusim_fail("the PTX cannot be decompressed by lz4");
+}
+
+static bool copy_text(char *to, size_t bytes, const char *from) {
+    memcpy(to, from, bytes);
+    return strstr(to, ".version") != NULL ||
+           gpusim_fail("the fatbin has an entry that is neither PTX nor known to be compressed");
 }
 
 static char *entry_text(const struct fatbin_entry *entry) {
     const char *data = (const char *)entry + entry->head_bytes;
+    size_t packed = entry->compressed_bytes, bytes = packed != 0 ? entry->bytes : entry->padded_bytes;
     uint32_t magic;
     memcpy(&magic, data, sizeof(magic));
-    size_t bytes = magic == ZSTD_MAGIC ? entry->bytes : entry->padded_bytes;
     char *text = calloc(1, bytes + 1);
     if (text == NULL)
         abort();
-    if (magic != ZSTD_MAGIC) {
-        memcpy(text, data, bytes);
-        if (strstr(text, ".version") != NULL)
-            return text;
-        gpusim_fail("the PTX is compressed in a way that is not known: build with nvcc --compress-mode=none");
-    } else if (unpack_zstd(text, bytes, data, entry->compressed_bytes)) {
+    if (packed == 0           ? copy_text(text, bytes, data)
+        : magic == ZSTD_MAGIC ? unpack_zstd(text, bytes, data, packed)
+                              : unpack_lz4(text, bytes, data, packed))
         return text;
-    }
     free(text);
     return NULL;
 }
