@@ -42,9 +42,7 @@ static const struct {
     void (*function)(void);
 } functions[] = {FUNCTIONS(ROW)};
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
-                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult *found) {
-    (void)version, (void)flags;
+static cudaError_t find_function(const char *name, void **function, enum cudaDriverEntryPointQueryResult *found) {
     *function = NULL;
     *found = cudaDriverEntryPointSymbolNotFound;
     for (size_t k = 0; k < sizeof(functions) / sizeof(*functions); k++)
@@ -54,3 +52,19 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
         }
     return *found == cudaDriverEntryPointSuccess ? cudaSuccess : sim_result(cudaErrorSymbolNotFound);
 }
+
+#if CUDART_VERSION >= 12050
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
+                                             unsigned long long flags, enum cudaDriverEntryPointQueryResult *found) {
+    (void)version, (void)flags;
+    return find_function(name, function, found);
+}
+#endif
+
+#if CUDART_VERSION < 13000
+cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags,
+                                    enum cudaDriverEntryPointQueryResult *found) {
+    (void)flags;
+    return find_function(name, function, found);
+}
+#endif

@@ -227,12 +227,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph_p) {
     return sim_result(error);
 }
 
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, enum cudaStreamCaptureStatus *status, unsigned long long *id,
-                                     cudaGraph_t *graph, const cudaGraphNode_t **behind,
-                                     const cudaGraphEdgeData **edges, size_t *nbehind) {
-    SIM_CALL(SIM_SAFE);
+static cudaError_t capture_info(cudaStream_t handle, enum cudaStreamCaptureStatus *status, unsigned long long *id,
+                                cudaGraph_t *graph) {
     const struct sim_stream *stream = sim_stream_of(handle);
-    (void)behind, (void)edges, (void)nbehind;
     if (stream == NULL)
         return sim_result(cudaErrorInvalidResourceHandle);
     if (stream == stream->device->legacy && sim_capture_is_around(stream->device))
@@ -248,8 +245,23 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, enum cudaStreamCapture
     return cudaSuccess;
 }
 
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, enum cudaStreamCaptureStatus *status, unsigned long long *id,
+                                     cudaGraph_t *graph, const cudaGraphNode_t **behind,
+#if CUDART_VERSION >= 13000
+                                     const cudaGraphEdgeData **edges,
+#endif
+                                     size_t *nbehind) {
+    SIM_CALL(SIM_SAFE);
+#if CUDART_VERSION >= 13000
+    (void)edges;
+#endif
+    (void)behind, (void)nbehind;
+    return capture_info(handle, status, id, graph);
+}
+
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status) {
-    return cudaStreamGetCaptureInfo(handle, status, NULL, NULL, NULL, NULL, NULL);
+    SIM_CALL(SIM_SAFE);
+    return capture_info(handle, status, NULL, NULL);
 }
 
 /* ---- graphs ---- */

@@ -3,6 +3,7 @@
  * Multicast objects on the simulated machine: what a team of GPUs has bound, of one process or of two, is reduced and stored
  * through one address. A GPU that has bound nothing, or a right that is missing, ends the grid. Each case is a process.
  */
+#include "gpu/cuda_entry.h"
 #include "gpusim/each.h"
 #include "gpusim/machine.h"
 
@@ -14,13 +15,7 @@
 #define BYTES ((size_t)2 << 20)
 #define GOOD(call) EQUAL(call, 0)
 
-static void *entry(const char *name) {
-    enum cudaDriverEntryPointQueryResult found;
-    void *function;
-    GOOD(cudaGetDriverEntryPointByVersion(name, &function, 12010, cudaEnableDefault, &found));
-    return function;
-}
-#define DRIVER(name) ((__typeof__(&(name)))entry(#name))
+#define DRIVER(name) ((__typeof__(&(name)))cuda_entry(#name, 12010))
 
 /* An object of any kind at an address of its own, for so many GPUs from `first` on. */
 static CUdeviceptr mapped(CUmemGenericAllocationHandle handle, int first, int ngpus) {

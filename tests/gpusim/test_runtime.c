@@ -2,6 +2,7 @@
  *
  * The simulated machine keeps CUDA's contract, and no more than that. Each case is a process, since a failure of a GPU stays.
  */
+#include "gpu/cuda_entry.h"
 #include "gpusim/each.h"
 
 #include <cuda.h>
@@ -246,15 +247,13 @@ typedef CUresult batch_operations(CUstream stream, unsigned count, CUstreamBatch
                                   unsigned flags);
 
 static CUresult word_op(uint32_t *word, uint32_t value, int waits, cudaStream_t stream) {
-    enum cudaDriverEntryPointQueryResult found;
+    batch_operations *batch = (batch_operations *)cuda_entry("cuStreamBatchMemOp", 11070);
     CUstreamBatchMemOpParams op;
-    batch_operations *batch;
     memset(&op, 0, sizeof(op));
     op.operation = waits ? CU_STREAM_MEM_OP_WAIT_VALUE_32 : CU_STREAM_MEM_OP_WRITE_VALUE_32;
     op.writeValue.address = (CUdeviceptr)(uintptr_t)word;
     op.writeValue.value = value;
     op.writeValue.flags = waits ? CU_STREAM_WAIT_VALUE_EQ : CU_STREAM_WRITE_VALUE_DEFAULT;
-    GOOD(cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp", (void **)&batch, 11070, cudaEnableDefault, &found));
     return batch(stream, 1, &op, 0);
 }
 
