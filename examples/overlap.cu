@@ -120,6 +120,8 @@ static float time_steps(bool overlapped) {
     MUST_CUDA(cudaEventRecord(end, ranks[0].compute));
     finish();
     MUST_CUDA(cudaEventElapsedTime(&ms, begin, end));
+    MUST_CUDA(cudaEventDestroy(begin));
+    MUST_CUDA(cudaEventDestroy(end));
     return ms / (float)steps;
 }
 

@@ -249,7 +249,13 @@ cudaError_t cudaDeviceReset(void) { return cudaDeviceSynchronize(); }
 
 /* ---- events ---- */
 
-static struct sim_event *event_of(cudaEvent_t handle) { return (struct sim_event *)(void *)handle; }
+static struct sim_event *events;
+
+/* NULL: a program may not name it. Real CUDA need not notice that an event has been destroyed. */
+static struct sim_event *event_of(cudaEvent_t handle) {
+    struct sim_event *event = (struct sim_event *)(void *)handle;
+    return event == NULL || event->is_destroyed ? NULL : event;
+}
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags) {
     SIM_CALL(SIM_SAFE);
@@ -257,16 +263,21 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags) {
     if (event == NULL)
         return sim_result(cudaErrorMemoryAllocation);
     event->keeps_time = (flags & cudaEventDisableTiming) == 0;
+    event->next = events;
+    events = event;
     *handle = (cudaEvent_t)(void *)event;
     return cudaSuccess;
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *handle) { return cudaEventCreateWithFlags(handle, cudaEventDefault); }
 
-/* Its memory stays: operations and graphs may refer to it. */
 cudaError_t cudaEventDestroy(cudaEvent_t handle) {
     SIM_CALL(SIM_SAFE);
-    return sim_result(handle == NULL ? cudaErrorInvalidResourceHandle : cudaSuccess);
+    struct sim_event *event = event_of(handle);
+    if (event == NULL)
+        return sim_result(cudaErrorInvalidResourceHandle);
+    event->is_destroyed = true;
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_, unsigned flags) {
@@ -330,7 +341,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start_, cudaEvent_t end_) {
     SIM_CALL(SIM_SAFE);
     const struct sim_event *start = event_of(start_), *end = event_of(end_);
-    if (!start->keeps_time || !end->keeps_time || start->mark.stream == NULL || end->mark.stream == NULL)
+    if (start == NULL || end == NULL || !start->keeps_time || !end->keeps_time || start->mark.stream == NULL ||
+        end->mark.stream == NULL)
         return sim_result(cudaErrorInvalidResourceHandle);
     if (!sim_is_reached(start->mark) || !sim_is_reached(end->mark))
         return sim_result(cudaErrorNotReady);

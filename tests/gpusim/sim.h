@@ -222,6 +222,8 @@ void sim_wait_for_kernels(const struct sim_device *device);
 void sim_op_ended(struct sim_stream *stream);
 
 struct sim_event {
+    struct sim_event *next; /* of all that ever were: operations and graphs refer to them */
+    bool is_destroyed;
     struct sim_mark mark;
     uint64_t reached_ns;
     bool keeps_time;

@@ -281,6 +281,17 @@ static void a_stream_waits_until_a_word_is_equal(void) {
 
 static void await_stream(void *stream) { GOOD(cudaStreamSynchronize(stream)); }
 
+static void a_destroyed_event_is_none(void) {
+    cudaEvent_t event;
+    cudaStream_t stream = stream_here();
+    GOOD(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    GOOD(cudaEventRecord(event, stream));
+    GOOD(cudaEventDestroy(event));
+    EQUAL(cudaEventRecord(event, stream), cudaErrorInvalidResourceHandle);
+    EQUAL(cudaStreamWaitEvent(stream, event, 0), cudaErrorInvalidResourceHandle);
+    EQUAL(cudaEventDestroy(event), cudaErrorInvalidResourceHandle);
+}
+
 /* Not so behind a kernel that has begun. */
 static void a_wait_keeps_its_queue_waiting(void) {
     struct opener opener = {.word = gate()};
@@ -531,6 +542,7 @@ static void a_process_sees_the_gpus_it_is_shown(void) {
     X(freeing_waits_for_kernels)                                                                                       \
     X(a_full_queue_keeps_launches_waiting)                                                                             \
     X(a_stream_waits_until_a_word_is_equal)                                                                            \
+    X(a_destroyed_event_is_none)                                                                                       \
     X(a_wait_keeps_its_queue_waiting)                                                                                  \
     X(a_word_is_of_pinned_memory_or_a_gpus)                                                                            \
     X(words_are_captured)                                                                                              \
