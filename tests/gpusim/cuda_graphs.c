@@ -248,13 +248,10 @@ static cudaError_t capture_info(cudaStream_t handle, enum cudaStreamCaptureStatu
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, enum cudaStreamCaptureStatus *status, unsigned long long *id,
                                      cudaGraph_t *graph, const cudaGraphNode_t **behind,
 #if CUDART_VERSION >= 13000
-                                     const cudaGraphEdgeData **edges,
+                                     __attribute__((unused)) const cudaGraphEdgeData **edges,
 #endif
                                      size_t *nbehind) {
     SIM_CALL(SIM_SAFE);
-#if CUDART_VERSION >= 13000
-    (void)edges;
-#endif
     (void)behind, (void)nbehind;
     return capture_info(handle, status, id, graph);
 }

@@ -15,7 +15,12 @@
 #define BYTES ((size_t)2 << 20)
 #define GOOD(call) EQUAL(call, 0)
 
-#define DRIVER(name) ((__typeof__(&(name)))cuda_entry(#name, 12010))
+static void *entry(const char *name) {
+    void *function = cuda_entry(name, 12010);
+    EQUAL(function != NULL, 1);
+    return function;
+}
+#define DRIVER(name) ((__typeof__(&(name)))entry(#name))
 
 /* An object of any kind at an address of its own, for so many GPUs from `first` on. */
 static CUdeviceptr mapped(CUmemGenericAllocationHandle handle, int first, int ngpus) {

@@ -122,6 +122,20 @@ static void freed_memory_may_not_be_touched(void) {
 
 /* ---- streams ---- */
 
+static void a_destroyed_event_is_none(void) {
+    float ms;
+    cudaEvent_t event;
+    cudaStream_t stream = stream_here();
+    GOOD(cudaEventCreate(&event));
+    GOOD(cudaEventRecord(event, stream));
+    GOOD(cudaEventSynchronize(event));
+    GOOD(cudaEventDestroy(event));
+    EQUAL(cudaEventRecord(event, stream), cudaErrorInvalidResourceHandle);
+    EQUAL(cudaStreamWaitEvent(stream, event, 0), cudaErrorInvalidResourceHandle);
+    EQUAL(cudaEventElapsedTime(&ms, event, event), cudaErrorInvalidResourceHandle);
+    EQUAL(cudaEventDestroy(event), cudaErrorInvalidResourceHandle);
+}
+
 static void a_handle_is_used_again_and_an_id_is_not(void) {
     cudaStream_t first = stream_here();
     unsigned long long a, b;
@@ -249,6 +263,7 @@ typedef CUresult batch_operations(CUstream stream, unsigned count, CUstreamBatch
 static CUresult word_op(uint32_t *word, uint32_t value, int waits, cudaStream_t stream) {
     batch_operations *batch = (batch_operations *)cuda_entry("cuStreamBatchMemOp", 11070);
     CUstreamBatchMemOpParams op;
+    EQUAL(batch != NULL, 1);
     memset(&op, 0, sizeof(op));
     op.operation = waits ? CU_STREAM_MEM_OP_WAIT_VALUE_32 : CU_STREAM_MEM_OP_WRITE_VALUE_32;
     op.writeValue.address = (CUdeviceptr)(uintptr_t)word;
@@ -280,17 +295,6 @@ static void a_stream_waits_until_a_word_is_equal(void) {
 }
 
 static void await_stream(void *stream) { GOOD(cudaStreamSynchronize(stream)); }
-
-static void a_destroyed_event_is_none(void) {
-    cudaEvent_t event;
-    cudaStream_t stream = stream_here();
-    GOOD(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    GOOD(cudaEventRecord(event, stream));
-    GOOD(cudaEventDestroy(event));
-    EQUAL(cudaEventRecord(event, stream), cudaErrorInvalidResourceHandle);
-    EQUAL(cudaStreamWaitEvent(stream, event, 0), cudaErrorInvalidResourceHandle);
-    EQUAL(cudaEventDestroy(event), cudaErrorInvalidResourceHandle);
-}
 
 /* Not so behind a kernel that has begun. */
 static void a_wait_keeps_its_queue_waiting(void) {
