@@ -25,6 +25,14 @@ static inline enum level level_now(void) {
 #define LEVEL_WATCHES_THREADS 0
 #endif
 
+/* A child that is forked beside other threads may have no allocator: where the address sanitizer's does not hold its locks over a
+ * fork (gcc 12), one of those threads may have had one. The thread sanitizer forbids such a child threads of its own. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define LEVEL_CHILDREN_ONLY_ASK 1
+#else
+#define LEVEL_CHILDREN_ONLY_ASK 0
+#endif
+
 /* Limits that are not themselves what is tested stretch by this much under a sanitizer. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define LEVEL_SLOWER 5

@@ -119,8 +119,7 @@ static bool is_refused(enum collet_result result) {
            result == COLLET_ERR_INVALID_ARGUMENT;
 }
 
-/* The child has nothing of what its parent had, and may make all of that for itself. 0: so it is. (A thread sanitizer
- * forbids the child threads of its own.) */
+/* The child has nothing of what its parent had, and may make all of that for itself. 0: so it is. */
 static int live_as_child(const struct broken *broken) {
     struct collet_comm *inherited = __atomic_load_n(&broken->life.comm, __ATOMIC_RELAXED), *own;
     int one = 1, got = 0;
@@ -128,7 +127,7 @@ static int live_as_child(const struct broken *broken) {
         return 1;
     if (inherited != NULL && !is_refused(collet_comm_count(inherited, &got)))
         return 2;
-    if (LEVEL_WATCHES_THREADS)
+    if (LEVEL_CHILDREN_ONLY_ASK)
         return 0;
     if (collet_comm_init_all(&own, 1, NULL) != COLLET_SUCCESS)
         return 3;
