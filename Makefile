@@ -484,20 +484,17 @@ $(addprefix $(OBJ)/src/kernels/exec_cuda,.registers _team.registers): $(OBJ)/%.r
 $(ROW_OBJECTS:.o=.registers): $(OBJ)/$(basename $(CUDA_REDUCE)).%.registers: $(CUDA_REDUCE)
 	$(COUNT_REGISTERS)
 
-# What takes hours on the simulated machine, in parts:
+# What takes a quarter of an hour on the simulated machine and more, in parts:
 #    kernels      each kernel once, the scenes of test_exec.c under RUNS seeds from FIRST on, each mutation under 20; PTX of this build
 #    kernels-90   the same with PTX of sm_90
 #    programs     every perf program on 1 to 8 GPUs, with the registers that ptxas gives each kernel
 #    nccl-tests   nccl-tests with all types and operators, if NCCL_TESTS names their folder
 GPU_SIM_PARTS := kernels kernels-90 programs nccl-tests
-# And what takes minutes: small scenes under SEEDS seeds, with PTX of this build and of sm_90.
-.PHONY: test-gpu-sim-full test-gpu-sim-seeds $(GPU_SIM_PARTS:%=gpu-sim-%) cuda-kernels
+.PHONY: test-gpu-sim-full $(GPU_SIM_PARTS:%=gpu-sim-%) cuda-kernels
 PARTS ?= $(GPU_SIM_PARTS)
 RUNS  ?= 1000
 FIRST ?= 0
 RUN_SCENES = $(BUILD)/tests/gpusim/test_exec 20 $(RUNS) $(FIRST) || [ $$? = 77 ]
-RUN_SEEDS  = $(BUILD)/tests/gpusim/test_exec seeds $(SEEDS) $(FIRST) || [ $$? = 77 ]
-test-gpu-sim-seeds: SEEDS = 1000
 WITH_SM_90 = GPUSIM_ARCH=90 GPUSIM_OBJECTS="$$(echo $(BUILD)-90/obj/src/kernels/*.o)"
 test-gpu-sim-full:
 	@scripts/deps.sh test
@@ -509,10 +506,6 @@ cuda-kernels: $(CUDA_KERNELS)
 gpu-sim-kernels-90: $(BUILD)/tests/gpusim/test_exec
 	@$(AGAIN) BUILD=$(BUILD)-90 CUDA_ARCH=ptx CUDA_PTX=90 cuda-kernels
 	@$(WITH_SM_90) $(RUN_SCENES)
-test-gpu-sim-seeds: cuda-kernels $(BUILD)/tests/gpusim/test_exec
-	@$(AGAIN) BUILD=$(BUILD)-90 CUDA_ARCH=ptx CUDA_PTX=90 cuda-kernels
-	@GPUSIM_OBJECTS="$(CUDA_KERNELS)" $(RUN_SEEDS)
-	@$(WITH_SM_90) $(RUN_SEEDS)
 ifeq ($(WITH_CUDA),1)
 gpu-sim-programs: $(SIM_PROGRAMS) $(SIM_PERFS) $(SIM)/registers
 	@SIM=$(SIM) GPUSIM_REGISTERS=$(SIM)/registers tests/gpusim/run.sh full
@@ -791,7 +784,6 @@ help:
 	@echo 'make sass-lint     what ptxas makes of some kernels, in figures and rules (a minute; needs nvcc, and nvdisasm or pip)'
 	@echo 'make bench-gpu-sim fences, polls and bytes in flight of the kernels, and calls of CUDA per collective, counted there'
 	@echo 'make gpu-accept-bundle  the same in a folder, with kernels for every GPU, for a machine without a compiler'
-	@echo 'make test-gpu-sim-seeds  small scenes of the kernels there, under 1,000 seeds (SEEDS=); PTX of this build and of sm_90'
 	@echo 'make test-gpu-sim-full  kernels as nvcc made them, on a simulated GPU machine: 1,000 runs, and mutations that must fail'
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery; with emscripten a playground too'
 	@echo 'make test-playground  the playground in a browser (needs emscripten and Chromium; half a minute of a CPU)'

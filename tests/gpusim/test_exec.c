@@ -5,14 +5,12 @@
  *
  *    test_exec                       the unmutated kernels, and each mutation, under a few seeds
  *    test_exec SEEDS RUNS [FIRST]    each mutation under SEEDS seeds (0: none), the unmutated kernels under RUNS from seed FIRST on
- *    test_exec seeds RUNS [FIRST]    small scenes alone, one of each protocol, under RUNS seeds from FIRST on
  */
 #include "gpusim/stage.h"
 #include "plan/costs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SKIPPED 77
 #define PROGRESS_RUNS 100 /* a line */
@@ -22,7 +20,7 @@ static const struct scene scenes[SCENES] = {
     [SIMPLE] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 3, 3000, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0},
     [LL] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0},
     [LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0},
-    [ONE_GPU] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 1, 1000, 64, 3, COLLET_FLOAT32, COLLET_SUM, 0},
+    [ONE_GPU] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 1, 1000, 64, 5, COLLET_FLOAT32, COLLET_SUM, 0},
     [BYTES] = {"direct", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 2, 900, 64, 3, COLLET_FLOAT32, COLLET_SUM, 0},
     [EIGHT] = {"oneshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
     [EIGHT_LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
@@ -30,14 +28,6 @@ static const struct scene scenes[SCENES] = {
     [LENT_SUM] = {"twoshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 4, 1500, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64},
     [LONG_LL128] = {"ring", PROG_ALLGATHER, PROTOCOL_LL128, 3, 3, 3800, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
 };
-
-/* Short, for many seeds; each has several slots in a row, and calls that follow each other on their connections. */
-static const struct scene small_scenes[] = {
-    {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 2, 2, 300, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
-    {"ring", PROG_ALLREDUCE, PROTOCOL_LL, 2, 2, 150, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
-    {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 2, 2, 300, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
-};
-#define SMALL_SCENES (int)(sizeof(small_scenes) / sizeof(*small_scenes))
 
 /* ---- mutations ---- */
 
@@ -101,13 +91,13 @@ static bool mutations_fail(int seeds) {
     return good;
 }
 
-static bool kernels_pass(const struct scene *played, int nscenes, int runs, int first) {
+static bool kernels_pass(int runs, int first) {
     bool good = true;
-    for (int k = 0; k < nscenes; k++) {
+    for (int k = 0; k < SCENES; k++) {
         char why[STAGE_WHY_BYTES] = "";
         struct stage stage;
         int passed = 0;
-        if (!stage_begin(&stage, &played[k], RIGHTS_ALL)) {
+        if (!stage_begin(&stage, &scenes[k], RIGHTS_ALL)) {
             printf("NOT OK %s\n", gpusim_error());
             return false;
         }
@@ -122,8 +112,8 @@ static bool kernels_pass(const struct scene *played, int nscenes, int runs, int 
             }
         }
         printf("%s %s %s, %s, on %u GPUs: %d of %d runs passed\n", passed == runs ? "ok    " : "NOT OK",
-               prog_facts[played[k].collective].name, played[k].algorithm, protocol_names[played[k].protocol],
-               played[k].gpus, passed, runs);
+               prog_facts[scenes[k].collective].name, scenes[k].algorithm, protocol_names[scenes[k].protocol],
+               scenes[k].gpus, passed, runs);
         fflush(stdout);
         good &= passed == runs;
         stage_end(&stage);
@@ -193,9 +183,7 @@ int main(int argc, char **argv) {
         printf("skipped: this build has no kernels for GPUs\n");
         return SKIPPED;
     }
-    if (argc > 1 && strcmp(argv[1], "seeds") == 0)
-        return !kernels_pass(small_scenes, SMALL_SCENES, runs, first);
-    bool types = types_pass(), counts = counts_are_as_priced(), kernels = kernels_pass(scenes, SCENES, runs, first);
+    bool types = types_pass(), counts = counts_are_as_priced(), kernels = kernels_pass(runs, first);
     bool mutants = seeds == 0 || mutations_fail(seeds);
     return types && counts && kernels && mutants ? 0 : 1;
 }

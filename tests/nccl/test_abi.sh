@@ -9,7 +9,8 @@ cd "$(dirname "$0")/../.." || exit 1
 
 lib=$PWD/${BUILD:-build}/lib
 ours=$lib/libnccl.so.2
-cuda=${CUDA_HOME:-/usr/local/cuda}
+nvcc=${NVCC:-${CUDA_HOME:-/usr/local/cuda}/bin/nvcc}
+cuda=$(dirname "$(dirname "$(realpath -m "$nvcc")")")
 theirs=${NCCL_HOME:-$cuda}
 real=$(ls "$theirs"/lib/libnccl.so.2 "$theirs"/lib64/libnccl.so.2 2>/dev/null | head -n 1)
 work=$(mktemp -d)
