@@ -6,15 +6,19 @@
 #define COLLET_BASE_COPY_PROBE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Medians, in ns, of a payload of COPY_PROBE_BYTES. */
 struct copy_times {
-    double slots_ns, kernel_ns;
+    double slots_ns, kernel_ns; /* slots: written through the caches or past them, whichever is sooner */
 };
 #define COPY_PROBE_BYTES 65536u
 
-/* Two threads pinned to the CPUs pass a payload both ways in turns. False if that was not possible: no thread may be started there,
- * there is no memory, the kernel does not copy for this process, or the answer took too long. */
-bool copy_probe(int cpu_a, int cpu_b, struct copy_times *times);
+/* As memcpy(). */
+typedef void *copy_probe_fn(void *to, const void *from, size_t bytes);
+
+/* Two threads pinned to the CPUs pass a payload each way in turns; past_caches copies so. False if that was not possible: no thread
+ * may be started there, there is no memory, the kernel does not copy for this process, or the answer took too long. */
+bool copy_probe(int cpu_a, int cpu_b, copy_probe_fn *past_caches, struct copy_times *times);
 
 #endif

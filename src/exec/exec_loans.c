@@ -181,17 +181,12 @@ struct exec_loans exec_loans_of(const struct exec_program *program) {
     return loans;
 }
 
-static void *copy_past_caches(void *to, const void *from, size_t bytes) {
-    reduce_host_get(COLLET_UINT8, COLLET_SUM)(&to, 1, &from, 1, bytes, 1, 1);
-    return to;
-}
-
 /* What a consumer's CPU holds in its caches, a producer on a far one overwrites past its own: see fifo_place.h. */
 void exec_help(const struct exec_program *program, bool *moved) {
     for (int k = 0; k < program->nconns; k++) {
         struct fifo_end *end = &program->conns[k]->end;
         if (program->conns[k]->side == CONN_PRODUCER)
-            *moved |= loan_help(end, fifo_place_streams(&end->place) ? copy_past_caches : memcpy) != 0;
+            *moved |= loan_help(end, fifo_place_streams(&end->place) ? reduce_host_copy_past_caches : memcpy) != 0;
     }
 }
 

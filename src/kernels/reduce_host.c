@@ -37,6 +37,11 @@ const struct reduce_variant *reduce_host_nth(int n) {
 
 reduce_fn reduce_host_get(enum collet_type type, enum collet_op op) { return reduce_host_nth(0)->fn[op][type]; }
 
+void *reduce_host_copy_past_caches(void *to, const void *from, size_t bytes) {
+    reduce_host_get(COLLET_UINT8, COLLET_SUM)(&to, 1, &from, 1, bytes, 1, 1);
+    return to;
+}
+
 multiply_fn reduce_host_multiply(enum collet_type type) { return reduce_host_nth(0)->multiply[type]; }
 
 const char *reduce_host_variant(void) { return reduce_host_nth(0)->name; }

@@ -25,6 +25,9 @@ typedef void (*reduce_fn)(void *const *dst, int ndst, const void *const *src, in
  * where the program says so). */
 reduce_fn reduce_host_get(enum collet_type type, enum collet_op op);
 
+/* As memcpy(), past the caches. */
+void *reduce_host_copy_past_caches(void *to, const void *from, size_t bytes);
+
 /* to[i] = from[i] · the element whose bits `factor` are, rounded to its type, for every i < count. `to` is not `from`. */
 typedef void (*multiply_fn)(void *to, const void *from, size_t count, uint64_t factor);
 multiply_fn reduce_host_multiply(enum collet_type type);

@@ -3,6 +3,7 @@
 
 #include "base/copy_probe.h"
 #include "base/log.h"
+#include "kernels/reduce_host.h"
 #include "plan/distance.h"
 #include "transport/conn.h"
 
@@ -13,7 +14,7 @@
 
 static bool measure_copies(const struct distance_pair *pair) {
     struct copy_times times;
-    if (!copy_probe(pair->a, pair->b, &times)) {
+    if (!copy_probe(pair->a, pair->b, reduce_host_copy_past_caches, &times)) {
         log_info(GRAPH, "CPUs %d and %d: what the kernel takes to copy could not be measured", pair->a, pair->b);
         return false;
     }
