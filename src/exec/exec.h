@@ -38,6 +38,7 @@ struct exec_meeting {
 /* What a program's ends may lend, and whether they may be lent payloads. */
 struct exec_loans {
     uint32_t lends_from, borrows_from, lands_from; /* as in struct interp_op */
+    bool receives;                                 /* likewise */
     const struct commons *only;                    /* ends lend, and offer, only what lies there; NULL: any memory */
 };
 

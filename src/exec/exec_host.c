@@ -95,6 +95,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         op->lends[STEP_IN] = op->lends[STEP_OUT] = 1;
         op->root_reduces = prog_root_reduces(program->progs[0]->collective);
         op->borrows_from = loans->borrows_from;
+        op->receives = loans->receives;
         op->stream_stores = leaves_cache;
         op->reduce = (const void *)call->reduce;
         op->multiply = (const void *)reduce_host_multiply(call->request.type);

@@ -12,6 +12,8 @@
 /* What an end copies at once: so little that both have something to do, but a system call is not for less. */
 #define NEAR_PART_BYTES 8192u
 #define FAR_PART_BYTES 65536u
+#define LEAST_FAR_PART_BYTES 16384u
+#define PAGE_BYTES 4096u
 
 static struct fifo_slot_header *header_at(const struct fifo_end *end, uint64_t position) {
     return &end->headers[position & (end->nslots - 1)];
@@ -23,9 +25,22 @@ static char *slot_at(const struct fifo_end *end, uint64_t position) {
 
 /* ---- parts ---- */
 
+static bool is_alone(const struct fifo_loan *loan) {
+    return (__atomic_load_n(&loan->done, __ATOMIC_RELAXED) & LOAN_ALONE) != 0;
+}
+
+/* One for each end, in whole pages. */
+static uint32_t half_of(uint32_t bytes) {
+    uint32_t half = (bytes / 2 + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    half = half > LEAST_FAR_PART_BYTES ? half : LEAST_FAR_PART_BYTES;
+    return half < FAR_PART_BYTES ? half : FAR_PART_BYTES;
+}
+
 /* The same at both ends: either reaches the payload by address, or neither does. */
-static uint32_t part_room(const struct loan_end *end, const struct fifo_loan *loan) {
-    return end->way == LOAN_PROCESS || loan->offset != 0 ? NEAR_PART_BYTES : FAR_PART_BYTES;
+static uint32_t part_room(const struct loan_end *end, const struct fifo_loan *loan, uint32_t bytes) {
+    if (end->way == LOAN_PROCESS || loan->offset != 0)
+        return NEAR_PART_BYTES;
+    return is_alone(loan) ? bytes : half_of(bytes);
 }
 
 static uint32_t parts_of(uint32_t bytes, uint32_t room) { return (bytes + room - 1) / room; }
@@ -51,7 +66,11 @@ static void count_parts(struct fifo_loan *loan, uint32_t nparts) {
 }
 
 /* Pairs with count_parts() and put_in_slot(). */
-static uint32_t parts_done(const struct fifo_loan *loan) { return __atomic_load_n(&loan->done, __ATOMIC_ACQUIRE); }
+static uint32_t parts_done(const struct fifo_loan *loan, bool *in_slot) {
+    uint32_t done = __atomic_load_n(&loan->done, __ATOMIC_ACQUIRE);
+    *in_slot = (done & LOAN_IN_SLOT) != 0;
+    return done & ~(LOAN_IN_SLOT | LOAN_ALONE);
+}
 
 static size_t part_bytes(uint32_t part, uint32_t bytes, uint32_t room) {
     uint32_t rest = bytes - part * room;
@@ -138,7 +157,7 @@ static uint64_t has_said(const struct fifo_loan *loan) { return __atomic_load_n(
 
 static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, char *to) {
     const char *from = lent_payload(&end->loans, loan, bytes);
-    uint32_t room = part_room(&end->loans, loan), nparts = parts_of(bytes, room), part;
+    uint32_t room = part_room(&end->loans, loan, bytes), nparts = parts_of(bytes, room), part;
     while ((part = claim_part(loan, nparts)) < nparts) {
         size_t at = (size_t)part * room;
         if (from != NULL)
@@ -162,11 +181,11 @@ int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
         port_store_release(&loan->to, (uintptr_t)to); /* pairs with loan_help() */
     }
     fetch_parts(end, loan, bytes, place);
-    uint32_t done = parts_done(loan);
-    if ((done & LOAN_IN_SLOT) == 0 &&
-        (done < parts_of(bytes, part_room(&end->loans, loan)) || has_said(loan) == LOAN_REFUSED))
+    bool in_slot;
+    uint32_t done = parts_done(loan, &in_slot);
+    if (!in_slot && (done < parts_of(bytes, part_room(&end->loans, loan, bytes)) || has_said(loan) == LOAN_REFUSED))
         return 0;
-    end->loans.taken = (done & LOAN_IN_SLOT) != 0 ? slot : place;
+    end->loans.taken = in_slot ? slot : place;
     return 1;
 }
 
@@ -176,7 +195,7 @@ int loan_is_near(const struct fifo_end *end, uint32_t bytes) {
 
 int loan_hold(struct fifo_end *end, uint32_t bytes) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
-    if (!claim_all(loan, parts_of(bytes, part_room(&end->loans, loan))))
+    if (!claim_all(loan, parts_of(bytes, part_room(&end->loans, loan, bytes))))
         return 0;
     end->loans.taken = lent_payload(&end->loans, loan, bytes);
     return 1;
@@ -185,7 +204,7 @@ int loan_hold(struct fifo_end *end, uint32_t bytes) {
 void loan_drop(struct fifo_end *end, uint32_t bytes) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
     end->loans.taken = NULL;
-    count_parts(loan, parts_of(bytes, part_room(&end->loans, loan)));
+    count_parts(loan, parts_of(bytes, part_room(&end->loans, loan, bytes)));
 }
 
 /* ---- producer ---- */
@@ -215,8 +234,9 @@ int loan_help(struct fifo_end *end, loan_copy *copy) {
         put_in_slot(end, header, position);
         return 1;
     }
-    uint32_t bytes = fifo_word_bytes(header->word), room = part_room(&end->loans, loan), nparts = parts_of(bytes, room);
-    if (to == 0)
+    uint32_t bytes = fifo_word_bytes(header->word), room = part_room(&end->loans, loan, bytes),
+             nparts = parts_of(bytes, room);
+    if (to == 0 || is_alone(loan))
         return 0;
     char *place = reach(&end->loans, to, loan->to_offset, bytes);
     uint32_t part = place == NULL && end->loans.pid == 0 ? nparts : claim_part(loan, nparts);
@@ -250,7 +270,8 @@ static void stop_one(const struct fifo_end *end, uint64_t position) {
         return;
     uint32_t begun = __atomic_fetch_or(&header->loan.claimed, LOAN_STOPPED, __ATOMIC_RELAXED) & ~LOAN_STOPPED;
     uint64_t since_ns = os_now_ns();
-    while ((parts_done(&header->loan) & ~LOAN_IN_SLOT) < begun &&
+    bool in_slot;
+    while (parts_done(&header->loan, &in_slot) < begun &&
            (int64_t)(port_load_acquire(end->head) - position) <= 0 && /* pairs with fifo_consumed() */
            may_wait_on(since_ns))
         ;

@@ -11,7 +11,9 @@
  *           …                                                             …
  *    the loan is over ◀────────── (head) ◀──────────────────────── all parts are done: consumes the slot
  *
- * Whoever is free copies: a producer that has nothing else to do helps. A part belongs to the end that claimed it.
+ * Whoever is free copies: a producer that has nothing else to do helps. A part belongs to the end that claimed it. Where the kernel
+ * copies, each part is a system call. So a producer that also receives in this call, and has a copy of its own to do, says so
+ * (LOAN_ALONE), and there is one part.
  *
  *    field     written by   order
  *    address   producer     covered by tail
@@ -88,7 +90,7 @@ struct fifo_loan {
     uint64_t offset;    /* of `address` in the commons of its process; 0: not there. LOAN_WINDOW: its window's number */
     uint64_t to_offset; /* of `to`, likewise. GPUs: the place where the result of such payloads belongs */
     uint32_t claimed;   /* parts that somebody copies or has copied; and LOAN_STOPPED */
-    uint32_t done;      /* parts that are copied; and LOAN_IN_SLOT */
+    uint32_t done;      /* parts that are copied; and LOAN_IN_SLOT, LOAN_ALONE */
 };
 
 #define LOAN_LANDED 1u           /* in `address`: the payload is where the consumer has offered */
@@ -96,6 +98,7 @@ struct fifo_loan {
 #define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */
 #define LOAN_EVERYWHERE 1u       /* in `to`, of GPUs: the consumer has it already, where its step stores it */
 #define LOAN_IN_SLOT 0x80000000u /* in `done`: the payload is in the slot after all */
+#define LOAN_ALONE 0x40000000u   /* in `done`, from the beginning: the producer does not help, and there is one part */
 #define LOAN_STOPPED 0x80000000u /* in `claimed`: no part may be claimed any more */
 
 /* Beside a slot's header: where the consumer lets its producer put the payload. */
@@ -131,8 +134,10 @@ struct loan_end {
     uint64_t until;            /* producer: position behind its newest loan */
     const char *taken;         /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
     struct loan_offer *offers; /* by slot */
-    /* Consumer, on the host; last, for blocks keep no more than what is above (kernels/block.cuh). */
-    struct loan_landing landings[LOAN_LANDINGS]; /* by slot, of positions below landings_end that are not consumed */
+    /* On the host; last, for blocks keep no more than what is above (kernels/block.cuh). */
+    uint32_t busy; /* producer: it will not help with its next slot's payload, where only the kernel reaches that */
+    struct loan_landing
+        landings[LOAN_LANDINGS]; /* consumer: by slot, of positions below landings_end that are not consumed */
     uint64_t landings_end;
 };
 
@@ -174,7 +179,8 @@ PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t ne
     loan->offset = end->way == LOAN_WINDOW ? end->lending_window : loan_offset(end, end->lending);
     loan->to = end->lending_to;
     loan->to_offset = end->lending_result;
-    loan->claimed = loan->done = 0;
+    loan->claimed = 0;
+    loan->done = !PORT_IS_GPU && end->busy && loan->offset == 0 && end->way == LOAN_HOST ? LOAN_ALONE : 0;
     end->lending = end->lending_to = end->lending_result = 0;
     if (end->way != LOAN_WIRE) /* there, the transport knows when it is over */
         end->until = next;

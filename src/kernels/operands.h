@@ -170,6 +170,8 @@ PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, u
                     interp_lends_to(w->op, &end->loans, payload, bytes) && (end->loans.way != LOAN_WINDOW || lent > 1);
         end->loans.lending = lends ? payload : 0;
         end->loans.lending_window = lent - 1;
+        if (!PORT_IS_GPU)
+            end->loans.busy = w->op->receives;
         n += lends;
     }
     w->lent += (uint32_t)n;

@@ -35,6 +35,7 @@ struct interp_op {
     uint32_t root_reduces;       /* host: one rank does (interp_lends_to()) */
     uint32_t borrows_from;       /* host: least payload that any of the ends is lent; 0: none is */
     uint32_t lands_from;         /* host: least payload that any of the ends receives where it belongs; 0: none does */
+    uint32_t receives;           /* host: this rank does, so it has no time for those that it lends to */
     uint32_t apart;              /* host: IN and OUT are, and payloads may be lent, or land */
     uint32_t stream_stores;      /* host: local results do not stay in the caches */
     const void *reduce;          /* host: reduce_fn */

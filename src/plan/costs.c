@@ -56,7 +56,7 @@ const struct cost_table costs_default =
                                      [PROTOCOL_LL] = {19, 78, 0.48, 134, 0, 0},
                                      [PROTOCOL_LL128] = {12, 115, 0.19, 119, 0, 0}},
                 [LINK_LENT] = {[PROTOCOL_SIMPLE] = {0, 83, 0.01, 7.4, 0, 0}},
-                [LINK_LENT_CMA] = {[PROTOCOL_SIMPLE] = {0, 250, 0.009, 7.4, 0, 0}},
+                [LINK_LENT_CMA] = {[PROTOCOL_SIMPLE] = {0, 1000, 0.009, 7.4, 0, 0}},
                 [LINK_NET] = {[PROTOCOL_SIMPLE] = {15, 2200, 0.10, 800, 0, 0},
                               [PROTOCOL_LL] = {15, 2200, 0.40, 800, 0, 0},
                               [PROTOCOL_LL128] = {15, 2200, 0.40, 800, 0, 0}},

@@ -52,6 +52,7 @@ struct scenario {
     bool alone;       /* only the producer's does: the consumer may consume all slots */
     bool offers;      /* the consumer does */
     bool leaves;      /* its call fails at any time */
+    bool busy;        /* the producer says that it will not help */
 };
 
 static const struct scenario scenarios[] = {
@@ -66,6 +67,9 @@ static const struct scenario scenarios[] = {
 #define BY_KERNELS .helps = true, .lent = BY_KERNEL, .got = BY_KERNEL
     {"2 payloads, by the kernel for the consumer", .messages = 2, .lent = BY_KERNEL, .got = BY_KERNEL},
     {"2 payloads, by the kernel for both", .messages = 2, BY_KERNELS},
+    {"2 payloads, by the kernel for the consumer, whose producer is busy", .messages = 2, BY_KERNELS, .busy = true},
+    {"its producer is busy, and it may never read", .messages = 2, BY_KERNELS, .busy = true, .forbidden = {0, ALL}},
+    {"its producer is busy, and both calls fail", .messages = 1, BY_KERNELS, .busy = true, .fails = true},
     {"2 payloads, by the kernel into slots", FETCHES_TO_SLOT, 2, BY_KERNELS},
     {"the consumer may never read", .messages = 1, BY_KERNELS, .forbidden = {0, ALL}},
     {"the consumer may read once", .messages = 1, BY_KERNELS, .forbidden = {0, ALL_BUT_FIRST}},
@@ -199,6 +203,7 @@ static void prepare(const struct model *model) {
         end->loans.least_bytes = end->loans.least_common_bytes = 1;
         end->loans.view = &a->views[k];
         end->loans.pid = s->apart ? 0 : k + 1;
+        end->loans.busy = s->busy;
         a->forbidden[k] = s->forbidden[k];
     }
     place_buffer(PRODUCER, s->lent, &a->before_lent, sizeof a->lent, s->unmapped);

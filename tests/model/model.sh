@@ -50,7 +50,7 @@ compile_checked() {
 
 # Loans of a few bytes have two parts. A commons of a few bytes has four grains, and its variables are the model's.
 for_model() { # folder
-    [ ! -f "$1/fifo/loan.c" ] || sed -i -E 's/^#define (NEAR|FAR)_PART_BYTES .*/#define \1_PART_BYTES 8u/' "$1/fifo/loan.c"
+    [ ! -f "$1/fifo/loan.c" ] || sed -i -E 's/^#define (NEAR|FAR|LEAST_FAR)_PART_BYTES .*/#define \1_PART_BYTES 8u/' "$1/fifo/loan.c"
     [ ! -f "$1/fifo/commons.c" ] || sed -i -e 's/^#define GRAIN_BYTES .*/#define GRAIN_BYTES 64u/' \
         -e '/^static pthread_mutex_t commons_lock/,/^static struct commons_view \*views;/d' "$1/fifo/commons.c"
 }

@@ -323,6 +323,37 @@ static void a_payload_is_complete_when_every_part_is(void **state) {
     pair_expect(pair, pair->to);
 }
 
+static void reach_by_kernel(struct pair *pair) {
+    pair->producer.loans.way = pair->consumer.loans.way = LOAN_HOST;
+    pair->producer.loans.pid = pair->consumer.loans.pid = getpid();
+}
+
+static void a_producer_that_is_busy_leaves_the_whole_copy_to_the_consumer(void **state) {
+    struct pair *pair = *state;
+    reach_by_kernel(pair);
+    pair->producer.loans.busy = 1;
+    for (int lap = 0; lap < 5; lap++) {
+        pair_lend(pair);
+        pair_loan(pair)->to = (uintptr_t)pair->to;
+        assert_false(loan_help(&pair->producer, memcpy));
+        assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
+        assert_int_equal(pair_loan(pair)->done, LOAN_ALONE | 1);
+        pair_expect(pair, pair->to);
+    }
+}
+
+static void a_payload_of_two_parts_has_one_for_each_end(void **state) {
+    struct pair *pair = *state;
+    reach_by_kernel(pair);
+    pair_lend(pair);
+    pair_loan(pair)->to = (uintptr_t)pair->to;
+    assert_true(loan_help(&pair->producer, memcpy));
+    assert_int_equal(pair_loan(pair)->done, 1);
+    assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
+    assert_int_equal(pair_loan(pair)->done, 2);
+    pair_expect(pair, pair->to);
+}
+
 static void what_a_consumer_cannot_read_is_put_into_the_slot(void **state) {
     struct pair *pair = *state;
     pair->consumer.loans = (struct loan_end){.way = LOAN_HOST, .pid = -1};
@@ -516,6 +547,8 @@ int main(void) {
         WITH_PAIR(a_payload_that_is_only_read_stays_where_it_is),
         WITH_PAIR(a_slot_that_is_not_lent_has_no_trace_of_the_loan_before),
         WITH_PAIR(a_producer_copies_the_parts_that_it_claims),
+        WITH_PAIR(a_producer_that_is_busy_leaves_the_whole_copy_to_the_consumer),
+        WITH_PAIR(a_payload_of_two_parts_has_one_for_each_end),
         WITH_PAIR(a_producer_puts_a_payload_where_it_is_offered_a_place),
         WITH_PAIR(what_is_out_of_reach_the_kernel_carries_there),
         WITH_PAIR(nothing_is_carried_between_ends_that_the_kernel_keeps_apart),
