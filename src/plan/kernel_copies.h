@@ -6,7 +6,7 @@
  *      kernel      producer's memory ──process_vm_readv()──▶ consumer   one copy; the kernel looks up each page
  *
  * Which is faster depends on the machine. For 64 KiB between near CPUs, an Intel Xeon takes 9 µs through slots and 4 µs through the
- * kernel, an AMD EPYC 3 and 6 µs. So the lowest rank of a node measures it, beside the distance of the CPUs
+ * kernel, an AMD EPYC 5 and 6 µs. So the lowest rank of a node measures it, beside the distance of the CPUs
  * (distance.h), and all ranks know what it found.
  */
 #ifndef COLLET_PLAN_KERNEL_COPIES_H
