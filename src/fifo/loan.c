@@ -25,8 +25,9 @@ static char *slot_at(const struct fifo_end *end, uint64_t position) {
 
 /* ---- parts ---- */
 
-static bool is_alone(const struct fifo_loan *loan) {
-    return (__atomic_load_n(&loan->done, __ATOMIC_RELAXED) & LOAN_ALONE) != 0;
+/* In `done`. LOAN_ALONE is there before the consumer hears of the loan; LOAN_IN_SLOT is what the producer itself has stored. */
+static bool has_mark(const struct fifo_loan *loan, uint32_t mark) {
+    return (__atomic_load_n(&loan->done, __ATOMIC_RELAXED) & mark) != 0;
 }
 
 /* One for each end, in whole pages. */
@@ -40,7 +41,7 @@ static uint32_t half_of(uint32_t bytes) {
 static uint32_t part_room(const struct loan_end *end, const struct fifo_loan *loan, uint32_t bytes) {
     if (end->way == LOAN_PROCESS || loan->offset != 0)
         return NEAR_PART_BYTES;
-    return is_alone(loan) ? bytes : half_of(bytes);
+    return has_mark(loan, LOAN_ALONE) ? bytes : half_of(bytes);
 }
 
 static uint32_t parts_of(uint32_t bytes, uint32_t room) { return (bytes + room - 1) / room; }
@@ -155,9 +156,9 @@ static bool read_far(const struct loan_end *end, char *to, uint64_t from, size_t
 /* What the consumer itself has said, which asks: 0, an address, or LOAN_REFUSED. */
 static uint64_t has_said(const struct fifo_loan *loan) { return __atomic_load_n(&loan->to, __ATOMIC_RELAXED); }
 
-static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, char *to) {
+static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, uint32_t room, char *to) {
     const char *from = lent_payload(&end->loans, loan, bytes);
-    uint32_t room = part_room(&end->loans, loan, bytes), nparts = parts_of(bytes, room), part;
+    uint32_t nparts = parts_of(bytes, room), part;
     while ((part = claim_part(loan, nparts)) < nparts) {
         size_t at = (size_t)part * room;
         if (from != NULL)
@@ -176,14 +177,15 @@ int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
         return 1;
     }
     char *slot = slot_at(end, end->position), *place = to != NULL ? to : slot;
+    const uint32_t room = part_room(&end->loans, loan, bytes);
     if (to != NULL && has_said(loan) == 0) {
         loan->to_offset = loan_offset(&end->loans, (uintptr_t)to);
         port_store_release(&loan->to, (uintptr_t)to); /* pairs with loan_help() */
     }
-    fetch_parts(end, loan, bytes, place);
+    fetch_parts(end, loan, bytes, room, place);
     bool in_slot;
     uint32_t done = parts_done(loan, &in_slot);
-    if (!in_slot && (done < parts_of(bytes, part_room(&end->loans, loan, bytes)) || has_said(loan) == LOAN_REFUSED))
+    if (!in_slot && (done < parts_of(bytes, room) || has_said(loan) == LOAN_REFUSED))
         return 0;
     end->loans.taken = in_slot ? slot : place;
     return 1;
@@ -216,18 +218,13 @@ static void put_in_slot(struct fifo_end *end, struct fifo_slot_header *header, u
     __atomic_fetch_or(&header->loan.done, LOAN_IN_SLOT, __ATOMIC_RELEASE); /* pairs with parts_done() */
 }
 
-/* Then the consumer may be done with this slot, and its memory is the program's again. The producer reads its own store. */
-static bool is_in_slot(const struct fifo_loan *loan) {
-    return (__atomic_load_n(&loan->done, __ATOMIC_RELAXED) & LOAN_IN_SLOT) != 0;
-}
-
 int loan_help(struct fifo_end *end, loan_copy *copy) {
     if (fifo_loans_are_over(end))
         return 0;
     uint64_t position = end->seen;
     struct fifo_slot_header *header = header_at(end, position);
     struct fifo_loan *loan = &header->loan;
-    if (loan->address <= LOAN_LANDED || is_in_slot(loan))
+    if (loan->address <= LOAN_LANDED || has_mark(loan, LOAN_IN_SLOT)) /* then its consumer may be done with this slot */
         return 0;
     uint64_t to = port_load_acquire(&loan->to); /* pairs with loan_fetch() and fetch_parts() */
     if (to == LOAN_REFUSED) {
@@ -236,7 +233,7 @@ int loan_help(struct fifo_end *end, loan_copy *copy) {
     }
     uint32_t bytes = fifo_word_bytes(header->word), room = part_room(&end->loans, loan, bytes),
              nparts = parts_of(bytes, room);
-    if (to == 0 || is_alone(loan))
+    if (to == 0 || has_mark(loan, LOAN_ALONE))
         return 0;
     char *place = reach(&end->loans, to, loan->to_offset, bytes);
     uint32_t part = place == NULL && end->loans.pid == 0 ? nparts : claim_part(loan, nparts);
