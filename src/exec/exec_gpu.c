@@ -161,10 +161,27 @@ static uint8_t lent_as(const struct chan *chan, const void *address) {
     return gpu_buffer_has(chan->owner.gpu->ordinal, address);
 }
 
+/* Both are taken to be as long as the longer one. */
+static bool in_and_out_overlap(const struct exec_call *call) {
+    const struct work_args *args = &call->args;
+    uint64_t bytes = work_elems(args, (uint32_t)call->chan->owner.nranks) * args->elem_bytes;
+    return args->in < args->out + bytes && args->out < args->in + bytes;
+}
+
+static bool lends_apart(const struct prog *prog) {
+    for (int k = 0; k < prog->nsteps; k++)
+        if (prog->steps[k].lends_apart)
+            return true;
+    return false;
+}
+
+/* Of a call in place nothing of IN is lent if a step may do so only where IN and OUT are apart: blocks do not look (block_begin()). */
 static void choose_lent(const struct exec_call *call, uint8_t lends[STEP_REGIONS]) {
-    if (!call->program->lends_on_gpu || call->args.protocol != PROTOCOL_SIMPLE)
+    const struct exec_program *program = call->program;
+    if (!program->lends_on_gpu || call->args.protocol != PROTOCOL_SIMPLE)
         return;
-    lends[STEP_IN] = lent_as(call->chan, call->args.in);
+    if (!in_and_out_overlap(call) || !lends_apart(program->progs[0]))
+        lends[STEP_IN] = lent_as(call->chan, call->args.in);
     lends[STEP_OUT] = lent_as(call->chan, call->args.out);
 }
 

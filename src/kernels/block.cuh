@@ -301,6 +301,8 @@ BLOCK_SELDOM void block_begin(struct block_memory *m, const struct work *work, u
     op->lends_from = program->npeers <= BLOCK_STAGED_PEERS ? program->lends_from : 0;
     for (int region = 0; region < STEP_REGIONS; region++)
         op->lends[region] = work->lends[region];
+    op->apart = 1; /* else `lends` has no IN */
+    op->root_reduces = 0;
     bool few = program->list_entries <= BLOCK_STAGED_LIST;
     void **lists = program->lists + (uint64_t)worker * program->list_entries;
     w->src = few ? m->src : (const void **)lists;

@@ -339,6 +339,63 @@ static void a_window_that_may_not_be_read_fails_the_call(void) {
     each_rank_gathers(lend_what_may_not_be_read, "1"); /* a mapping has rights of its own */
 }
 
+/* ---- one-shot in place ---- */
+
+#define SHARED_RANKS 4
+#define SHARED_COUNT 6000
+
+static void fill_all(float *memory, float number) {
+    static float numbers[SHARED_COUNT];
+    for (int i = 0; i < SHARED_COUNT; i++)
+        numbers[i] = number;
+    GOOD(cudaMemcpy(memory, numbers, sizeof(numbers), cudaMemcpyDefault));
+}
+
+static void expect_each(const float *memory, float number) {
+    static float numbers[SHARED_COUNT];
+    GOOD(cudaMemcpy(numbers, memory, sizeof(numbers), cudaMemcpyDefault));
+    for (int i = 0; i < SHARED_COUNT; i++)
+        each_equal((long long)numbers[i], (long long)number, "sum", "", __LINE__);
+}
+
+/* A sum that is written where others still read the operand would be wrong: in place, one-shot lends nothing. */
+static void one_shot_in_place_lends_nothing(void) {
+    struct collet_comm *comms[SHARED_RANKS];
+    int devices[SHARED_RANKS];
+    cudaStream_t streams[SHARED_RANKS];
+    void *of[SHARED_RANKS];
+    setenv("GPUSIM_GPUS", "4", 1);
+    setenv("COLLET_ALGO", "oneshot", 1);
+    setenv("COLLET_PROTO", "Simple", 1);
+    setenv("COLLET_NCHANNELS", "1", 1);
+    for (int rank = 0; rank < SHARED_RANKS; rank++)
+        devices[rank] = COLLET_DEVICE_CUDA(rank);
+    GOOD(collet_comm_init_all(comms, SHARED_RANKS, devices));
+    for (int rank = 0; rank < SHARED_RANKS; rank++) {
+        GOOD(cudaSetDevice(rank));
+        GOOD(cudaStreamCreateWithFlags(&streams[rank], cudaStreamNonBlocking));
+        GOOD(collet_mem_alloc(&of[rank], SHARED_COUNT * sizeof(float), devices[rank]));
+    }
+    for (int round = 0; round < 4; round++) {
+        for (int rank = 0; rank < SHARED_RANKS; rank++)
+            fill_all(of[rank], (float)(rank + round));
+        GOOD(collet_group_start());
+        for (int rank = 0; rank < SHARED_RANKS; rank++)
+            GOOD(collet_allreduce(of[rank], of[rank], SHARED_COUNT, COLLET_FLOAT32, COLLET_SUM, comms[rank],
+                                  streams[rank]));
+        GOOD(collet_group_end());
+        for (int rank = 0; rank < SHARED_RANKS; rank++)
+            GOOD(cudaStreamSynchronize(streams[rank]));
+        for (int rank = 0; rank < SHARED_RANKS; rank++)
+            expect_each(of[rank], (float)(6 + 4 * round));
+    }
+    for (int rank = 0; rank < SHARED_RANKS; rank++) {
+        GOOD(collet_mem_free(of[rank]));
+        GOOD(cudaStreamDestroy(streams[rank]));
+        GOOD(collet_comm_destroy(comms[rank]));
+    }
+}
+
 /* ---- copy engines ---- */
 
 #define GATHERED 5000
@@ -885,6 +942,7 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     X(windows_are_lent_between_processes_that_are_shown_one_gpu_each)                                                  \
     X(windows_of_gpus_that_pci_joins_are_not_lent)                                                                     \
     X(a_window_that_may_not_be_read_fails_the_call)                                                                    \
+    X(one_shot_in_place_lends_nothing)                                                                                 \
     X(copy_engines_fill_windows_without_a_kernel)                                                                      \
     X(a_window_that_may_not_be_written_fails_the_call)                                                                 \
     X(an_abort_comes_through_to_a_stream_that_waits_for_a_rank)                                                        \
