@@ -159,6 +159,8 @@ else
     skipped "nccl-tests in processes: MPI is not here"
 fi
 if [ "${1:-}" = all ]; then
+    check a_thread_with_eight_gpus run 8 all_reduce -g 8 -b 8 -e 2K -f 16
+    check eight_threads_with_a_gpu_each run 8 all_gather -t 8 -b 256 -e 2K -f 8
     for gpus in 1 2 3 4; do
         for program in all_reduce reduce_scatter reduce; do
             check "${program}_of_all_types_and_operators_on_$gpus" types_and_operators $gpus $program

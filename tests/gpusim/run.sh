@@ -121,6 +121,10 @@ if [ "${1:-}" = full ]; then
     done
     check all_reduce_perf_runs_on_8_gpus perf_on 8 all_reduce
     check overlap_runs_on_8_gpus overlap_on 8
+    for gpus in 4 8; do
+        check "the_acceptance_leaves_the_current_gpu_alone_of_${gpus}" accept $gpus device
+        check "the_acceptance_replays_graphs_on_${gpus}_gpus" accept $gpus graphs
+    done
     for gpus in 1 2 4 8; do
         for program in "$sim"/*_perf; do
             program=${program##*/} program=${program%_perf}
