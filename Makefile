@@ -484,7 +484,7 @@ $(addprefix $(OBJ)/src/kernels/exec_cuda,.registers _team.registers): $(OBJ)/%.r
 $(ROW_OBJECTS:.o=.registers): $(OBJ)/$(basename $(CUDA_REDUCE)).%.registers: $(CUDA_REDUCE)
 	$(COUNT_REGISTERS)
 
-# What takes a quarter of an hour on the simulated machine and more, in parts:
+# What takes minutes each on the simulated machine, in parts:
 #    kernels      each kernel once, the scenes of test_exec.c under RUNS seeds from FIRST on, each mutation under 20; PTX of this build
 #    kernels-90   the same with PTX of sm_90
 #    programs     every perf program on 1 to 8 GPUs, with the registers that ptxas gives each kernel

@@ -174,9 +174,10 @@ struct exec_loans exec_loans_of(const struct exec_program *program) {
         loans.only = end->commons != NULL ? end->commons : loans.only;
         uint32_t *from = conn->side == CONN_PRODUCER ? &loans.lends_from : &loans.borrows_from;
         *from = least_of(least_of(*from, end->least_bytes), end->least_common_bytes);
-        loans.receives |= conn->side == CONN_CONSUMER;
-        if (conn->side == CONN_CONSUMER)
+        if (conn->side == CONN_CONSUMER) {
+            loans.receives = true;
             loans.lands_from = least_of(least_of(loans.lands_from, end->least_bytes), end->least_common_bytes);
+        }
     }
     loans.only = any ? NULL : loans.only;
     return loans;

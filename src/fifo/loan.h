@@ -180,7 +180,7 @@ PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t ne
     loan->to = end->lending_to;
     loan->to_offset = end->lending_result;
     loan->claimed = 0;
-    loan->done = !PORT_IS_GPU && end->busy && loan->offset == 0 && end->way == LOAN_HOST ? LOAN_ALONE : 0;
+    loan->done = !PORT_IS_GPU && end->busy && loan_is_by_kernel(end, loan->address) ? LOAN_ALONE : 0;
     end->lending = end->lending_to = end->lending_result = 0;
     if (end->way != LOAN_WIRE) /* there, the transport knows when it is over */
         end->until = next;
