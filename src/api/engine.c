@@ -498,7 +498,7 @@ enum collet_result engine_open(struct collet_comm *comm) {
         engine->lanes[k].entry = &engine->journal.none;
     boot_count_at(comm->boot, &engine->lanes->begun);
     boot_report_by(comm->boot, &(struct boot_reporter){report_make, comm});
-    engine->patience = (struct waiter){.spin = comm->chan->spin, .yield_ns = comm->chan->yield_ns};
+    engine->patience = comm->chan->patience;
     return exporter_add(comm);
 }
 

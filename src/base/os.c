@@ -167,43 +167,72 @@ void os_random(void *bytes, size_t length) {
     }
 }
 
-/* A line of /sys/devices/system/cpu/cpu<cpu>/cache/index<index>/<file>; "" where there is none. */
-static void read_cache_line(int cpu, int index, const char *file, char *line, int size) {
+/* Linux numbers caches from the CPU outwards. */
+static void cache_file(char path[96], int cpu, int index, const char *name) {
+    snprintf(path, 96, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, name);
+}
+
+/* In KiB; 0: there is no such cache. */
+static uint64_t cache_kib(int cpu, int index) {
     char path[96];
-    line[0] = '\0';
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, file);
-    FILE *stream = fopen(path, "re");
-    if (stream == NULL)
-        return;
-    if (fgets(line, size, stream) == NULL)
-        line[0] = '\0';
-    fclose(stream);
+    unsigned long long kib;
+    cache_file(path, cpu, index, "size");
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    const bool is_number = fscanf(file, "%10llu", &kib) == 1;
+    fclose(file);
+    return is_number ? kib : 0;
 }
 
-/* Of a mask as Linux writes it: hex digits, with commas in between. */
-static int mask_count(const char *mask) {
-    static const char digits[] = "0123456789abcdef";
-    int count = 0;
-    for (; *mask != '\0'; mask++) {
-        const char *digit = strchr(digits, *mask);
-        count += digit != NULL ? __builtin_popcount((unsigned)(digit - digits)) : 0;
-    }
-    return count;
+static void cache_sharers(int cpu, int index, struct os_cpu_set *set) {
+    char path[96];
+    cache_file(path, cpu, index, "shared_cpu_list");
+    os_cpu_set_read(path, set);
 }
 
-/* Linux numbers caches from the CPU outwards: the last one is behind all others. Sizes are in KiB. */
+/* The number of the last cache of a CPU; -1: Linux does not tell. */
+static int last_cache(int cpu) {
+    int index = 0;
+    while (cpu >= 0 && cache_kib(cpu, index) > 0)
+        index++;
+    return index - 1;
+}
+
 void os_last_cache_get(struct os_cache *cache) {
-    char line[OS_CPUS];
-    int cpu = sched_getcpu();
+    struct os_cpu_set sharers;
+    const int cpu = sched_getcpu(), index = last_cache(cpu);
     *cache = (struct os_cache){OS_CACHE_BYTES, 1};
-    for (int index = 0; cpu >= 0; index++) {
-        read_cache_line(cpu, index, "size", line, sizeof line);
-        if (line[0] == '\0')
-            return;
-        cache->bytes = strtoull(line, NULL, 10) << 10;
-        read_cache_line(cpu, index, "shared_cpu_map", line, sizeof line);
-        cache->cpus = mask_count(line);
-    }
+    if (index < 0)
+        return;
+    cache_sharers(cpu, index, &sharers);
+    cache->bytes = cache_kib(cpu, index) << 10;
+    cache->cpus = os_cpu_set_count(&sharers);
+}
+
+/* ---- another CPU ---- */
+
+static void keep_sharers(cpu_set_t *cpus, int cpu) {
+    struct os_cpu_set sharers = {{0}};
+    const int index = last_cache(cpu);
+    if (index >= 0)
+        cache_sharers(cpu, index, &sharers);
+    for (int k = 0; k < CPU_SETSIZE; k++)
+        if (k >= OS_CPUS || !(sharers.word[k / 64] >> k % 64 & 1))
+            CPU_CLR(k, cpus);
+}
+
+void os_cpu_leave(bool anywhere) {
+    cpu_set_t all, others;
+    const int cpu = sched_getcpu();
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    others = all;
+    if (!anywhere)
+        keep_sharers(&others, cpu);
+    CPU_CLR(cpu, &others);
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+        sched_setaffinity(0, sizeof all, &all);
 }
 
 /* ------------------------------------------------------------------------------------------------------ descriptors */

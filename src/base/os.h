@@ -46,6 +46,9 @@ void os_cpu_set_read(const char *path, struct os_cpu_set *set);
 /* The calling thread runs on those CPUs of `allowed` that are in `wanted`; on all of `allowed` if none is. */
 void os_cpu_set_prefer(const struct os_cpu_set *allowed, const struct os_cpu_set *wanted);
 
+/* The calling thread leaves its CPU for another one of its set that has the same last cache; or for any of its set. The set stays. */
+void os_cpu_leave(bool anywhere);
+
 /* The last cache before memory of the CPU that the calling thread runs on. What Linux does not tell is OS_CACHE_BYTES, and
  * one CPU's. */
 #define OS_CACHE_BYTES (32u << 20)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/wait.h"
 
+#include "base/roam.h"
+
 #include <sched.h>
 #include <time.h>
 
@@ -14,7 +16,10 @@ bool wait_pause_slowly(struct waiter *w) {
     if (yields == 1)
         w->idle_since_ns = os_now_ns();
     if (yields % LOOK_EVERY_YIELDS != 0) {
-        sched_yield();
+        if (w->roams)
+            roam_yield();
+        else
+            sched_yield();
         return false;
     }
     uint64_t idle_ns = os_now_ns() - w->idle_since_ns;

@@ -4,7 +4,7 @@
  * What is waited for, and whether it can still come, is the caller's business.
  *
  *    polls      0 … spin               spin … for yield_ns      later
- *    between    nothing, then pause    sched_yield              sleep 50 µs … 1 ms
+ *    between    nothing, then pause    sched_yield (or move)    sleep 50 µs … 1 ms
  */
 #ifndef COLLET_BASE_WAIT_H
 #define COLLET_BASE_WAIT_H
@@ -16,6 +16,7 @@
 struct waiter {
     uint32_t spin;     /* polls before yielding; few where ranks outnumber CPUs: a spinning rank keeps its peer off */
     uint32_t yield_ns; /* yielding before sleeping; 0: 2 ms */
+    bool roams;        /* there is a CPU for every thread that waits: one that shares its own moves (roam.h) */
     uint32_t polls;    /* without progress */
     uint64_t idle_since_ns; /* set at the first yield */
 };

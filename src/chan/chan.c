@@ -120,8 +120,13 @@ static void waiting_init(struct chan *chan, bool kernel_copies) {
     const struct config *config = owner->config;
     struct os_cache cache;
     bool crowded = crowd_around(owner->peers, owner->nranks, owner->rank, (int)config->cpus);
-    chan->spin = config->spin >= 0 ? (uint32_t)config->spin : crowded ? SPIN_CROWDED : SPIN_ALONE;
-    chan->yield_ns = sysconf(_SC_NPROCESSORS_ONLN) == 1 ? YIELD_ALONE_NS : 0;
+    chan->patience = (struct waiter){
+        .spin = config->spin >= 0 ? (uint32_t)config->spin
+                : crowded         ? SPIN_CROWDED
+                                  : SPIN_ALONE,
+        .yield_ns = sysconf(_SC_NPROCESSORS_ONLN) == 1 ? YIELD_ALONE_NS : 0,
+        .roams = !crowded,
+    };
     owner->kernel_from = !kernel_copies ? 0 : crowded ? KERNEL_FROM_CROWDED : LOAN_CMA_BYTES;
     os_last_cache_get(&cache);
     chan->cache_bytes = crowd_cache_share(owner->peers, owner->nranks, owner->rank, &cache);

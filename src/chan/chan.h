@@ -13,6 +13,7 @@
 #define COLLET_CHAN_CHAN_H
 
 #include "base/call_lock.h"
+#include "base/wait.h"
 #include "transport/conn.h"
 
 struct proxy_client;
@@ -22,8 +23,7 @@ struct tracer;
 struct chan {
     /* From chan_create() and chan_plan() on: */
     struct conn_owner owner; /* the rank */
-    uint32_t spin;           /* polls before a waiting rank yields its CPU */
-    uint32_t yield_ns;       /* yields before it sleeps; 0: the waiting policy's own */
+    struct waiter patience;  /* how this rank waits */
     bool far;                /* the CPUs of this node are far from each other */
     uint64_t cache_bytes;    /* this rank's part of the last cache */
     int64_t timeout_ms;      /* longest time without progress */

@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 struct window_meeting window_meeting_begin(struct chan *chan) {
-    return (struct window_meeting){
-        .chan = chan, .waiter = {.spin = chan->spin, .yield_ns = chan->yield_ns}, .listener = -1};
+    return (struct window_meeting){.chan = chan, .waiter = chan->patience, .listener = -1};
 }
 
 void window_meeting_end(struct window_meeting *meeting) {

@@ -23,7 +23,7 @@ struct copies_ticket {
 
 static enum collet_result hear_of_ticket(const struct copies *copies, struct copies_ticket *ticket) {
     const struct conn_owner *owner = &copies->chan->owner;
-    struct waiter waiter = {.spin = copies->chan->spin, .yield_ns = copies->chan->yield_ns};
+    struct waiter waiter = copies->chan->patience;
     uint64_t deadline_ns = os_now_ns() + (uint64_t)copies->chan->timeout_ms * 1000000u;
     enum collet_result result;
     size_t bytes;

@@ -77,7 +77,7 @@ static enum collet_result look_at_all(struct exec_call *calls, int ncalls, uint6
 }
 
 enum collet_result exec_connect(struct exec_call *calls, int ncalls) {
-    struct waiter waiter = {.spin = calls[0].chan->spin};
+    struct waiter waiter = calls[0].chan->patience;
     for (int left = 1; left > 0;) {
         bool moved = false;
         COLLET_TRY(connect_all(calls, ncalls, &moved, &left));

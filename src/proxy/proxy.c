@@ -293,7 +293,7 @@ static enum collet_result client_create(struct chan *chan, int number, struct pr
     lock_take(client->proxy);
     client->next = client->proxy->clients;
     client->proxy->clients = client;
-    client->proxy->spin = chan->spin;
+    client->proxy->spin = chan->patience.spin;
     proxy_lock_give(client->proxy);
     *client_p = client;
     return COLLET_SUCCESS;

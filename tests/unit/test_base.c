@@ -17,6 +17,7 @@
 #include "base/os.h"
 #include "base/output.h"
 #include "base/patrol.h"
+#include "base/roam.h"
 #include "base/spelling.h"
 #include "base/types.h"
 #include "base/wait.h"
@@ -646,6 +647,62 @@ static void a_long_wait_says_so_and_progress_starts_it_anew(void **state) {
     assert_false(wait_pause(&waiter));
 }
 
+/* Another thread of the caller's first CPU, which yields again and again, but not at once. */
+static void *share_a_cpu(void *over) {
+    while (!__atomic_load_n((int *)over, __ATOMIC_ACQUIRE)) {
+        for (uint64_t from = os_now_ns(); os_now_ns() - from < 3000;)
+            ;
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* How many yields it takes until the calling thread has left the CPU that it shares; −1: more than that. */
+static int yields_until_alone(cpu_set_t *allowed, int most) {
+    int over = 0, first = 0, yields = 0;
+    cpu_set_t one;
+    pthread_t other;
+    while (!CPU_ISSET(first, allowed))
+        first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(pthread_create(&other, NULL, share_a_cpu, &over), 0); /* bound to it, as its creator is */
+    assert_int_equal(sched_setaffinity(0, sizeof *allowed, allowed), 0);
+    while (sched_getcpu() == first && yields < most) {
+        roam_yield();
+        yields++;
+    }
+    __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
+    pthread_join(other, NULL);
+    return yields < most ? yields : -1;
+}
+
+/* The scheduler needs thousands of yields for it. */
+static void a_thread_that_shares_its_cpu_moves_to_another_one_of_its_set(void **state) {
+    (void)state;
+    cpu_set_t before, after;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    if (CPU_COUNT(&before) < 2)
+        skip();
+    assert_in_range(yields_until_alone(&before, 40), 0, 40);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
+}
+
+static void a_thread_that_is_bound_to_a_cpu_stays(void **state) {
+    (void)state;
+    cpu_set_t before, one;
+    int first = sched_getcpu();
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(yields_until_alone(&one, 50), -1);
+    assert_int_equal(sched_getcpu(), first);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+}
+
 static void crc32c_is_that_of_the_standard(void **state) {
     (void)state;
     char zeros[32] = {0}, ones[32], data[300];
@@ -736,6 +793,8 @@ int main(int argc, char **argv) {
         CASE(every_type_and_operator_has_a_name_and_nothing_else_has),
         CASE(crc32c_is_that_of_the_standard),
         CASE(a_long_wait_says_so_and_progress_starts_it_anew),
+        CASE(a_thread_that_shares_its_cpu_moves_to_another_one_of_its_set),
+        CASE(a_thread_that_is_bound_to_a_cpu_stays),
         CASE(threads_replace_one_file_and_nobody_reads_half_of_it),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
