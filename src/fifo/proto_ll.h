@@ -59,6 +59,8 @@ PORT_FN enum interp_result ll_ready(const struct work_args *args, struct fifo_en
     const uint64_t *lines = ll_lines(end);
     uint64_t flag = ll_flag(args, end), line;
     uint32_t whole = bytes / 4, word;
+    if (bytes == 0)
+        return ll_line_get(lines, 0) >> 32 == flag ? INTERP_STEPPED : INTERP_BUSY;
     for (uint32_t i = 0; i < whole; i++) {
         line = ll_line_get(lines, i);
         if (line >> 32 != flag)
@@ -108,9 +110,12 @@ PORT_FN void ll_put(const struct work_args *args, const struct fifo_end *end, co
     ll_line_put(lines, whole, flag | word);
 }
 
-/* By all lanes: gives the lines behind the payload the flag of this turn, if it is time. */
+/* By all lanes: gives the lines behind the payload the flag of this turn, if it is time. An empty payload has its first line, on the
+ * host: a GPU has none in LL (plan/tuner.c). */
 PORT_FN void ll_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     uint32_t half = end->turn_mask >> 1;
+    if (!PORT_IS_GPU && bytes == 0)
+        ll_line_put(ll_lines(end), 0, ll_flag(args, end) << 32);
     if ((end->turns[PROTOCOL_LL] & half) + end->nslots <= half)
         return;
     for (uint32_t i = (bytes + 3) / 4 + port_lane(); i < end->strides[PROTOCOL_LL] / 8; i += port_lanes())

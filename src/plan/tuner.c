@@ -91,12 +91,21 @@ static uint32_t room_in_slot(const struct cost_stage *stage, const struct tuner_
     return geometry_room(way->chunk_bytes, (uint32_t)stage->longest_run, protocol_unit_bytes(way->protocol));
 }
 
-/* Those of one algorithm. Slots without elements have no lines: only a header says that one has come. */
-static struct tuner_limits limits_of(const struct tuner_limits *limits, const struct algorithm *algorithm) {
+/* Does a slot of lines say that it has come, if it has no elements? In LL its first line does. But the block of a
+ * GPU looks only for lines that have elements; and ranks of other calls do not all know how much there is. */
+static bool announces_empty(enum protocol protocol, enum prog_collective collective, bool gpu) {
+    return protocol == PROTOCOL_LL && collective == PROG_BARRIER && !gpu;
+}
+
+/* Those of one algorithm. */
+static struct tuner_limits limits_of(const struct tuner_limits *limits, const struct cost_stage *stage) {
+    const struct algorithm *algorithm = stage->algorithm;
     struct tuner_limits own = *limits;
     own.sizes = limits->sizes_of[algorithm->connects];
     for (int k = 0; k < PROTOCOL_COUNT && prog_keeps_empty(algorithm->collective); k++)
-        own.protocol_allowed[k] = k == PROTOCOL_SIMPLE;
+        own.protocol_allowed[k] =
+            k == PROTOCOL_SIMPLE || (limits->protocol_allowed[k] &&
+                                     announces_empty((enum protocol)k, algorithm->collective, stage->machine->gpu));
     return own;
 }
 
@@ -126,7 +135,7 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
                struct tuner_try tries[TUNER_TRIES_MAX]) {
     struct tuner_way ways[TUNER_WAYS_MAX];
     uint64_t block = block_bytes(stage, count, elem_bytes);
-    struct tuner_limits own = limits_of(limits, stage->algorithm);
+    struct tuner_limits own = limits_of(limits, stage);
     if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices) ||
         !tuner_has_room(limits, stage->machine, stage->algorithm))
         return 0;

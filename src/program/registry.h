@@ -83,6 +83,7 @@
     X(SCATTER, scatter, tree, ANYWHERE, TO_FEW, ANY_ORDER,                                                             \
       "blocks go down a binomial tree, those of a subtree in one message")                                             \
     X(BARRIER, barrier, doubling, ANYWHERE, TO_FEW, ANY_ORDER, "an allreduce by recursive doubling, of nothing")       \
+    X(BARRIER, barrier, oneshot, UP_TO_64, TO_ALL, ANY_ORDER, "everyone tells everyone")                               \
     X(BARRIER, barrier, direct, UP_TO_64, TO_MANY, IN_RANK_ORDER, "all tell rank 0, and rank 0 tells all")             \
     X(ALLGATHERV, allgatherv, ring, ANYWHERE, TO_FEW, ANY_ORDER, "allgather ring, of blocks of any lengths")           \
     X(ALLGATHERV, allgatherv, direct, UP_TO_256, TO_ALL, ANY_ORDER, "allgather direct, of blocks of any lengths")      \

@@ -35,8 +35,8 @@ static void come_together(struct ranks *ranks, int rank) {
     ranks_try(ranks, rank, collet_comm_destroy(comm));
 }
 
-static void expect_all_to_come(int nranks, const char *protocol) {
-    const char *const variables[] = {"COLLET_PROTO", protocol, NULL};
+static void expect_all_to_come(int nranks, const char *protocol, const char *algorithm) {
+    const char *const variables[] = {"COLLET_PROTO", protocol, "COLLET_ALGO", algorithm, NULL};
     int *come = ranks_share(RANKS_MAX * sizeof(*come));
     for (int world = 0; world < (level_now() == LEVEL_FAST ? 3 : WORLD_COUNT); world++) {
         memset(come, 0, RANKS_MAX * sizeof(*come));
@@ -47,14 +47,19 @@ static void expect_all_to_come(int nranks, const char *protocol) {
 
 static void no_rank_leaves_a_barrier_before_all_have_come(void **state) {
     (void)state;
-    expect_all_to_come(2, "");
-    expect_all_to_come(5, "");
+    expect_all_to_come(2, "", "");
+    expect_all_to_come(5, "", "");
 }
 
-/* Their empty slots would have no line that says that they have come. */
-static void barriers_do_not_take_protocols_with_lines(void **state) {
+/* In LL an empty slot has a line that says that it has come. In LL128 it has none, so that Simple is taken. */
+static void so_it_is_in_every_protocol_and_algorithm(void **state) {
     (void)state;
-    expect_all_to_come(3, "LL");
+    static const char *const algorithms[] = {"doubling", "oneshot", "direct"};
+    for (size_t k = 0; k < sizeof(algorithms) / sizeof(*algorithms); k++) {
+        expect_all_to_come(3, "LL", algorithms[k]);
+        expect_all_to_come(2, "LL128", algorithms[k]);
+        expect_all_to_come(3, "Simple", algorithms[k]);
+    }
 }
 
 /* ------------------------------------------------------------------------------------ counts of which only pairs know */
@@ -171,7 +176,7 @@ static void an_average_is_finite_where_the_sum_is_not(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_rank_leaves_a_barrier_before_all_have_come),
-        cmocka_unit_test(barriers_do_not_take_protocols_with_lines),
+        cmocka_unit_test(so_it_is_in_every_protocol_and_algorithm),
         cmocka_unit_test(a_pair_that_disagrees_about_a_count_is_told_at_both_ends),
         cmocka_unit_test(counts_that_are_wrong_in_themselves_are_refused),
         cmocka_unit_test(an_average_is_finite_where_the_sum_is_not),
