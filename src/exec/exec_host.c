@@ -139,7 +139,7 @@ static void exec_call_start(struct exec_call *call) {
     }
     if (program->pair_ops != NULL)
         exec_pairs_start(call);
-    for (int k = 0; k < call->running; k++)
+    for (int k = 0; lends && k < call->running; k++)
         if (program->workers[k].op->apart && program->workers[k].op->lands_from > 0)
             exec_announce(&program->workers[k]);
     call->state = EXEC_RUNNING;
