@@ -613,7 +613,7 @@ mutants:
 .PHONY: lab-slow
 lab-slow: all $(BUILD)/bench/slow_link
 	@BUILD=$(BUILD) scripts/lab-slow.sh
-.PHONY: bench-forecasts bench-peers bench-regret bench-instructions bench-trace bench-reduce bench-overlap bench-rendezvous bench-far
+.PHONY: bench-forecasts bench-peers bench-regret bench-instructions bench-trace bench-first-calls bench-reduce bench-overlap bench-rendezvous bench-far
 .PHONY: scaling
 bench-peers: all
 	scripts/bench-peers.sh
@@ -629,6 +629,12 @@ $(BUILD)/bench/trace: bench/trace.c $(STATIC_LIB)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) -O2 -D_GNU_SOURCE $(PUBLIC_INCLUDES) $< -o $@ $(STATIC_LIB) $(PRIVATE_LIBS)
+$(BUILD)/bench/first_calls: bench/first_calls.c $(STATIC_LIB)
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) -O2 -D_GNU_SOURCE $(PUBLIC_INCLUDES) $< -o $@ $(STATIC_LIB) $(PRIVATE_LIBS)
+bench-first-calls: $(BUILD)/bench/first_calls
+	@$< 8
 bench-trace: $(BUILD)/bench/trace
 	@$< 500 8 512 4096 65536
 $(BUILD)/bench/reduce: $(OBJ)/bench/reduce.o $(INTERNAL_LIB)
@@ -797,6 +803,7 @@ help:
 	@echo 'make bench-forecasts  what the cost model predicts beside published figures, with their sources (seconds)'
 	@echo 'make bench-reduce  speed of each type and operator beside a sum of floats, in cache'
 	@echo 'make bench-instructions  instructions of a warm call, under valgrind'
+	@echo 'make bench-first-calls  how soon two ranks are fast that the scheduler has put onto one CPU (a second; needs 2 free CPUs)'
 	@echo 'make bench-trace   what COLLET_TRACE costs, in time: calls with and without it, in turns (seconds; needs 2 free CPUs)'
 	@echo 'make mutants       breaks algorithms on purpose and reports what no check notices (minutes)'
 	@echo 'make bench-regret  the cost model'"'"'s choices beside the best ones, for 2 and 4 ranks on this machine (minutes)'

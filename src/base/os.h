@@ -49,6 +49,9 @@ void os_cpu_set_prefer(const struct os_cpu_set *allowed, const struct os_cpu_set
 /* The calling thread leaves its CPU for another one of its set that has the same last cache; or for any of its set. The set stays. */
 void os_cpu_leave(bool anywhere);
 
+/* Where two threads share a CPU: is another one idle? It is if no more threads run, or are ready to, than there are CPUs. */
+bool os_some_cpu_is_idle(void);
+
 /* The last cache before memory of the CPU that the calling thread runs on. What Linux does not tell is OS_CACHE_BYTES, and
  * one CPU's. */
 #define OS_CACHE_BYTES (32u << 20)

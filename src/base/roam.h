@@ -12,6 +12,19 @@
 #ifndef COLLET_BASE_ROAM_H
 #define COLLET_BASE_ROAM_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 void roam_yield(void);
+
+/* What a thread has lost to others, in yields one after the other. All zero: nothing. */
+struct roam {
+    uint64_t lost_ns;
+    uint64_t bears_ns; /* so much loss, before it moves; 0: ROAM_BEARS_NS */
+};
+#define ROAM_BEARS_NS 10000u
+
+/* A yield has taken so long: has the thread lost more than it bears? Then it will bear more the next time, until a yield is short. */
+bool roam_is_due(struct roam *roam, uint64_t yield_ns);
 
 #endif

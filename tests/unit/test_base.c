@@ -647,60 +647,78 @@ static void a_long_wait_says_so_and_progress_starts_it_anew(void **state) {
     assert_false(wait_pause(&waiter));
 }
 
-/* Another thread of the caller's first CPU, which yields again and again, but not at once. */
-static void *share_a_cpu(void *over) {
+static void a_thread_that_loses_time_to_others_moves_and_bears_more_each_time(void **state) {
+    (void)state;
+    struct roam roam = {0};
+    for (int k = 0; k < 100; k++)
+        assert_false(roam_is_due(&roam, 400)); /* yields to nobody */
+    int yields = 1;
+    while (!roam_is_due(&roam, 3000))
+        yields++;
+    assert_int_equal(yields, ROAM_BEARS_NS / 3000 + 1);
+    for (yields = 1; !roam_is_due(&roam, 3000);)
+        yields++;
+    assert_int_equal(yields, 4 * ROAM_BEARS_NS / 3000 + 1);
+    assert_true(roam_is_due(&roam, 3000000)); /* a program that does not yield */
+    for (int k = 0; k < 100; k++)
+        roam_is_due(&roam, 5000000000u);
+    assert_true(roam_is_due(&roam, 5000000000u)); /* some seconds are always too much */
+    assert_false(roam_is_due(&roam, 400));
+    assert_true(roam_is_due(&roam, ROAM_BEARS_NS + 1)); /* as in the beginning */
+}
+
+static void a_thread_leaves_its_cpu_for_another_one_of_its_set(void **state) {
+    (void)state;
+    cpu_set_t before, one, after;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    for (int anywhere = 0; anywhere < 2; anywhere++) {
+        const int cpu = sched_getcpu();
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+        os_cpu_leave(anywhere); /* it is bound */
+        assert_int_equal(sched_getcpu(), cpu);
+        assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+        os_cpu_leave(true);
+        if (CPU_COUNT(&before) > 1)
+            assert_int_not_equal(sched_getcpu(), cpu);
+        assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+        assert_true(CPU_EQUAL(&before, &after));
+    }
+}
+
+/* What two threads need that take turns on a CPU: the balancer lets them stay for thousands of yields. */
+static void *take_turns(void *over) {
     while (!__atomic_load_n((int *)over, __ATOMIC_ACQUIRE)) {
-        for (uint64_t from = os_now_ns(); os_now_ns() - from < 3000;)
+        for (const uint64_t from_ns = os_now_ns(); os_now_ns() - from_ns < 2000;)
             ;
         sched_yield();
     }
     return NULL;
 }
 
-/* How many yields it takes until the calling thread has left the CPU that it shares; −1: more than that. */
-static int yields_until_alone(cpu_set_t *allowed, int most) {
-    int over = 0, first = 0, yields = 0;
-    cpu_set_t one;
+static void a_thread_that_shares_its_cpu_with_one_that_yields_moves(void **state) {
+    (void)state;
+    cpu_set_t before, one;
     pthread_t other;
-    while (!CPU_ISSET(first, allowed))
-        first++;
+    const int cpu = sched_getcpu();
+    int over = 0, yields = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     CPU_ZERO(&one);
-    CPU_SET(first, &one);
+    CPU_SET(cpu, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    assert_int_equal(pthread_create(&other, NULL, share_a_cpu, &over), 0); /* bound to it, as its creator is */
-    assert_int_equal(sched_setaffinity(0, sizeof *allowed, allowed), 0);
-    while (sched_getcpu() == first && yields < most) {
+    assert_int_equal(pthread_create(&other, NULL, take_turns, &over), 0); /* bound, as its creator is */
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    bool was_idle = CPU_COUNT(&before) > 1; /* else it is right to stay */
+    while (sched_getcpu() == cpu && yields++ < 200) {
+        was_idle = was_idle && os_some_cpu_is_idle();
         roam_yield();
-        yields++;
     }
     __atomic_store_n(&over, 1, __ATOMIC_RELEASE);
     pthread_join(other, NULL);
-    return yields < most ? yields : -1;
-}
-
-/* The scheduler needs thousands of yields for it. */
-static void a_thread_that_shares_its_cpu_moves_to_another_one_of_its_set(void **state) {
-    (void)state;
-    cpu_set_t before, after;
-    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
-    if (CPU_COUNT(&before) < 2)
+    if (yields > 200 && !was_idle)
         skip();
-    assert_in_range(yields_until_alone(&before, 40), 0, 40);
-    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
-    assert_true(CPU_EQUAL(&before, &after));
-}
-
-static void a_thread_that_is_bound_to_a_cpu_stays(void **state) {
-    (void)state;
-    cpu_set_t before, one;
-    int first = sched_getcpu();
-    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
-    CPU_ZERO(&one);
-    CPU_SET(first, &one);
-    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    assert_int_equal(yields_until_alone(&one, 50), -1);
-    assert_int_equal(sched_getcpu(), first);
-    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_in_range(yields, 0, 200);
 }
 
 static void crc32c_is_that_of_the_standard(void **state) {
@@ -793,8 +811,9 @@ int main(int argc, char **argv) {
         CASE(every_type_and_operator_has_a_name_and_nothing_else_has),
         CASE(crc32c_is_that_of_the_standard),
         CASE(a_long_wait_says_so_and_progress_starts_it_anew),
-        CASE(a_thread_that_shares_its_cpu_moves_to_another_one_of_its_set),
-        CASE(a_thread_that_is_bound_to_a_cpu_stays),
+        CASE(a_thread_that_loses_time_to_others_moves_and_bears_more_each_time),
+        CASE(a_thread_leaves_its_cpu_for_another_one_of_its_set),
+        CASE(a_thread_that_shares_its_cpu_with_one_that_yields_moves),
         CASE(threads_replace_one_file_and_nobody_reads_half_of_it),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
