@@ -139,17 +139,10 @@ void exec_carry(struct interp_worker *w, const struct prog_step *step, uint32_t 
     }
 }
 
-static bool reads_in(const struct prog *prog) {
-    for (int l = 0; l < prog->nlocals; l++)
-        if (prog->locals[l].region == STEP_IN)
-            return true;
-    return false;
-}
-
 bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
     const struct work_args *args = &op->args;
     uint64_t bytes[STEP_REGIONS];
-    if (!reads_in(prog))
+    if (!prog_reads_in(prog))
         return true;
     for (int region = STEP_IN; region <= STEP_OUT; region++) {
         uint64_t blocks = args->block_elems * op->memory.nblocks[region];

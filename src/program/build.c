@@ -48,6 +48,13 @@ int prog_region_blocks(const struct prog *prog, enum step_region region) {
     }
 }
 
+bool prog_reads_in(const struct prog *prog) {
+    for (int l = 0; l < prog->nlocals; l++)
+        if (prog->locals[l].region == STEP_IN)
+            return true;
+    return false;
+}
+
 /* ---- errors ---- */
 
 /* The first error stays: it is that of the step that comes next. Returns false. */

@@ -58,7 +58,7 @@ static bool join_steps(struct rehearsal *m) {
 enum { SEVERAL = -1 };
 struct place_use {
     int nreads, reader, nwrites, writer;
-    int nlends; /* how many steps lend it */
+    int nlends, nlands; /* how many steps lend it, or are such that peers may write it early */
 };
 
 static void note_use(int *ntimes, int *by, int worker) {
@@ -90,6 +90,7 @@ static void note_step(const struct rehearsal *m, int member, int worker, const s
         struct place_use *use =
             &uses[rehearsal_index(m, rehearsal_place(m, member, step->store_region, &step->store, i))];
         note_use(&use->nwrites, &use->writer, worker);
+        use->nlands += rehearsal_lands(m, member, step);
     }
     if (rehearsal_lends(m, step))
         note_lent(m, member, step, uses);
@@ -98,8 +99,11 @@ static void note_step(const struct rehearsal *m, int member, int worker, const s
 /* Whether it takes clocks to know that accesses are in order: several workers use the place, and one of them writes it.
  * But not if a single step reads a contribution that, in place, a single step overwrites with its result: a right
  * result holds that very contribution, so it came from that read, by messages. The verdict on results says whether it
- * does. What is lent is open if another step than the one that stored it writes there. */
+ * does. What is lent is open if another step than the one that stored it writes there. What lands early is open if another step
+ * uses the place. */
 static bool is_order_open(const struct place_use *use) {
+    if (use->nlands > 0 && use->nreads + use->nwrites > 1)
+        return true;
     return use->nwrites > 0 && !(use->nwrites == 1 && use->nreads == 1) &&
            (use->writer == SEVERAL || (use->nreads > 0 && use->reader != use->writer) ||
             (use->nlends > 0 && use->nwrites > 1));
@@ -205,7 +209,9 @@ bool rehearsal_create(struct rehearsal *m, const struct cast *cast, const struct
     int nslots = rules->nslots;
     *m = (struct rehearsal){
         .cast = cast, .nslots = nslots, .in_place = rules->in_place, .why = why, .why_bytes = why_bytes};
-    m->hasty = m->ordered = rules->hasty;
+    m->hasty = rules->hasty;
+    m->silent = rules->silent;
+    m->ordered = m->hasty != 0 || m->silent != 0;
     m->failed.member = -1;
     const struct prog *prog = cast->members[0].prog;
     m->counted = prog_is_counted(prog->collective);

@@ -49,30 +49,58 @@ void order_send(struct order *order, int worker, size_t slot) {
     memcpy(order->carried + slot * order->nworkers, clock_of(order, worker), order->nworkers * sizeof(uint32_t));
 }
 
-static int unordered_writer(struct order *order, int worker, size_t place) {
+/* ---- accesses ---- */
+
+static int unknown_writer(const struct order *order, const uint32_t *clock, size_t place) {
     struct order_place last = order->places[place];
-    if (last.writer < 0 || last.writer == worker)
-        return -1;
-    return clock_of(order, worker)[last.writer] >= last.wrote ? -1 : last.writer;
+    return last.writer >= 0 && clock[last.writer] < last.wrote ? last.writer : -1;
+}
+
+static int unknown_reader(const struct order *order, const uint32_t *clock, int first, size_t place) {
+    for (size_t w = 0; w < order->group && (size_t)first + w < order->nworkers; w++)
+        if (order->read_at[place * order->group + w] > clock[(size_t)first + w])
+            return first + (int)w;
+    return -1;
+}
+
+static bool is_known(const uint32_t *clock, const struct order_loan *loan) {
+    return loan->read_at > 0 && clock[loan->reader] >= loan->read_at;
+}
+
+static int unknown_borrower(const struct order *order, const uint32_t *clock, size_t place) {
+    for (int i = order->places[place].loan; i >= 0; i = order->loans[i].older)
+        if (!is_known(clock, &order->loans[i]))
+            return order->loans[i].reader;
+    return -1;
+}
+
+/* A worker that uses the place, or has used it when the clock does not say so; −1: there is none. */
+static int unknown_user(const struct order *order, const uint32_t *clock, int first, size_t place) {
+    int user = unknown_writer(order, clock, place);
+    user = user >= 0 ? user : unknown_reader(order, clock, first, place);
+    return user >= 0 ? user : unknown_borrower(order, clock, place);
 }
 
 int order_read(struct order *order, int worker, int first, size_t place) {
-    order->read_at[place * order->group + (size_t)(worker - first)] = clock_of(order, worker)[worker];
-    return unordered_writer(order, worker, place);
+    const uint32_t *clock = clock_of(order, worker);
+    order->read_at[place * order->group + (size_t)(worker - first)] = clock[worker];
+    return unknown_writer(order, clock, place);
 }
 
 int order_write(struct order *order, int worker, int first, size_t place) {
     const uint32_t *clock = clock_of(order, worker);
-    int writer = unordered_writer(order, worker, place);
-    if (writer >= 0)
-        return writer;
-    for (size_t w = 0; w < order->group && (size_t)first + w < order->nworkers; w++)
-        if (first + (int)w != worker && order->read_at[place * order->group + w] > clock[(size_t)first + w])
-            return first + (int)w;
-    int reader = order_open_loan(order, worker, 1, place);
+    int user = unknown_user(order, clock, first, place);
     order->places[place].writer = worker;
     order->places[place].wrote = clock[worker];
-    return reader;
+    return user;
+}
+
+int order_land(const struct order *order, size_t slot, int first, size_t place) {
+    return unknown_user(order, order->carried + slot * order->nworkers, first, place);
+}
+
+bool order_has_heard(struct order *order, int worker, size_t slot, int sender) {
+    return clock_of(order, worker)[sender] >= order->carried[slot * order->nworkers + (size_t)sender];
 }
 
 /* ---- loans ---- */
@@ -80,7 +108,7 @@ int order_write(struct order *order, int worker, int first, size_t place) {
 int order_lend(struct order *order, size_t place, int reader) {
     if (!grow(&order->loans, (size_t)order->nloans, 1, &order->loans_room, sizeof(*order->loans)))
         return -1;
-    order->loans[order->nloans] = (struct order_loan){reader, 0, order->places[place].loan};
+    order->loans[order->nloans] = (struct order_loan){place, reader, 0, order->places[place].loan};
     return order->places[place].loan = order->nloans++;
 }
 
@@ -89,16 +117,9 @@ void order_take(struct order *order, int loan) {
     order->loans[loan].read_at = clock_of(order, reader)[reader];
 }
 
-static bool is_known(struct order *order, int first, int count, const struct order_loan *loan) {
+bool order_is_over(struct order *order, int loan, int first, int count) {
+    bool known = false;
     for (int worker = first; worker < first + count; worker++)
-        if (loan->read_at > 0 && clock_of(order, worker)[loan->reader] >= loan->read_at)
-            return true;
-    return false;
-}
-
-int order_open_loan(struct order *order, int first, int count, size_t place) {
-    for (int i = order->places[place].loan; i >= 0; i = order->loans[i].older)
-        if (!is_known(order, first, count, &order->loans[i]))
-            return order->loans[i].reader;
-    return -1;
+        known |= is_known(clock_of(order, worker), &order->loans[loan]);
+    return known;
 }

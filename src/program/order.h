@@ -12,6 +12,12 @@
  *
  * What a step lends (fifo/loan.h), a worker of another rank reads in this rank's memory, at its own step. Whoever writes there
  * must know that this step is over, too.
+ *
+ * What lands early, a worker of another rank writes in this rank's memory, at any time from its own step on until the message is
+ * received:
+ *
+ *      worker a   1 ──── 2 use X ──── 3 receive: it is in X         b may write X from its step 1 on, and does not know by then
+ *      worker b        1 send ──────────▲                           that a is past 2: X is used while it is written
  */
 #ifndef COLLET_PROGRAM_ORDER_H
 #define COLLET_PROGRAM_ORDER_H
@@ -28,6 +34,7 @@ struct order_place {
 };
 
 struct order_loan {
+    size_t place;
     int32_t reader;
     uint32_t read_at; /* step of the reader; 0: not yet */
     int32_t older;    /* of the same place */
@@ -62,7 +69,14 @@ int order_write(struct order *order, int worker, int first, size_t place);
 int order_lend(struct order *order, size_t place, int reader);
 void order_take(struct order *order, int loan);
 
-/* A reader of a loan of the place which no worker first … first+count−1 knows to be done; −1: there is none. */
-int order_open_loan(struct order *order, int first, int count, size_t place);
+/* Does one of the workers first … first+count−1 know that the loan was read? */
+bool order_is_over(struct order *order, int loan, int first, int count);
+
+/* The message in the slot may land in a place of its receiver's memory as soon as it is sent. Returns a worker that may still use
+ * the place then: the sender does not know better. −1: there is none. */
+int order_land(const struct order *order, size_t slot, int first, size_t place);
+
+/* Does the worker know that the sender's step is over in which the message in the slot was sent? */
+bool order_has_heard(struct order *order, int worker, size_t slot, int sender);
 
 #endif

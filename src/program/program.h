@@ -347,6 +347,9 @@ enum collet_result algorithm_build(const struct algorithm *algorithm, const stru
 /* How many block numbers a region has; 0 if the program has no such region. */
 int prog_region_blocks(const struct prog *prog, enum step_region region);
 
+/* Does any of its steps read in IN? */
+bool prog_reads_in(const struct prog *prog);
+
 /* Whether a message of this collective is sent although it has no element. */
 static inline bool prog_keeps_empty(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_NONE || prog_facts[collective].out == PROG_NONE ||
@@ -357,7 +360,8 @@ static inline bool prog_keeps_empty(enum prog_collective collective) {
  * reused, and then over short rounds in which the last blocks are empty; and checks:
  *   every output block is the reduction of every contribution exactly once, in an expression that is the same on all
  *   ranks up to a+b = b+a, and in rank order where the algorithm promises it; finish applied exactly once to every reduced
- *   output; no read of a block that was not yet written or was overwritten (also in place), in whatever order workers run;
+ *   output; no read of a block that was not yet written or was overwritten (also in place), in whatever order workers run,
+ *   wherever messages are lent, and whenever payloads land early;
  *   no deadlock; nothing sent that is not received; messages have as many pieces, of the same lengths, on both ends; one
  *   producing and one consuming worker per connection.
  * in_place: the buffers alias as the collective's in-place rule in collet.h says; ignored where it has none.

@@ -240,6 +240,41 @@ static bool take_loan(struct rehearsal *m, const struct rehearsal_worker *w, con
                      m->cast->members[conn->at.src].rank, slot->step - m->workers[conn->producer.worker].first_step);
 }
 
+/* A payload that is not in the slot, but in memory, is read or was written there: when, only the message says. */
+static bool expect_arrival(struct rehearsal *m, const struct rehearsal_worker *w, const struct rehearsal_conn *conn,
+                           const struct prog_step *sent) {
+    size_t slot = rehearsal_slot(m, conn, conn->head);
+    int worker = number_of(m, w), sender = conn->producer.worker;
+    bool in_memory = rehearsal_lends(m, sent) || rehearsal_lands(m, w->member, step_of(m, w));
+    if (!m->ordered)
+        return true;
+    if (++m->nmessages != m->silent)
+        order_receive(&m->order, worker, slot);
+    return !in_memory || order_has_heard(&m->order, worker, slot, sender) ||
+           fail_here(m, w, "uses what rank %d worker %d may not have made yet: no message orders the two",
+                     m->cast->members[conn->at.src].rank, m->workers[sender].index);
+}
+
+/* A payload that lands early may be there as soon as it is sent. */
+static bool expect_landing(struct rehearsal *m, const struct rehearsal_worker *w) {
+    const struct prog_step *step = step_of(m, w);
+    bool copies = step->recv_count == 1 && step->locals_count == 0 && step->count == 1;
+    if (!rehearsal_lands(m, w->member, step))
+        return true;
+    if (!copies || step->store_region != STEP_OUT)
+        return fail_here(m, w, "may land early, but it does more than to store a block that it receives in OUT");
+    if (!m->ordered)
+        return true;
+    const struct rehearsal_conn *conn = recv_conn(m, w, 0);
+    struct rehearsal_place place = rehearsal_place(m, w->member, step->store_region, &step->store, 0);
+    int user = order_land(&m->order, rehearsal_slot(m, conn, conn->head), m->first_worker[w->member],
+                          number_of_place(m, w->round, place));
+    return user < 0 ||
+           fail_place(m, w, true, place, ", where it may land early, while rank %d worker %d uses the same memory%s",
+                      m->cast->members[m->workers[user].member].rank, m->workers[user].index,
+                      m->in_place ? " (in place)" : "");
+}
+
 /* Is what a connection delivers what this step waits for? */
 static bool expect_message(struct rehearsal *m, const struct rehearsal_worker *w, const struct rehearsal_conn *conn) {
     const struct prog_step *step = step_of(m, w);
@@ -254,10 +289,8 @@ static bool expect_message(struct rehearsal *m, const struct rehearsal_worker *w
         expected = length_at(m, about_of(m, w->member, step, i));
         got = length_at(m, about_of(m, conn->at.src, sent, i));
     }
-    if (m->ordered)
-        order_receive(&m->order, number_of(m, w), rehearsal_slot(m, conn, conn->head));
     return got == expected
-               ? take_loan(m, w, conn, sent)
+               ? expect_arrival(m, w, conn, sent) && take_loan(m, w, conn, sent)
                : fail_here(m, w, "expected %s %d, got %s %d from rank %d worker %d step %d", what, expected, what, got,
                            m->cast->members[conn->at.src].rank, producer->index, slot->step - producer->first_step);
 }
@@ -377,6 +410,8 @@ static bool do_step(struct rehearsal *m, const struct rehearsal_worker *w) {
     for (int i = 0; i < step->recv_count; i++)
         if (!expect_message(m, w, recv_conn(m, w, i)))
             return false;
+    if (!expect_landing(m, w))
+        return false;
     for (int i = 0; i < step->count; i++) {
         m->results[i] = EXPR_NONE;
         if (rehearsal_is_alive(m, about_of(m, w->member, step, i), w->round) && !reduce_piece(m, w, i, &m->results[i]))
@@ -482,13 +517,14 @@ static bool end_run(struct rehearsal *m) {
     return true;
 }
 
-/* A hasty rank has returned when its last step was done: did its messages say by then that all its loans were read? */
+/* A hasty rank has returned when its last step was done: did its messages say by then that its loans were read? */
 static bool end_loans(struct rehearsal *m) {
     size_t nplaces = (size_t)rehearsal_places_of_member(m), nmembers = (size_t)m->cast->nmembers;
-    for (size_t place = 0; m->hasty && place < m->order.nplaces; place++) {
-        int member = (int)(place / nplaces % nmembers), first = m->first_worker[member];
-        int reader = order_open_loan(&m->order, first, m->cast->members[member].prog->nworkers, place);
-        if (reader >= 0)
+    for (int loan = 0; m->hasty != 0 && loan < m->order.nloans; loan++) {
+        const struct order_loan *of = &m->order.loans[loan];
+        int member = (int)(of->place / nplaces % nmembers), reader = of->reader;
+        if ((m->hasty == REHEARSAL_HASTY || m->hasty == loan + 1) &&
+            !order_is_over(&m->order, loan, m->first_worker[member], m->cast->members[member].prog->nworkers))
             return rehearsal_fail(m, "rank %d returns from the call while rank %d worker %d may read its memory",
                                   m->cast->members[member].rank, m->cast->members[m->workers[reader].member].rank,
                                   m->workers[reader].index);

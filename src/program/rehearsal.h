@@ -11,7 +11,8 @@
  * share; order.h watches that.
  *
  * A message that its step lends is read in the sender's memory when the receiver does its step, whatever the sender has done
- * since. So a program that is right here is right as well where messages are copied.
+ * since. So a program that is right here is right as well where messages are copied. A payload that may land early is stored when
+ * the receiver does its step; that its place is free from the moment on in which it is sent, order.h watches, too.
  *
  * Rounds: nslots + 1 full ones, so that slots are reused; if blocks differ in length, then two short ones in which only
  * half of the lengths, and only the first, still have elements. Both ends skip the others.
@@ -103,8 +104,9 @@ struct rehearsal {
     bool *seen;                   /* … and [member]: whether its own is there */
     uint32_t nsteps_done;
 
-    bool hasty;   /* see struct rehearsal_rules */
-    bool ordered; /* workers of some rank share memory that one of them writes, or write what they have lent: */
+    int hasty, silent; /* see struct rehearsal_rules */
+    int nmessages;     /* that have arrived */
+    bool ordered;      /* a rank has memory of which only clocks can say that it is used in order (join.c): */
     struct order order;
 
     char *why;
@@ -119,11 +121,15 @@ struct rehearsal_watcher {
     void *context;
 };
 
-/* How to check: watched; or with ranks that return from the call without waiting for their loans: then the program itself must
- * order the reads of others before what this rank does last. */
+/* How to check: watched; or without some of what puts accesses to memory in order. hasty: ranks return from the call without
+ * waiting for their loans, so the program itself must order the reads of others before what this rank does last. silent: a message
+ * arrives, but whoever takes it knows no more than before of what others have done. */
+enum { REHEARSAL_HASTY = -1 };
 struct rehearsal_rules {
     int nslots;
-    bool in_place, hasty;
+    bool in_place;
+    int hasty;                               /* all loans: REHEARSAL_HASTY; number of the only one, from 1; 0: none */
+    int silent;                              /* the message's number, from 1, as they arrive; 0: none */
     const struct rehearsal_watcher *watcher; /* NULL: none */
 };
 
@@ -152,6 +158,10 @@ struct rehearsal_place rehearsal_place(const struct rehearsal *m, int member, in
 /* Does the step lend, if all that may be lent is? */
 static inline bool rehearsal_lends(const struct rehearsal *m, const struct prog_step *step) {
     return step->lends != STEP_LENDS_NOTHING && !(step->lends_apart && m->in_place);
+}
+/* May a payload come to lie where the step of a member stores it before its time? Not if IN, which the program reads, is OUT. */
+static inline bool rehearsal_lands(const struct rehearsal *m, int member, const struct prog_step *step) {
+    return step->lands == STEP_LANDS_EARLY && !(m->in_place && prog_reads_in(m->cast->members[member].prog));
 }
 /* What a step of a member lends. */
 struct rehearsal_place rehearsal_lent(const struct rehearsal *m, int member, const struct prog_step *step);

@@ -19,7 +19,7 @@
 
 /* ---- programs ---- */
 
-static bool check(enum prog_collective collective, prog_build_fn build, int nranks, bool in_place, bool hasty,
+static bool check(enum prog_collective collective, prog_build_fn build, int nranks, bool in_place, int hasty,
                   char why[512]) {
     struct algorithm algorithm = {.name = "test", .collective = collective, .build = build};
     struct rehearsal_rules rules = {.nslots = 2, .in_place = in_place, .hasty = hasty};
@@ -28,13 +28,13 @@ static bool check(enum prog_collective collective, prog_build_fn build, int nran
 
 static void expect_lent(prog_build_fn build, int nranks, bool in_place, const char *says) {
     char why[512];
-    if (check(PROG_ALLREDUCE, build, nranks, in_place, false, why) || strstr(why, says) == NULL)
+    if (check(PROG_ALLREDUCE, build, nranks, in_place, 0, why) || strstr(why, says) == NULL)
         fail_msg("'%s' does not say '%s'", why, says);
 }
 
 static void expect_fine(prog_build_fn build, int nranks, bool in_place) {
     char why[512];
-    if (!check(PROG_ALLREDUCE, build, nranks, in_place, false, why))
+    if (!check(PROG_ALLREDUCE, build, nranks, in_place, 0, why))
         fail_msg("%s", why);
 }
 
@@ -92,10 +92,10 @@ static void ranks_that_return_without_waiting_for_their_loans_are_found(void **s
     char why[512];
     prog_build_fn chain = algorithm_find(PROG_BROADCAST, "chain")->build;
     prog_build_fn doubling = algorithm_find(PROG_ALLREDUCE, "doubling")->build;
-    assert_true(check(PROG_BROADCAST, chain, 3, false, false, why));
-    assert_false(check(PROG_BROADCAST, chain, 3, false, true, why));
+    assert_true(check(PROG_BROADCAST, chain, 3, false, 0, why));
+    assert_false(check(PROG_BROADCAST, chain, 3, false, REHEARSAL_HASTY, why));
     assert_non_null(strstr(why, "rank 0 returns from the call while rank 1 worker 0 may read its memory"));
-    assert_true(check(PROG_ALLREDUCE, doubling, 4, false, true, why)); /* its loans are none */
+    assert_true(check(PROG_ALLREDUCE, doubling, 4, false, REHEARSAL_HASTY, why)); /* its loans are none */
 }
 
 static bool lends_any(const struct algorithm *algorithm, int nranks) {
@@ -117,7 +117,7 @@ static void no_algorithm_that_lends_may_return_at_once(void **state) {
     int lending = 0;
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
         for (int nranks = 2; nranks <= 5; nranks++) {
-            struct rehearsal_rules rules = {.nslots = 2}, hasty = {.nslots = 2, .hasty = true};
+            struct rehearsal_rules rules = {.nslots = 2}, hasty = {.nslots = 2, .hasty = REHEARSAL_HASTY};
             if (prog_is_p2p(a->collective) || !algorithm_applies(a, &PROG_FLAT(nranks)))
                 continue;
             bool lends = lends_any(a, nranks);
