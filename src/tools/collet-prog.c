@@ -24,7 +24,8 @@ static const struct command command = {
     "  <count>      elements of a buffer; <type> is float, half …: how slices, channels and rounds cut the buffer",
     "In a table: R receives, + reduces, ! stores to OUT, S sends; then the blocks. One row is one step.\n"
     "With --peers: <3 receives from rank 3, >1 sends to rank 1. With --loans: L is an S whose peers may read the data\n"
-    "in this rank's IN or OUT, so that it is not copied into a slot.\n"
+    "in this rank's IN or OUT, so that it is not copied into a slot. E is a ! whose peer may put the block into OUT early:\n"
+    "no other step of this rank touches it.\n"
     "With --chains: 0 > 1 > 0 is a ring. A tree is indented: < a child sends to its parent, > the parent to it.\n"
     "With --trace: in one turn every worker that can does one step (w2:0 is step 0 of worker 2). r1+r2 is the sum of\n"
     "what ranks 1 and 2 contribute, =r0+r1+r2 one that is finished; r2[3] is block 3 of rank 2 where another belongs;\n"
@@ -46,7 +47,8 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_VALUE("root", "R", &request->root,
                        "root of a broadcast, reduce, gather or scatter, peer of a send or recv; 0 unless given"),
         ARGUMENT_FLAG("peers", &request->cells.peers, "the table names with whom each step exchanges"),
-        ARGUMENT_FLAG("loans", &request->cells.loans, "the table says which steps lend what they send"),
+        ARGUMENT_FLAG("loans", &request->cells.loans,
+                      "the table says which steps lend what they send, and which blocks may land early"),
         ARGUMENT_FLAG("chains", &request->chains, "who sends to whom: the rings, chains and trees of each lane"),
         ARGUMENT_FLAG("dot", &request->dot, "the connections as Graphviz: collet-prog --dot … | dot -Tsvg"),
         ARGUMENT_FLAG(

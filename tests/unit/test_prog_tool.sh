@@ -67,9 +67,11 @@ cells_name_peers() {
         shows "   0   R+!S 0 <1-3 >1-3      R+!S 1 <0,2,3 >2,3,0  R+!S 2 <0,1,3 >3,0,1  R+!S 3 <0-2 >0-2" --peers allreduce_twoshot 4
 }
 
-# Doubling overwrites what it has sent: it copies.
+# Doubling overwrites what it has sent: it copies. Bruck's steps read again what they have received: it lands in its time.
 cells_tell_loans() {
-    shows "   0   ..!L 0  R.!L 0  R.!. 0" --loans broadcast_chain 3 && shows "   0   ..!S 0  R.!S 0  R.!. 0" broadcast_chain 3 &&
+    shows "   0   ..!L 0  R.EL 0  R.E. 0" --loans broadcast_chain 3 &&
+        shows "   1   R.!.   1  R.!.   2  R.!.   3  R.!.   0" --loans allgather_bruck 4 &&
+        shows "   0   ..!S 0  R.!S 0  R.!. 0" broadcast_chain 3 &&
         ! "$prog" --loans allreduce_doubling 4 | grep -q L
 }
 

@@ -11,8 +11,8 @@
 
 /* The step tables of all ranks side by side, one for each worker: R recv, + reduce, ! store, S send, and the blocks;
  * then what each rank sends, reduces and stores in one round, and its connections. peers: cells name them, <3 >1 from
- * rank 3 and to rank 1. loans: L instead of S, where peers may read in this rank's buffers what it sends. The first 32 ranks have
- * columns. */
+ * rank 3 and to rank 1. loans: L instead of S, where peers may read in this rank's buffers what it sends; E instead of !, where they
+ * may write early what it stores. The first 32 ranks have columns. */
 struct show_cells {
     bool peers, loans;
 };

@@ -6,7 +6,8 @@
  *         0   ...S 1  ...S 0       +  reduces several operands    S  sends it
  *         1   R+!. 0  R+!. 1       then the blocks that the step is about: 3, or 4-7, or 2,3,6,7
  *
- * With peers: R+!S 2 <3 >1 receives from rank 3 and sends to rank 1. With loans, L sends by a loan (fifo/loan.h).
+ * With peers: R+!S 2 <3 >1 receives from rank 3 and sends to rank 1. With loans, L sends by a loan (fifo/loan.h), and E stores
+ * what may land early.
  */
 #include "tools/prog/show.h"
 
@@ -83,12 +84,11 @@ static void write_cell(const void *what, int row, int column, char field[SHOW_FI
     if (step == NULL)
         return;
     write_list(member->prog, step, BLOCKS, list);
+    const char store = view->cells.loans && step->lands == STEP_LANDS_EARLY ? 'E' : '!';
+    const char send = view->cells.loans && step->lends != STEP_LENDS_NOTHING ? 'L' : 'S';
     show_add(field, "%c%c%c%c %*s", step->recv_count > 0 ? 'R' : '.',
-             step->recv_count + step->locals_count > 1 ? '+' : '.', step->store_region != STEP_NONE ? '!' : '.',
-             step->send_count == 0                  ? '.'
-             : view->cells.loans && step->lends > 0 ? 'L'
-                                                    : 'S',
-             view->blocks, list);
+             step->recv_count + step->locals_count > 1 ? '+' : '.', step->store_region != STEP_NONE ? store : '.',
+             step->send_count > 0 ? send : '.', view->blocks, list);
     for (enum list of = SENDERS; of <= RECEIVERS && view->cells.peers; of++) {
         write_list(member->prog, step, of, list);
         show_add(field, "%s%s", list[0] == '\0' ? "" : of == SENDERS ? " <" : " >", list);
