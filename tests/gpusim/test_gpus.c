@@ -137,53 +137,64 @@ static void a_communicator_ends_while_a_kernel_of_another_waits(void) {
 }
 
 struct launcher {
-    const struct pair *pair;
+    struct collet_comm *comm;
+    float *number;
     cudaStream_t stream;
+    pthread_t thread;
     atomic_int launched;
 };
 
 /* The other rank does not come: the first kernel waits, and the queue behind it fills. */
 static void *launch_without_end(void *launcher_) {
     struct launcher *l = launcher_;
-    while (collet_allreduce(l->pair->of[0], l->pair->of[0], 1, COLLET_FLOAT32, COLLET_SUM, l->pair->comms[0],
-                            l->stream) == COLLET_SUCCESS)
+    while (collet_allreduce(l->number, l->number, 1, COLLET_FLOAT32, COLLET_SUM, l->comm, l->stream) == COLLET_SUCCESS)
         l->launched++;
     return NULL;
 }
 
+/* Returns when every call of the driver waits. */
+static void launcher_start(struct launcher *l) {
+    GOOD(cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking));
+    EQUAL(pthread_create(&l->thread, NULL, launch_without_end, l), 0);
+    for (int before = -1; l->launched < 4 || before != l->launched;) {
+        before = l->launched;
+        usleep(50000);
+    }
+}
+
 static void an_abort_comes_through_while_every_call_of_the_driver_waits(void) {
     struct pair pair;
-    struct launcher launcher = {.pair = &pair};
-    pthread_t thread;
     setenv("GPUSIM_PENDING", "4", 1);
     pair_create(&pair);
     gate(&pair);
-    GOOD(cudaStreamCreateWithFlags(&launcher.stream, cudaStreamNonBlocking));
-    EQUAL(pthread_create(&thread, NULL, launch_without_end, &launcher), 0);
-    for (int before = -1; launcher.launched < 4 || before != launcher.launched;) {
-        before = launcher.launched;
-        usleep(50000);
-    }
+    struct launcher launcher = {.comm = pair.comms[0], .number = pair.of[0]};
+    launcher_start(&launcher);
     GOOD(collet_comm_abort(pair.comms[0]));
-    pthread_join(thread, NULL);
+    pthread_join(launcher.thread, NULL);
 }
 
 /* ---- a process per rank ---- */
 
+#define COMMS 3
+#define DEATH_SECONDS 15
+
 static struct shared {
-    struct collet_unique_id id;
-    atomic_int has_id, stage, wrong;
+    struct collet_unique_id ids[COMMS]; /* of communicators, in the order in which the ranks make them */
+    atomic_int nids, stage, wrong, pids[2];
+    atomic_bool kills; /* rank 0 kills rank 1 */
 } * shared;
 
 static void rank_sums(int rank, int device, struct collet_comm **comm) {
     struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(device)};
+    static int made;
     float *numbers, got;
-    if (rank == 0)
-        GOOD(collet_get_unique_id(&shared->id));
-    shared->has_id |= rank == 0;
-    while (!shared->has_id)
+    if (rank == 0) {
+        GOOD(collet_get_unique_id(&shared->ids[made]));
+        shared->nids++;
+    }
+    while (shared->nids <= made)
         usleep(1000);
-    GOOD(collet_comm_init_rank_config(comm, 2, shared->id, rank, &config));
+    GOOD(collet_comm_init_rank_config(comm, 2, shared->ids[made++], rank, &config));
     GOOD(cudaSetDevice(device));
     GOOD(cudaMalloc((void **)&numbers, sizeof(got)));
     got = (float)(rank + 1);
@@ -199,12 +210,13 @@ static void each_rank(void (*run)(int rank)) {
     for (int rank = 0; rank < 2; rank++)
         if (fork() == 0) {
             alarm(EACH_SECONDS);
+            shared->pids[rank] = getpid();
             run(rank);
             _exit(0);
         }
-    for (int rank = 0; rank < 2; rank++) {
-        wait(&status);
-        EQUAL(status, 0);
+    for (int k = 0; k < 2; k++) {
+        const pid_t pid = wait(&status);
+        EQUAL(status, shared->kills && pid == shared->pids[1] ? SIGKILL : 0);
     }
 }
 
@@ -239,6 +251,27 @@ static void end_one_after_the_other(int rank) {
 static void memory_by_a_handle_outlives_its_communicator(void) {
     setenv("COLLET_CUMEM_ENABLE", "0", 1);
     each_rank(end_one_after_the_other);
+}
+
+/* The thread that asks the driver about the survivor's work waits, too. */
+static void die_or_launch(int rank) {
+    struct launcher launcher = {.number = NULL};
+    rank_sums(rank, rank, &launcher.comm);
+    while (rank == 1)
+        pause();
+    GOOD(cudaMalloc((void **)&launcher.number, sizeof(*launcher.number)));
+    launcher_start(&launcher);
+    shared->kills = true;
+    GOOD(kill(shared->pids[1], SIGKILL));
+    alarm(DEATH_SECONDS);
+    pthread_join(launcher.thread, NULL);
+    GOOD(cudaStreamSynchronize(launcher.stream));
+    GOOD(collet_comm_abort(launcher.comm));
+}
+
+static void a_death_ends_kernels_while_every_call_of_the_driver_waits(void) {
+    setenv("GPUSIM_PENDING", "4", 1);
+    each_rank(die_or_launch);
 }
 
 /* ---- windows of two processes ---- */
@@ -936,6 +969,7 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     X(an_abort_comes_through_while_every_call_of_the_driver_waits)                                                     \
     X(processes_that_are_shown_one_gpu_each_use_nvlink)                                                                \
     X(parts_of_one_gpu_share_memory_of_the_host)                                                                       \
+    X(a_death_ends_kernels_while_every_call_of_the_driver_waits)                                                       \
     X(memory_by_a_handle_outlives_its_communicator)                                                                    \
     X(windows_are_lent_between_processes_by_handle)                                                                    \
     X(windows_are_lent_between_processes_by_descriptor)                                                                \
