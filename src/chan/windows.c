@@ -94,12 +94,14 @@ static bool reach_buffer(struct window_meeting *meeting, struct gpu_window *wind
     return false;
 }
 
-static void detach(const struct chan *chan, struct window_reach *reach) {
+static bool detach(const struct chan *chan, struct window_reach *reach) {
     const struct gpu_rank *gpu = chan->owner.gpu;
+    const bool was_attached = reach->attached != NULL;
     GPU_ENTERED(gpu->driver, gpu->ordinal);
-    if (reach->attached != NULL)
+    if (was_attached)
         gpu->driver->sharing->detach(reach->attached, &reach->name);
     reach->attached = reach->base = NULL;
+    return was_attached;
 }
 
 /* For blocks on the GPU: what to add to an address that another process has lent, and to one that the switch is to have. */
@@ -118,10 +120,17 @@ static enum collet_result write_table(const struct gpu_window *window, const str
 
 /* ---- registration ---- */
 
-static void window_free(struct gpu_window *window, bool closed) {
+/* True: there was something to detach, which now waits to be unmapped. */
+static bool detach_all(struct gpu_window *window) {
+    bool any = gpu_window_has_team(window);
     window_team_end(&window->chan->owner, &window->team);
     for (int rank = 0; rank < window->chan->owner.nranks; rank++)
-        detach(window->chan, &window->reach[rank]);
+        any |= detach(window->chan, &window->reach[rank]);
+    return any;
+}
+
+static void window_free(struct gpu_window *window, bool closed) {
+    detach_all(window);
     if (window->buffer != NULL)
         gpu_buffer_release(window->buffer, closed);
     free(window->reach);
@@ -302,25 +311,29 @@ static void window_unlist(struct gpu_window *window) {
     *link = window->next;
 }
 
-static enum collet_result agree_that_all_detached(struct window_meeting *meeting) {
+/* *closed_p: none of them has a buffer of another one mapped any more. */
+static enum collet_result agree_that_all_detached(struct window_meeting *meeting, bool is_unmapped, bool *closed_p) {
     const int nranks = meeting->chan->owner.nranks;
-    const char mine = 0;
+    const char mine = is_unmapped;
     SCOPED_FREE char *all = NULL;
     COLLET_TRY(memory_get(&all, (size_t)nranks, sizeof *all, "no memory for %d ranks", nranks));
-    return window_agree(meeting, "collet_win_deregister()", &mine, sizeof mine, all);
+    COLLET_TRY(window_agree(meeting, "collet_win_deregister()", &mine, sizeof mine, all));
+    *closed_p = true;
+    for (int rank = 0; rank < nranks; rank++)
+        *closed_p &= all[rank] != 0;
+    return COLLET_SUCCESS;
 }
 
 enum collet_result gpu_window_deregister(struct chan *chan, struct gpu_window *window) {
     struct window_meeting meeting = window_meeting_begin(chan);
     COLLET_TRY(await_own_work(chan));
     window_unlist(window);
-    window_team_end(&chan->owner, &window->team);
-    for (int rank = 0; rank < chan->owner.nranks; rank++)
-        detach(chan, &window->reach[rank]);
-    enum collet_result result = agree_that_all_detached(&meeting);
+    const bool is_unmapped = !detach_all(window) || gpu_rank_detach_all(chan->owner.gpu);
+    bool closed = false;
+    enum collet_result result = agree_that_all_detached(&meeting, is_unmapped, &closed);
     if (result != COLLET_SUCCESS)
         boot_fail(chan->owner.boot, result, err_last());
-    window_free(window, result == COLLET_SUCCESS);
+    window_free(window, closed);
     return result;
 }
 
@@ -328,6 +341,7 @@ enum collet_result gpu_window_leave(struct chan *chan, struct gpu_window *window
     COLLET_TRY(await_own_work(chan));
     window_unlist(window);
     window_free(window, false);
+    gpu_rank_detach_all(chan->owner.gpu); /* if not now, later */
     return COLLET_SUCCESS;
 }
 

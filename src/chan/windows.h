@@ -11,7 +11,8 @@
  *
  *    register    each rank says what its buffer is called ─▶ attaches the others' ─▶ says whether it could ─▶ all know ─▶ the same
  *                of one address for all buffers, where switches know such (window_team.h)
- *    deregister  waits for its own work ─▶ detaches ─▶ says so ─▶ all know: the buffers are their owners' alone
+ *    deregister  waits for its own work ─▶ unmaps, or will later (gpu/cuda_blocks.h) ─▶ says which ─▶ all know: nobody uses the
+ *                buffers of others, and whether anybody still has them mapped
  *
  * So a window has the same number on all ranks, and whether it is lent, or symmetric, all ranks answer alike. Work of a rank uses
  * what that rank has attached, and nobody else's: it is enough that each rank waits for its own.

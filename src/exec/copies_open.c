@@ -67,7 +67,6 @@ static enum collet_result share_words(struct copies *copies) {
 /* Where one rank has no memory for it, kernels carry the messages of all. When it has been registered, all ranks have the words. */
 static enum collet_result share_mail(struct copies *copies) {
     const struct conn_owner *owner = &copies->chan->owner;
-    enum collet_result got;
     size_t bytes = owner->config->buffsize > 0 ? (size_t)owner->config->buffsize : MAIL_BYTES;
     if (gpu_buffer_create(owner->gpu->ordinal, bytes * (size_t)owner->nranks, &copies->mail_memory) != COLLET_SUCCESS)
         copies->mail_memory = NULL;
@@ -81,8 +80,7 @@ static enum collet_result share_mail(struct copies *copies) {
     copies->mail = NULL;
     if (result == COLLET_SUCCESS)
         return COLLET_SUCCESS; /* the window ends with the communicator */
-    if (copies->mail_memory != NULL)
-        gpu_buffer_destroy(copies->mail_memory, &got);
+    gpu_buffer_give_back(copies->mail_memory);
     copies->mail_memory = NULL;
     return result == COLLET_ERR_INVALID_ARGUMENT || result == COLLET_ERR_UNSUPPORTED ? COLLET_SUCCESS : result;
 }
@@ -112,10 +110,9 @@ enum collet_result exec_copies_open(struct chan *chan, const struct gpu_window *
 
 /* The communicator has failed: a stream of another rank may still copy into this rank's mail, which therefore stays. */
 static void end_mail(const struct copies *copies) {
-    enum collet_result result;
     gpu_windows_end(copies->chan);
-    if (copies->mail_memory != NULL && boot_failed(copies->chan->owner.boot) == COLLET_SUCCESS)
-        gpu_buffer_destroy(copies->mail_memory, &result);
+    if (boot_failed(copies->chan->owner.boot) == COLLET_SUCCESS)
+        gpu_buffer_give_back(copies->mail_memory);
 }
 
 void exec_copies_close(struct chan *chan) {

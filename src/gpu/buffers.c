@@ -58,36 +58,48 @@ enum collet_result gpu_buffer_create(int ordinal, size_t bytes, void **memory_p)
     return COLLET_SUCCESS;
 }
 
-static void buffer_free(struct gpu_buffer *buffer) {
+static void buffer_free(struct gpu_buffer *buffer, bool now) {
     const struct gpu_driver *driver = gpu_driver();
     GPU_ENTERED(driver, buffer->ordinal);
-    const bool by_fd = buffer->is_named && buffer->name.fd >= 0;
-    if (by_fd || buffer->may_be_open)
+    if (buffer->may_be_open || !now)
         driver->sharing->destroy(buffer->memory, &buffer->name);
     else
         driver->memory->destroy_now(buffer->memory);
-    if (by_fd)
+    if (buffer->is_named && buffer->name.fd >= 0)
         close(buffer->name.fd);
     free(buffer);
 }
 
-bool gpu_buffer_destroy(void *memory, enum collet_result *result) {
-    pthread_mutex_lock(&buffers_lock);
+/* The buffer that begins there, which is no longer in the list if nothing holds it. NULL: none does. */
+static struct gpu_buffer *buffer_unlist(const void *memory, bool *held_p) {
+    SCOPED_LOCK(&buffers_lock);
     struct gpu_buffer **link = &buffers;
     while (*link != NULL && (*link)->memory != memory)
         link = &(*link)->next;
     struct gpu_buffer *found = *link;
-    const bool held = found != NULL && found->holders > 0;
-    if (found != NULL && !held)
+    *held_p = found != NULL && found->holders > 0;
+    if (found != NULL && !*held_p)
         *link = found->next;
-    pthread_mutex_unlock(&buffers_lock);
+    return found;
+}
+
+bool gpu_buffer_destroy(void *memory, enum collet_result *result) {
+    bool held;
+    struct gpu_buffer *found = buffer_unlist(memory, &held);
     *result = COLLET_SUCCESS;
     if (held)
         *result = err_set(COLLET_ERR_INVALID_USAGE,
                           "memory is %p, which a window has: call collet_win_deregister() first", memory);
     else if (found != NULL)
-        buffer_free(found);
+        buffer_free(found, true);
     return found != NULL;
+}
+
+void gpu_buffer_give_back(void *memory) {
+    bool held;
+    struct gpu_buffer *found = buffer_unlist(memory, &held);
+    if (found != NULL && !held)
+        buffer_free(found, false);
 }
 
 /* With the lock. */

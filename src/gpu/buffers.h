@@ -31,6 +31,8 @@ struct gpu_buffer {
 enum collet_result gpu_buffer_create(int ordinal, size_t bytes, void **memory_p);
 /* False: no buffer begins there. INVALID_USAGE: a window has it; then it stays. May wait for the GPU. */
 bool gpu_buffer_destroy(void *memory, enum collet_result *result);
+/* The same for a buffer of collet's own, which no window has; waits for nothing: its memory may be kept for later. NULL is fine. */
+void gpu_buffer_give_back(void *memory);
 
 /* Does the address lie in a buffer on this GPU? GPUs of the process that have opened it as a peer reach all of the buffer. */
 bool gpu_buffer_has(int ordinal, const void *address);

@@ -372,6 +372,7 @@ static const struct gpu_sharing cuda_sharing = {
     .destroy = cuda_shared_destroy,
     .attach = cuda_attach,
     .detach = cuda_detach,
+    .sweep = cuda_blocks_unmap,
     .direct = gpu_cuda_direct,
     .export_dmabuf = gpu_cuda_export_dmabuf,
     .flush = gpu_cuda_flush,

@@ -8,6 +8,8 @@
  * The second one is virtual memory management (cuda_vmm.h): the object goes as soon as it is mapped, and its memory ends with the last
  * mapping, here or there.
  *
+ * Nothing is unmapped or closed at once: cuda_blocks.h says when.
+ *
  * Not run on a GPU yet.
  */
 #include "gpu/cuda_share.h"
@@ -32,6 +34,17 @@ static enum collet_result err_runtime(cudaError_t error, const char *what) {
     cudaGetLastError();
     return err_set(error == cudaErrorMemoryAllocation ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM, "%s: %s", what,
                    cudaGetErrorString(error));
+}
+
+/* What is not noted could not be given back. */
+static enum collet_result note(enum cuda_block kind, void *memory, size_t bytes) {
+    int ordinal;
+    cudaError_t error = cudaGetDevice(&ordinal);
+    if (error != cudaSuccess)
+        return err_runtime(error, "cudaGetDevice");
+    return cuda_block_note(kind, ordinal, memory, bytes)
+               ? COLLET_SUCCESS
+               : err_set(COLLET_ERR_NO_MEMORY, "no memory to note %zu bytes of CUDA's", bytes);
 }
 
 /* ---- by descriptor ---- */
@@ -80,6 +93,11 @@ static enum collet_result create_by_fd(size_t bytes, void **memory_p, struct gpu
     CUDA_VMM_TRY(cuda_vmm.create(&object, name->bytes, &what, 0));
     enum collet_result result = publish(object, memory_p, name);
     cuda_vmm.release(object);
+    if (result == COLLET_SUCCESS) {
+        result = note(BLOCK_MAPPED, *memory_p, name->bytes);
+        if (result != COLLET_SUCCESS)
+            close(name->fd);
+    }
     if (result != COLLET_SUCCESS && *memory_p != NULL) {
         cuda_vmm_unmap(*memory_p, name->bytes);
         *memory_p = NULL;
@@ -92,6 +110,10 @@ static enum collet_result attach_by_fd(const struct gpu_name *name, void **memor
     COLLET_TRY(cuda_vmm_import(name->fd, &object));
     enum collet_result result = cuda_vmm_map(name->bytes, object, memory_p);
     cuda_vmm.release(object);
+    COLLET_TRY(result);
+    result = note(BLOCK_MAPPED, *memory_p, name->bytes);
+    if (result != COLLET_SUCCESS)
+        cuda_vmm_unmap(*memory_p, name->bytes);
     return result;
 }
 
@@ -118,10 +140,10 @@ static enum collet_result create_by_handle(size_t bytes, void **memory_p, struct
         error = cudaMalloc(&memory, name->bytes);
         if (error != cudaSuccess)
             return err_runtime(error, "cudaMalloc");
-        if (!cuda_block_note(BLOCK_NAMED, ordinal, memory, name->bytes)) {
+        enum collet_result noted = note(BLOCK_NAMED, memory, name->bytes);
+        if (noted != COLLET_SUCCESS)
             cudaFree(memory);
-            return err_set(COLLET_ERR_NO_MEMORY, "no memory to note %zu bytes of CUDA's", (size_t)name->bytes);
-        }
+        COLLET_TRY(noted);
     }
     error = cudaIpcGetMemHandle(&handle, memory);
     enum collet_result result = error != cudaSuccess ? err_runtime(error, "cudaIpcGetMemHandle")
@@ -142,7 +164,12 @@ static enum collet_result attach_by_handle(const struct gpu_name *name, void **m
     cudaIpcMemHandle_t handle;
     memcpy(&handle, name->handle, sizeof(handle));
     cudaError_t error = cudaIpcOpenMemHandle(memory_p, handle, cudaIpcMemLazyEnablePeerAccess);
-    return error == cudaSuccess ? COLLET_SUCCESS : err_runtime(error, "cudaIpcOpenMemHandle");
+    if (error != cudaSuccess)
+        return err_runtime(error, "cudaIpcOpenMemHandle");
+    enum collet_result result = note(BLOCK_OPENED, *memory_p, name->bytes);
+    if (result != COLLET_SUCCESS)
+        cudaIpcCloseMemHandle(*memory_p);
+    return result;
 }
 
 /* ---- either ---- */
@@ -152,10 +179,8 @@ enum collet_result cuda_shared_create(size_t bytes, bool by_fd, void **memory_p,
 }
 
 void cuda_shared_destroy(void *memory, const struct gpu_name *name) {
-    if (name->fd >= 0)
-        cuda_vmm_unmap(memory, name->bytes);
-    else
-        cuda_block_give_back(memory);
+    (void)name;
+    cuda_block_give_back(memory);
 }
 
 enum collet_result cuda_attach(const struct gpu_name *name, void **memory_p) {
@@ -163,8 +188,6 @@ enum collet_result cuda_attach(const struct gpu_name *name, void **memory_p) {
 }
 
 void cuda_detach(void *memory, const struct gpu_name *name) {
-    if (name->fd >= 0)
-        cuda_vmm_unmap(memory, name->bytes);
-    else
-        cudaIpcCloseMemHandle(memory);
+    (void)name;
+    cuda_block_give_back(memory);
 }

@@ -6,10 +6,12 @@
  */
 #include "gpu/cuda_team.h"
 
+#include "gpu/cuda_blocks.h"
 #include "gpu/cuda_entry.h"
 #include "gpu/cuda_vmm.h"
 
 #include <cuda_runtime_api.h>
+#include <stdlib.h>
 
 #if CUDA_VERSION >= 12010
 
@@ -121,7 +123,7 @@ static enum collet_result team_map(struct gpu_team *team) {
     return cuda_vmm_map(team->bytes, team->object, &team->address);
 }
 
-static void team_end(struct gpu_team *team) {
+void cuda_team_end_now(struct gpu_team *team) {
     CUdevice device;
     if (team->address != NULL)
         cuda_vmm_unmap(team->address, team->bytes);
@@ -132,7 +134,23 @@ static void team_end(struct gpu_team *team) {
     *team = (struct gpu_team){0};
 }
 
+/* Where there is no memory to note it, now. */
+static void team_end(struct gpu_team *team) {
+    struct gpu_team *ended = malloc(sizeof *ended);
+    if (ended != NULL)
+        *ended = *team;
+    if (ended != NULL && cuda_block_note(BLOCK_TEAM, team->ordinal, ended, sizeof *ended)) {
+        cuda_block_give_back(ended);
+    } else {
+        free(ended);
+        cuda_team_end_now(team);
+    }
+    *team = (struct gpu_team){0};
+}
+
 #else
+
+void cuda_team_end_now(struct gpu_team *team) { (void)team; }
 
 void cuda_team_open(int ordinal) { (void)ordinal; }
 

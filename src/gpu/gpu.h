@@ -45,7 +45,7 @@ struct gpu_direct {
 struct gpu_memory {
     enum collet_result (*create)(size_t bytes, void **memory_p); /* zeroed */
     void (*destroy)(void *memory);                               /* NULL is fine, here and below */
-    void (*destroy_now)(void *memory);                           /* the same, and frees it: may wait for the GPU */
+    void (*destroy_now)(void *memory); /* the same, and frees it: may wait for the GPU. Of gpu_sharing.create() too */
     enum collet_result (*pinned_create)(size_t bytes, void **memory_p); /* of the host, for every GPU; zeroed */
     void (*pinned_destroy)(void *memory);
     enum collet_result (*pin)(void *memory, size_t bytes, void **device_p); /* pages of the host, mapped already */
@@ -71,6 +71,9 @@ struct gpu_sharing {
     /* In another process, where name->fd is what that process was given; it may be closed afterwards. */
     enum collet_result (*attach)(const struct gpu_name *name, void **memory_p);
     void (*detach)(void *memory, const struct gpu_name *name);
+    /* To unmap memory waits for what runs on the GPU, be it for this rank that it waits. So destroy(), detach() and the end of a
+     * team only give back. This unmaps what was given back on the GPU. No rank of the process has work there. */
+    void (*sweep)(int ordinal);
 
     struct gpu_direct (*direct)(int ordinal); /* opens nothing */
     /* A file descriptor, from now on the caller's, for `bytes` of what memory->create() made on the GPU that is entered;
@@ -203,6 +206,7 @@ void gpu_busid(int ordinal, char text[GPU_BUSID_BYTES]);
 struct gpu_chunk;
 
 struct gpu_rank {
+    struct gpu_rank *next; /* of the process */
     const struct gpu_driver *driver;
     int ordinal;
     int sharers;  /* the most ranks of the communicator that are on one GPU (planner_create()) */
@@ -217,6 +221,7 @@ struct gpu_rank {
     uint32_t turns;    /* … and the newest that will */
     bool tells;        /* the newest operation does */
     bool in_graphs;    /* some operation is: replays wait for the events */
+    bool is_putting;   /* between gpu_rank_before() and gpu_rank_after() */
     uint64_t meetings; /* of all ranks, before first uses of programs */
 };
 #define GPU_STATUS_BYTES 256
@@ -230,6 +235,10 @@ enum collet_result gpu_rank_query(const struct gpu_rank *rank);
 
 /* Waits for its operations, limit_ns at most (0: for as long as they take); false if they were not done by then. */
 bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns);
+
+/* Unmaps what ranks have detached on its GPU. False: not now, since another rank of the process has work there, or may have:
+ * programs replay graphs without a word. The rank's own work is done. */
+bool gpu_rank_detach_all(const struct gpu_rank *rank);
 
 /* Zeroed memory on its GPU that lives as long as the rank, 256-byte aligned. Its GPU is entered. */
 enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **memory_p);

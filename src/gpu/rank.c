@@ -22,7 +22,8 @@
 #define CHUNK_BYTES (256u << 10)
 #define ALIGN_BYTES 256u
 
-static int ranks; /* of this process */
+PROCESS_LOCK(ranks_lock); /* while a thread has it, no work of a rank is put into a stream */
+static struct gpu_rank *ranks;
 
 struct gpu_chunk {
     struct gpu_chunk *next;
@@ -67,6 +68,26 @@ static enum collet_result rank_init(struct gpu_rank *rank) {
     return driver->streams->event_create(&rank->ready);
 }
 
+static void rank_enlist(struct gpu_rank *rank) {
+    SCOPED_LOCK(&ranks_lock);
+    rank->next = ranks;
+    ranks = rank;
+}
+
+static void rank_unlist(const struct gpu_rank *rank) {
+    SCOPED_LOCK(&ranks_lock);
+    struct gpu_rank **link = &ranks;
+    while (*link != rank)
+        link = &(*link)->next;
+    *link = rank->next;
+}
+
+static void sweep_behind_the_last(const struct gpu_driver *driver) {
+    SCOPED_LOCK(&ranks_lock);
+    if (ranks == NULL)
+        driver->memory->sweep();
+}
+
 enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
     struct gpu_rank *rank;
     COLLET_TRY(memory_get(&rank, 1, sizeof *rank, "no memory for a rank on GPU %d", ordinal));
@@ -77,7 +98,8 @@ enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
         free(rank);
         return result;
     }
-    __atomic_add_fetch(&ranks, 1, __ATOMIC_ACQ_REL);
+    rank_enlist(rank);
+    gpu_rank_detach_all(rank); /* here a rank has to wait for kernels anyhow: it will make connections */
     GPU_ENTERED(rank->driver, ordinal);
     result = rank_init(rank);
     if (result == COLLET_SUCCESS)
@@ -92,6 +114,7 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
         return;
     const struct gpu_driver *driver = rank->driver;
     GPU_ENTERED(rank->driver, rank->ordinal);
+    rank_unlist(rank);
     for (struct gpu_chunk *chunk = rank->chunks, *next; chunk != NULL; chunk = next) {
         next = chunk->next;
         driver->memory->destroy(chunk->memory);
@@ -102,8 +125,7 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
     driver->streams->event_destroy(rank->ready);
     driver->memory->pinned_destroy(rank->status);
     free(rank);
-    if (__atomic_sub_fetch(&ranks, 1, __ATOMIC_ACQ_REL) == 0)
-        driver->memory->sweep();
+    sweep_behind_the_last(driver);
 }
 
 /* Its GPU is entered. */
@@ -117,6 +139,21 @@ static enum collet_result query(const struct gpu_rank *rank) {
 enum collet_result gpu_rank_query(const struct gpu_rank *rank) {
     GPU_ENTERED(rank->driver, rank->ordinal);
     return query(rank);
+}
+
+/* With the lock. Work that could not be put may be there in part. The driver, which a launch may keep waiting, is asked last. */
+static bool may_have_work(const struct gpu_rank *rank) {
+    return rank->is_putting || rank->in_graphs || (rank->any && query(rank) == COLLET_IN_PROGRESS);
+}
+
+bool gpu_rank_detach_all(const struct gpu_rank *rank) {
+    GPU_ENTERED(rank->driver, rank->ordinal);
+    SCOPED_LOCK(&ranks_lock);
+    for (const struct gpu_rank *other = ranks; other != NULL; other = other->next)
+        if (other != rank && other->ordinal == rank->ordinal && may_have_work(other))
+            return false;
+    rank->driver->sharing->sweep(rank->ordinal);
+    return true;
 }
 
 bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns) {
@@ -153,10 +190,16 @@ enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **mem
 
 /* ---- order ---- */
 
+static void say_that_it_puts(struct gpu_rank *rank, bool puts) {
+    SCOPED_LOCK(&ranks_lock);
+    rank->is_putting = puts;
+}
+
 enum collet_result gpu_rank_before(struct gpu_rank *rank, const struct gpu_place *place) {
     const struct gpu_streams *streams = rank->driver->streams;
     const struct gpu_word_op told = {.word = rank->turn, .value = rank->turns, .waits = true};
     const bool tells = rank->tells;
+    say_that_it_puts(rank, true);
     rank->tells = false;
     if (!rank->any || (rank->newest.id == place->id && rank->newest.capture == place->capture))
         return COLLET_SUCCESS;
@@ -182,11 +225,12 @@ enum collet_result gpu_rank_after(struct gpu_rank *rank, const struct gpu_place 
     rank->any = true;
     rank->newest = *place;
     rank->in_graphs |= place->capture != 0;
-    if (rank->tells)
-        return COLLET_SUCCESS;
-    if (place->capture != 0)
+    if (!rank->tells && place->capture != 0)
         COLLET_TRY(streams->record(rank->done_in_capture, place->stream, false));
-    return streams->record(rank->done, place->stream, place->capture != 0);
+    if (!rank->tells)
+        COLLET_TRY(streams->record(rank->done, place->stream, place->capture != 0));
+    say_that_it_puts(rank, false);
+    return COLLET_SUCCESS;
 }
 
 enum collet_result gpu_rank_join(struct gpu_rank *rank, void *from, void *to) {

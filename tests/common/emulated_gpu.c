@@ -400,6 +400,7 @@ static enum collet_result pin(void *memory, size_t bytes, void **device_p) {
 static void unpin(void *memory, size_t bytes) { os_memory_destroy(memory, bytes); }
 
 static void sweep(void) {}
+static void sweep_gpu(int ordinal) { (void)ordinal; /* nothing is kept here */ }
 
 static enum collet_result write_memory(void *to, const void *from, size_t bytes) {
     memcpy(to, from, bytes);
@@ -576,6 +577,7 @@ static const struct gpu_sharing table_of_sharing = {
     .destroy = shared_destroy,
     .attach = attach,
     .detach = detach,
+    .sweep = sweep_gpu,
     .direct = direct_of,
     .export_dmabuf = export_dmabuf,
     .flush = flush,

@@ -305,6 +305,11 @@ static bool gather(uint32_t *in, uint32_t *out, int rank, struct collet_comm *co
     return right;
 }
 
+static bool is_mapped(const void *address) {
+    struct gpusim_range_info range;
+    return gpusim_range_of(address, &range) && !range.freed;
+}
+
 /* GPU: the rank's own, as its process numbers it. */
 static void lend_to_the_other_process(int rank, int gpu, bool lends, bool may_read) {
     struct collet_comm *comm;
@@ -326,8 +331,12 @@ static void lend_to_the_other_process(int rank, int gpu, bool lends, bool may_re
     if (!may_read)
         return;
     EQUAL(loans_of(comm) > 0, lends);
+    const void *there = gpu_window_base(place.window, 1 - rank);
+    EQUAL(is_mapped(there), there != NULL);
     GOOD(collet_win_deregister(comm, window));
+    EQUAL(is_mapped(there), false);
     GOOD(collet_mem_free(memory)); /* the machine looks whether the other process still has it open */
+    EQUAL(is_mapped(memory), false);
     GOOD(collet_comm_destroy(comm));
 }
 
@@ -370,6 +379,131 @@ static void windows_of_gpus_that_pci_joins_are_not_lent(void) {
 static void a_window_that_may_not_be_read_fails_the_call(void) {
     setenv("COLLET_TIMEOUT", "5", 1);
     each_rank_gathers(lend_what_may_not_be_read, "1"); /* a mapping has rights of its own */
+}
+
+/* ---- ends of one communicator beside a kernel of another, in two processes ---- */
+
+#define BESIDE_BYTES ((size_t)3 << 20)
+
+/* A rank with two communicators: of one there is a window, of the other a kernel that waits. */
+struct beside {
+    int rank;
+    struct collet_comm *gone, *kept;
+    struct collet_window *window;
+    void *memory;      /* the window */
+    const void *there; /* the other rank's, as this one reaches it */
+    float *number;
+    cudaStream_t stream;
+};
+
+static bool by_descriptor(void) { return strcmp(getenv("COLLET_CUMEM_ENABLE"), "1") == 0; }
+
+static void beside_create(struct beside *b, int rank) {
+    struct gpu_window_place place;
+    b->rank = rank;
+    rank_sums(rank, rank, &b->gone);
+    rank_sums(rank, rank, &b->kept);
+    GOOD(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
+    GOOD(cudaMalloc((void **)&b->number, sizeof(*b->number)));
+    GOOD(collet_mem_alloc(&b->memory, BESIDE_BYTES, COLLET_DEVICE_CUDA(rank)));
+    GOOD(collet_win_register(b->gone, b->memory, BESIDE_BYTES, &b->window));
+    EQUAL(gpu_window_find(b->gone->chan, b->memory, 1, &place), true);
+    EQUAL(gpu_window_has_team(place.window), by_descriptor());
+    b->there = gpu_window_base(place.window, 1 - rank);
+}
+
+static void beside_sum(const struct beside *b) {
+    GOOD(collet_allreduce(b->number, b->number, 1, COLLET_FLOAT32, COLLET_SUM, b->kept, b->stream));
+}
+
+/* Rank 1 calls as soon as rank 0 has done what must not wait for that. */
+static void end_beside(struct beside *b, void (*end)(struct beside *b)) {
+    if (b->rank == 0)
+        beside_sum(b);
+    end(b);
+    if (b->rank == 0)
+        EQUAL(cudaStreamQuery(b->stream), cudaErrorNotReady);
+    shared->stage += b->rank == 0;
+    while (shared->stage == 0)
+        usleep(1000);
+    if (b->rank == 1)
+        beside_sum(b);
+    GOOD(cudaStreamSynchronize(b->stream));
+}
+
+static void beside_destroy(struct beside *b) { GOOD(collet_comm_destroy(b->gone)); }
+static void beside_abort(struct beside *b) { GOOD(collet_comm_abort(b->gone)); }
+static void beside_deregister(struct beside *b) { GOOD(collet_win_deregister(b->gone, b->window)); }
+
+static void destroy_beside(int rank) {
+    struct beside b;
+    beside_create(&b, rank);
+    end_beside(&b, beside_destroy);
+    GOOD(collet_comm_destroy(b.kept));
+}
+
+static void abort_beside(int rank) {
+    struct beside b;
+    beside_create(&b, rank);
+    end_beside(&b, beside_abort);
+    GOOD(collet_comm_destroy(b.kept));
+}
+
+static void a_communicator_of_two_processes_ends_while_a_kernel_of_another_waits(void) {
+    setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1);
+    for (int way = 0; way < 2; way++) {
+        setenv("COLLET_CUMEM_ENABLE", way == 0 ? "0" : "1", 1);
+        each_rank(destroy_beside);
+        each_rank(abort_beside);
+    }
+    setenv("COLLET_CTA_POLICY", "zero", 1); /* its boxes are by descriptor, too */
+    each_rank(destroy_beside);
+}
+
+/* Rank 0 has the other's buffer mapped for longer; then a buffer with a handle may not be freed, and the machine looks. */
+static void deregister_beside(int rank) {
+    struct beside b;
+    struct collet_comm *next;
+    beside_create(&b, rank);
+    end_beside(&b, beside_deregister);
+    EQUAL(is_mapped(b.there), rank == 0);
+    GOOD(collet_mem_free(b.memory));
+    EQUAL(is_mapped(b.memory), !by_descriptor());
+    rank_sums(rank, rank, &next);
+    EQUAL(is_mapped(b.there), false);
+    GOOD(collet_comm_destroy(next));
+    GOOD(collet_comm_destroy(b.gone));
+    GOOD(collet_comm_destroy(b.kept));
+}
+
+static void a_window_ends_while_a_kernel_of_another_communicator_waits(void) {
+    setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1);
+    for (int way = 0; way < 2; way++) {
+        setenv("COLLET_CUMEM_ENABLE", way == 0 ? "0" : "1", 1);
+        each_rank(deregister_beside);
+    }
+}
+
+/* The program may replay it at any moment. */
+static void deregister_beside_a_graph(int rank) {
+    struct beside b;
+    cudaGraph_t graph;
+    beside_create(&b, rank);
+    GOOD(cudaStreamBeginCapture(b.stream, cudaStreamCaptureModeThreadLocal));
+    beside_sum(&b);
+    GOOD(cudaStreamEndCapture(b.stream, &graph));
+    beside_deregister(&b);
+    EQUAL(is_mapped(b.there), true);
+    GOOD(collet_mem_free(b.memory));
+    GOOD(collet_comm_destroy(b.gone));
+    GOOD(collet_comm_destroy(b.kept));
+    EQUAL(is_mapped(b.there), false);
+}
+
+static void what_a_graph_might_wait_for_is_unmapped_behind_its_communicator(void) {
+    setenv("COLLET_TOPO_FILE", "tests/gpusim/nvlink.xml", 1);
+    setenv("COLLET_CUMEM_ENABLE", "0", 1);
+    each_rank(deregister_beside_a_graph);
 }
 
 /* ---- one-shot in place ---- */
@@ -966,6 +1100,9 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     X(streams_of_two_threads_with_one_handle_keep_the_order_of_calls)                                                  \
     X(a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls)                                           \
     X(a_communicator_ends_while_a_kernel_of_another_waits)                                                             \
+    X(a_communicator_of_two_processes_ends_while_a_kernel_of_another_waits)                                            \
+    X(a_window_ends_while_a_kernel_of_another_communicator_waits)                                                      \
+    X(what_a_graph_might_wait_for_is_unmapped_behind_its_communicator)                                                 \
     X(an_abort_comes_through_while_every_call_of_the_driver_waits)                                                     \
     X(processes_that_are_shown_one_gpu_each_use_nvlink)                                                                \
     X(parts_of_one_gpu_share_memory_of_the_host)                                                                       \
