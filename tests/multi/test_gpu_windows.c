@@ -42,7 +42,6 @@ struct player {
 static void player_init(struct player *p, struct ranks *ranks, int rank) {
     *p = (struct player){ranks, ranks->argument, rank, ranks->nranks, NULL, NULL, NULL};
     const int device = COLLET_DEVICE_CUDA(rank % p->scene->gpus);
-    gpu_driver_use(&emulated_gpu_driver);
     p->comm = ranks_comm(ranks, rank, &(struct collet_config){.size = sizeof(struct collet_config), .device = device});
     p->stream = emulated_stream_create();
     void *memory;
@@ -318,6 +317,7 @@ int main(void) {
         cmocka_unit_test(an_abort_ends_a_registration),
         cmocka_unit_test(a_window_ends_behind_the_work_in_streams),
     };
+    gpu_driver_use(&emulated_gpu_driver);
     setenv("COLLET_PROTO", "Simple", 1);
     setenv("COLLET_ALGO", "direct", 1);
     setenv("COLLET_NCHANNELS", "2", 1); /* more would cut messages into parts that are not worth it */
