@@ -6,11 +6,14 @@
 
 #include <stdio.h>
 
+enum collet_result conn_counter_init_on_gpu(const struct conn *conn, void *counter) {
+    const uint64_t step = (uint64_t)conn->owner->config->first_step;
+    return conn->owner->gpu->driver->memory->write(counter, &step, sizeof(step));
+}
+
 enum collet_result conn_memory_init_on_gpu(const struct conn *conn, void *memory) {
-    const struct conn_owner *owner = conn->owner;
-    uint64_t step = (uint64_t)owner->config->first_step;
-    COLLET_TRY(owner->gpu->driver->memory->write(memory, &step, sizeof(step)));
-    return owner->gpu->driver->memory->write((char *)memory + conn_layout(conn)->head_at, &step, sizeof(step));
+    COLLET_TRY(conn_counter_init_on_gpu(conn, memory));
+    return conn_counter_init_on_gpu(conn, (char *)memory + conn_layout(conn)->head_at);
 }
 
 static uint32_t least_bytes(const struct config *config, uint32_t default_bytes) {

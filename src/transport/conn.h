@@ -105,8 +105,9 @@ static inline uint64_t conn_key(const struct conn *conn, enum boot_subject subje
     return boot_key(subject, (uint64_t)conn->channel << 16 | (uint64_t)conn->lane);
 }
 
-/* The same as fifo_memory_init(), where memory is that of the GPU that the owner is on. */
+/* The same as fifo_memory_init(), where memory is that of the GPU that is entered; and for one of the two counters. */
 enum collet_result conn_memory_init_on_gpu(const struct conn *conn, void *memory);
+enum collet_result conn_counter_init_on_gpu(const struct conn *conn, void *counter);
 
 /* The shortest payload that is lent by a way of COLLET_DIRECT; 0: it does not have that way. */
 uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t default_bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * self: ranks of one process. The consumer allocates the FIFO and offers its address; the producer takes the offer up. Between
- * GPUs the FIFO lies where the producer's GPU can write it. Payloads are lent (fifo/loan.h): an address is all that it takes, on
- * the host and between GPUs that NVLink joins.
+ * GPUs the FIFO lies where the producer's GPU can write it, and its head where that GPU polls it. Payloads are lent (fifo/loan.h):
+ * an address is all that it takes, on the host and between GPUs that NVLink joins.
  *
  * Ends may be closed in any order, so the memory counts its users. An offer may never be taken up, so offers are listed
  * until they are taken up or withdrawn.
@@ -25,6 +25,7 @@ struct self_memory {
     int ordinal;
     size_t bytes;
     void *fifo;
+    void *head;               /* on the producer's GPU; NULL: in the FIFO */
     bool takes_loans;         /* the consumer does */
     struct self_memory *next; /* in offers */
 };
@@ -43,10 +44,15 @@ static bool unlist(const struct self_memory *memory) {
     return true;
 }
 
+/* Consumer. */
+static int producer_ordinal(const struct conn *conn) {
+    return conn->owner->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
+}
+
 /* Between GPUs slots lie where the producer's GPU can write them. */
 static enum collet_result place_for(const struct conn *conn, enum self_place *place_p) {
     const struct gpu_rank *gpu = conn->owner->gpu;
-    int producer = conn->owner->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
+    int producer = producer_ordinal(conn);
     *place_p = gpu == NULL ? ON_HOST : gpu->driver->sharing->open_peer(producer, gpu->ordinal) ? ON_GPU : PINNED;
     if (*place_p != PINNED)
         return COLLET_SUCCESS;
@@ -60,17 +66,29 @@ static enum collet_result place_for(const struct conn *conn, enum self_place *pl
 /* Does the consumer read payloads where they are? Its GPU must reach the producer's memory, by a way that has native atomics. */
 static bool takes_loans(const struct conn *conn, enum self_place place) {
     const struct gpu_rank *gpu = conn->owner->gpu;
-    int producer = conn->owner->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
+    int producer = producer_ordinal(conn);
     if (!conn_is_direct(conn->owner, "process"))
         return false;
     return gpu == NULL || (place == ON_GPU && gpu->driver->sharing->keeps_lines(gpu->ordinal, producer) &&
                            gpu->driver->sharing->open_peer(gpu->ordinal, producer));
 }
 
+/* A producer polls its head, and a consumer only writes it. So where slots are on a GPU, the head is on the producer's, if the
+ * consumer's GPU can write there. */
+static enum collet_result head_create(const struct conn *conn, struct self_memory *memory) {
+    const int producer = producer_ordinal(conn);
+    if (producer == memory->ordinal || !memory->driver->sharing->open_peer(memory->ordinal, producer))
+        return COLLET_SUCCESS;
+    GPU_ENTERED(memory->driver, producer);
+    COLLET_TRY(memory->driver->memory->create(FIFO_LINE_BYTES, &memory->head));
+    return conn_counter_init_on_gpu(conn, memory->head);
+}
+
 static enum collet_result fifo_create(const struct conn *conn, struct self_memory *memory) {
     if (memory->place == ON_GPU) {
         COLLET_TRY(memory->driver->memory->create(memory->bytes, &memory->fifo));
-        return conn_memory_init_on_gpu(conn, memory->fifo);
+        COLLET_TRY(conn_memory_init_on_gpu(conn, memory->fifo));
+        return head_create(conn, memory);
     }
     COLLET_TRY(memory->place == PINNED ? memory->driver->memory->pinned_create(memory->bytes, &memory->fifo)
                                        : os_memory_create(memory->bytes, &memory->fifo));
@@ -79,6 +97,8 @@ static enum collet_result fifo_create(const struct conn *conn, struct self_memor
 }
 
 static void fifo_destroy(struct self_memory *memory) {
+    if (memory->head != NULL)
+        memory->driver->memory->destroy(memory->head);
     if (memory->place == ON_GPU)
         memory->driver->memory->destroy(memory->fifo);
     else if (memory->place == PINNED)
@@ -98,18 +118,25 @@ static enum collet_result with_gpu(const struct conn *conn, struct self_memory *
     return result;
 }
 
+/* Either end. */
+static void end_init(struct conn *conn, struct self_memory *memory) {
+    fifo_end_init(&conn->end, memory->fifo, conn_layout(conn), conn->owner->config);
+    if (memory->head != NULL)
+        conn->end.head = memory->head;
+    conn->impl = memory;
+}
+
 static bool self_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
     *why = "different processes";
     return memcmp(a->process, b->process, sizeof(a->process)) == 0;
 }
 
 static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer) {
-    const struct fifo_layout *layout = conn_layout(conn);
     enum self_place place;
     COLLET_TRY(place_for(conn, &place));
     struct self_memory *memory;
     COLLET_TRY(memory_get(&memory, 1, sizeof(*memory), "no memory for a connection from rank %d", conn->peer));
-    *memory = (struct self_memory){.users = 1, .place = place, .bytes = layout->total_bytes};
+    *memory = (struct self_memory){.users = 1, .place = place, .bytes = conn_layout(conn)->total_bytes};
     if (memory->place != ON_HOST) {
         memory->driver = conn->owner->gpu->driver;
         memory->ordinal = conn->owner->gpu->ordinal;
@@ -119,8 +146,7 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
         free(memory);
         return result;
     }
-    fifo_end_init(&conn->end, memory->fifo, layout, conn->owner->config);
-    conn->impl = memory;
+    end_init(conn, memory);
     memory->takes_loans = takes_loans(conn, place);
     if (memory->takes_loans)
         conn_allow_loans(conn, LOAN_PROCESS, LOAN_PROCESS_BYTES);
@@ -144,8 +170,7 @@ static enum collet_result self_accept(struct conn *conn, const struct conn_blob 
     if (!offered)
         return err_set(COLLET_ERR_REMOTE, "rank %d closed the connection before rank %d had come to it", conn->peer,
                        conn->owner->rank);
-    fifo_end_init(&conn->end, memory->fifo, conn_layout(conn), conn->owner->config);
-    conn->impl = memory;
+    end_init(conn, memory);
     if (memory->takes_loans && conn_is_direct(conn->owner, "process"))
         conn_allow_loans(conn, LOAN_PROCESS, LOAN_PROCESS_BYTES);
     return COLLET_SUCCESS;

@@ -20,12 +20,22 @@ static struct gang_wire *wire_get(struct gang *gang, int from, int to, int chann
     }
     assert_true(gang->nwires < gang->wires_room);
     struct gang_wire *w = &gang->wires[gang->nwires++];
-    *w = (struct gang_wire){from, to, channel, lane, aligned_alloc(4096, gang->layout.total_bytes), {0}, {0}};
+    *w = (struct gang_wire){
+        .from = from,
+        .to = to,
+        .channel = channel,
+        .lane = lane,
+        .memory = aligned_alloc(4096, gang->layout.total_bytes),
+        .head = aligned_alloc(FIFO_LINE_BYTES, FIFO_LINE_BYTES),
+    };
     assert_non_null(w->memory);
+    assert_non_null(w->head);
     memset(w->memory, 0, gang->layout.total_bytes);
     fifo_memory_init(w->memory, &gang->layout, &gang->config);
     fifo_end_init(&w->producer, w->memory, &gang->layout, &gang->config);
     fifo_end_init(&w->consumer, w->memory, &gang->layout, &gang->config);
+    *w->head = (uint64_t)gang->config.first_step;
+    w->producer.head = w->consumer.head = w->head;
     if (gang->lends_from > 0) {
         w->producer.loans.way = w->consumer.loans.way = LOAN_PROCESS;
         w->producer.loans.least_bytes = w->consumer.loans.least_bytes = gang->lends_from;
@@ -99,8 +109,10 @@ void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks,
 }
 
 void gang_fini(struct gang *gang) {
-    for (int k = 0; k < gang->nwires; k++)
+    for (int k = 0; k < gang->nwires; k++) {
         free(gang->wires[k].memory);
+        free(gang->wires[k].head);
+    }
     for (int rank = 0; rank < gang->shape.nranks; rank++) {
         const struct work_channel *channels = gang->programs[rank].channels;
         for (int c = 0; c < gang->nchannels; c++) {

@@ -15,6 +15,7 @@
 struct gang_wire {
     int from, to, channel, lane;
     void *memory;
+    uint64_t *head; /* beside it: a producer on a GPU has it there */
     struct fifo_end producer, consumer;
 };
 

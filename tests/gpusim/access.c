@@ -144,7 +144,9 @@ static void count_load(struct warp *warp, const struct ptx_insn *insn, uint32_t 
         return;
     }
     counts->polls++;
-    counts->remote_polls += !range_is_local(place->range, warp->block->grid->device->number);
+    const bool is_remote = !range_is_local(place->range, warp->block->grid->device->number);
+    counts->remote_polls += is_remote;
+    counts->peer_polls += is_remote && place->range->kind != GPUSIM_HOST_MEMORY;
     if (insn->flight_polls == 0)
         return;
     counts->looks++;

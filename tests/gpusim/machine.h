@@ -150,7 +150,8 @@ struct gpusim_counts {
     uint64_t load_bytes, store_bytes;
     uint64_t multi_loads, multi_stores; /* those by a multicast address */
     uint64_t polls;                     /* strong loads of lanes */
-    uint64_t remote_polls;              /* those of memory that does not lie on the lane's GPU */
+    uint64_t remote_polls;              /* those of memory that does not lie on the lane's GPU … */
+    uint64_t peer_polls;                /* … but on another one */
     uint64_t remote_store_bytes;
     uint64_t looks; /* polls of a lane that were under way at once count as one */
     uint64_t waits; /* runs of looks of one lane that begin at one address */

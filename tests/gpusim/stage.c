@@ -24,7 +24,7 @@ bool stage_objects(void) {
 /* ---- the memory that kernels touch ---- */
 
 /* Ranges of the host's heap that kernels read and write: what the library has in a GPU's memory, for this test in pinned
- * memory; but slots, counters and buffers are on the GPU of their rank. */
+ * memory; but slots, counters and buffers are on the GPU of their rank: heads on that of their producer. */
 static void host_range(const void *memory, size_t bytes) {
     if (bytes > 0 && !gpusim_range_add((void *)memory, bytes, GPUSIM_HOST_MEMORY, 0)) {
         fprintf(stderr, "%s\n", gpusim_error());
@@ -46,7 +46,8 @@ static void bound_ranges(const struct work_channel *channel, const struct prog *
     host_range(channel->memory.tmp, (size_t)prog->ntmp * channel->memory.tmp_stride + 1);
 }
 
-static void gang_ranges(const struct gang *gang, uint32_t gpus, enum gpusim_kind kind_of_slots) {
+static void gang_ranges(const struct gang *gang, uint32_t gpus, enum right right) {
+    const enum gpusim_kind kinds[] = {GPUSIM_DEVICE_MEMORY, GPUSIM_GRANTED};
     host_range(gang->wires, (size_t)gang->wires_room * sizeof(*gang->wires));
     host_range(gang->programs, (size_t)gang->shape.nranks * sizeof(*gang->programs));
     host_range(&gang->status, sizeof(gang->status));
@@ -57,9 +58,13 @@ static void gang_ranges(const struct gang *gang, uint32_t gpus, enum gpusim_kind
         for (int c = 0; c < gang->nchannels; c++)
             bound_ranges(&channels[c], gang->progs[rank]);
     }
-    for (int k = 0; k < gang->nwires; k++)
-        gpusim_range_add(gang->wires[k].memory, gang->layout.total_bytes, kind_of_slots,
-                         (uint32_t)gang->wires[k].to % gpus);
+    for (int k = 0; k < gang->nwires; k++) {
+        const struct gang_wire *wire = &gang->wires[k];
+        gpusim_range_add(wire->memory, gang->layout.total_bytes, kinds[right == RIGHTS_SLOTS_READ_ONLY],
+                         (uint32_t)wire->to % gpus);
+        gpusim_range_add(wire->head, FIFO_LINE_BYTES, kinds[right == RIGHTS_HEADS_READ_ONLY],
+                         (uint32_t)wire->from % gpus);
+    }
 }
 
 static void trial_ranges(const struct trial *trial, uint32_t gpu, enum right right) {
@@ -109,8 +114,11 @@ static void give_rights(const struct stage *stage, const struct gang *gang) {
         for (uint32_t owner = 0; owner < stage->scene->gpus; owner++)
             if (stage->right != RIGHTS_NO_PEERS && (stage->right != RIGHTS_WRONG_WAY || device < owner))
                 gpusim_peer_access(device, owner, true);
-    for (int k = 0; k < gang->nwires && stage->right == RIGHTS_READ_ONLY; k++)
-        gpusim_range_grant(gang->wires[k].memory, (uint32_t)gang->wires[k].from % stage->scene->gpus, true, false);
+    for (int k = 0; k < gang->nwires; k++) {
+        const struct gang_wire *wire = &gang->wires[k];
+        gpusim_range_grant(wire->memory, (uint32_t)wire->from % stage->scene->gpus, true, false);
+        gpusim_range_grant(wire->head, (uint32_t)wire->to % stage->scene->gpus, true, false);
+    }
     if (stage->right == RIGHTS_FREED)
         gpusim_range_free(gang->wires[0].memory);
 }
@@ -183,7 +191,7 @@ bool stage_run(const struct stage *stage, uint32_t seed, char why[STAGE_WHY_BYTE
     gpusim_reset(stage->scene->gpus, NULL, seed);
     gang_init(&gang, algorithm_find(stage->scene->collective, stage->scene->algorithm), stage->scene->nranks, 0,
               STAGE_CHANNELS, stage->scene->lends_from);
-    gang_ranges(&gang, stage->scene->gpus, stage->right == RIGHTS_READ_ONLY ? GPUSIM_GRANTED : GPUSIM_DEVICE_MEMORY);
+    gang_ranges(&gang, stage->scene->gpus, stage->right);
     give_rights(stage, &gang);
     for (uint32_t call = 0; call < stage->scene->calls && passed; call++)
         passed = run_call(stage, &gang, seed * stage->scene->calls + call + 1, why);
@@ -202,6 +210,7 @@ struct gpusim_counts stage_counts(const struct stage *stage) {
         all.beside += one.beside;
         all.polls += one.polls;
         all.remote_polls += one.remote_polls;
+        all.peer_polls += one.peer_polls;
         all.looks += one.looks;
         all.waits += one.waits;
         all.flights += one.flights;

@@ -30,7 +30,15 @@ struct scene {
 };
 
 /* What GPUs may do in memory of others. */
-enum right { RIGHTS_ALL, RIGHTS_NO_PEERS, RIGHTS_WRONG_WAY, RIGHTS_READ_ONLY, RIGHTS_FREED, RIGHTS_LOANS };
+enum right {
+    RIGHTS_ALL,
+    RIGHTS_NO_PEERS,
+    RIGHTS_WRONG_WAY,
+    RIGHTS_SLOTS_READ_ONLY,
+    RIGHTS_HEADS_READ_ONLY,
+    RIGHTS_FREED,
+    RIGHTS_LOANS,
+};
 
 struct stage {
     const struct scene *scene;

@@ -55,7 +55,8 @@ static const struct mutation mutations[] = {
     {"barriers that reduce are gone in LL", LL, RIGHTS_ALL, "bar.red.or.pred", "or.pred"},
     {"no access to peers", SIMPLE, RIGHTS_NO_PEERS, "", ""},
     {"access to peers in one direction alone", LL, RIGHTS_WRONG_WAY, "", ""},
-    {"peers may read slots, but not write them", BYTES, RIGHTS_READ_ONLY, "", ""},
+    {"peers may read slots, but not write them", BYTES, RIGHTS_SLOTS_READ_ONLY, "", ""},
+    {"peers may read heads, but not write them", SIMPLE, RIGHTS_HEADS_READ_ONLY, "", ""},
     {"slots are freed while they are used", LL128, RIGHTS_FREED, "", ""},
     {"the fence before a payload is lent is gone", LENT, RIGHTS_ALL, "fence.acq_rel.sys", "//"},
     {"no access to buffers that are lent", LENT, RIGHTS_LOANS, "", ""},
@@ -147,7 +148,7 @@ static bool types_pass(void) {
 }
 
 /* What the cost model has a price for: one fence of the system per step of plain payload, none per step in lines; several lines of
- * LL128 under way. oneshot has two steps. */
+ * LL128 under way; no look at memory of another GPU. oneshot has two steps. */
 static bool counts_are_as_priced(void) {
     static const struct {
         int scene;
@@ -166,11 +167,12 @@ static bool counts_are_as_priced(void) {
         struct gpusim_counts counts = stage_counts(&stage);
         bool lines = cases[k].scene != LONG_LL128 || counts.polls > counts.looks;
         bool fenced = costs_default.step[LINK_GPU_NVLINK][scene->protocol].fence_ns > 0;
-        bool priced = counts.fences[2] == cases[k].steps && fenced == (cases[k].steps > 0) && lines;
-        printf("%s %s, %s: %llu fences of %llu steps with plain payload, %.2f polls at once\n",
+        bool priced =
+            counts.fences[2] == cases[k].steps && fenced == (cases[k].steps > 0) && lines && counts.peer_polls == 0;
+        printf("%s %s, %s: %llu fences of %llu steps with plain payload, %.2f polls at once, %llu of other GPUs\n",
                priced ? "ok    " : "NOT OK", scene->algorithm, protocol_names[scene->protocol],
                (unsigned long long)counts.fences[2], (unsigned long long)cases[k].steps,
-               (double)counts.polls / (double)counts.looks);
+               (double)counts.polls / (double)counts.looks, (unsigned long long)counts.peer_polls);
         good &= priced;
         stage_end(&stage);
     }

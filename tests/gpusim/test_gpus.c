@@ -180,13 +180,17 @@ static void an_abort_comes_through_while_every_call_of_the_driver_waits(void) {
 
 static struct shared {
     struct collet_unique_id ids[COMMS]; /* of communicators, in the order in which the ranks make them */
-    atomic_int nids, stage, wrong, pids[2];
+    atomic_int nids, stage, wrong, peer_polls, pids[2];
     atomic_bool kills; /* rank 0 kills rank 1 */
 } * shared;
 
+static void share(void) {
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
 static void rank_sums(int rank, int device, struct collet_comm **comm) {
     struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(device)};
-    static int made;
+    static _Thread_local int made; /* by this rank */
     float *numbers, got;
     if (rank == 0) {
         GOOD(collet_get_unique_id(&shared->ids[made]));
@@ -206,7 +210,7 @@ static void rank_sums(int rank, int device, struct collet_comm **comm) {
 
 static void each_rank(void (*run)(int rank)) {
     int status;
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    share();
     for (int rank = 0; rank < 2; rank++)
         if (fork() == 0) {
             alarm(EACH_SECONDS);
@@ -272,6 +276,69 @@ static void die_or_launch(int rank) {
 static void a_death_ends_kernels_while_every_call_of_the_driver_waits(void) {
     setenv("GPUSIM_PENDING", "4", 1);
     each_rank(die_or_launch);
+}
+
+/* ---- where counters lie ---- */
+
+#define FILL_BYTES 100000u /* more than all slots of a connection hold */
+
+static struct gpusim_counts counts_of(int gpu) {
+    struct gpusim_counts counts;
+    gpusim_counts((uint32_t)gpu, &counts);
+    return counts;
+}
+
+/* Rank 0 has slots to spare at first. Then it fills all, while a kernel keeps rank 1 from emptying them. */
+static void fill_slots(int rank) {
+    struct collet_comm *comm;
+    char *memory;
+    int *word;
+    rank_sums(rank, rank, &comm);
+    GOOD(cudaMalloc((void **)&memory, FILL_BYTES));
+    GOOD(cudaHostAlloc((void **)&word, sizeof(*word), cudaHostAllocDefault));
+    *word = 1;
+    launch_spin(word, NULL);
+    for (int call = 0; call < 3 * 8; call++)
+        GOOD(collet_broadcast(memory, memory, 1, COLLET_UINT8, 0, comm, NULL));
+    GOOD(collet_broadcast(memory, memory, FILL_BYTES, COLLET_UINT8, 0, comm,
+                          NULL)); /* the first one may wait for kernels */
+    GOOD(cudaDeviceSynchronize());
+    *word = rank == 0;
+    launch_spin(word, NULL);
+    const uint64_t polls = counts_of(rank).polls;
+    GOOD(collet_broadcast(memory, memory, FILL_BYTES, COLLET_UINT8, 0, comm, NULL));
+    while (rank == 0 && counts_of(rank).polls < polls + 1000)
+        usleep(1000);
+    shared->stage |= rank == 0;
+    while (shared->stage == 0)
+        usleep(1000);
+    *word = 1;
+    GOOD(cudaDeviceSynchronize());
+    shared->peer_polls += (int)counts_of(rank).peer_polls;
+    GOOD(collet_comm_destroy(comm));
+}
+
+static void *fill_slots_in_a_thread(void *rank) {
+    fill_slots(*(int *)rank);
+    return NULL;
+}
+
+static void with_short_slots(void) {
+    setenv("COLLET_PROTO", "Simple", 1);
+    setenv("COLLET_NCHANNELS", "1", 1);
+    setenv("COLLET_BUFFSIZE", "4096", 1);
+}
+
+static void a_producer_polls_memory_of_its_own_gpu(void) {
+    pthread_t threads[2];
+    int ranks[2] = {0, 1};
+    with_short_slots();
+    share();
+    for (int rank = 0; rank < 2; rank++)
+        EQUAL(pthread_create(&threads[rank], NULL, fill_slots_in_a_thread, &ranks[rank]), 0);
+    for (int rank = 0; rank < 2; rank++)
+        pthread_join(threads[rank], NULL);
+    EQUAL(shared->peer_polls, 0);
 }
 
 /* ---- windows of two processes ---- */
@@ -1108,6 +1175,7 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     X(parts_of_one_gpu_share_memory_of_the_host)                                                                       \
     X(a_death_ends_kernels_while_every_call_of_the_driver_waits)                                                       \
     X(memory_by_a_handle_outlives_its_communicator)                                                                    \
+    X(a_producer_polls_memory_of_its_own_gpu)                                                                          \
     X(windows_are_lent_between_processes_by_handle)                                                                    \
     X(windows_are_lent_between_processes_by_descriptor)                                                                \
     X(windows_are_lent_between_processes_that_are_shown_one_gpu_each)                                                  \
