@@ -17,7 +17,8 @@
  * Both counters count positions from the beginning of the connection and never go back; position p has slot p mod nslots.
  * Slots of all protocols share the counters, so a connection may change protocol between calls:
  *   tail − head ≤ nslots,  credit = nslots − (position − head),  ready: tail − position > 0   (modulo 2^64)
- * The counters live in the connection's memory. Each end keeps its own position, and the value of the other's counter that
+ * The counters live in the connection's memory; between two GPUs head lies on the producer's (transport/gpu_heads.h), for a
+ * producer polls it and a consumer only writes it. Each end keeps its own position, and the value of the other's counter that
  * it has seen last: as long as that suffices, it need not look at the other end's cache line.
  */
 #ifndef COLLET_FIFO_FIFO_H

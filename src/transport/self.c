@@ -73,8 +73,7 @@ static bool takes_loans(const struct conn *conn, enum self_place place) {
                            gpu->driver->sharing->open_peer(gpu->ordinal, producer));
 }
 
-/* A producer polls its head, and a consumer only writes it. So where slots are on a GPU, the head is on the producer's, if the
- * consumer's GPU can write there. */
+/* Where gpu_heads.h says. Both GPUs are this process's, so the consumer makes it. */
 static enum collet_result head_create(const struct conn *conn, struct self_memory *memory) {
     const int producer = producer_ordinal(conn);
     if (producer == memory->ordinal || !memory->driver->sharing->open_peer(memory->ordinal, producer))

@@ -341,6 +341,71 @@ static void a_producer_polls_memory_of_its_own_gpu(void) {
     EQUAL(shared->peer_polls, 0);
 }
 
+static void a_producer_polls_memory_of_its_own_gpu_also_between_processes(void) {
+    with_short_slots();
+    each_rank(fill_slots);
+    EQUAL(shared->peer_polls, 0);
+}
+
+static const void *block_of_heads(const struct collet_comm *comm) {
+    struct gpusim_range_info range = {.base = NULL};
+    for (const struct conn *c = comm->chan->owner.first; c != NULL; c = c->next)
+        if (c->side == CONN_PRODUCER)
+            gpusim_range_of(c->end.head, &range);
+    return range.base;
+}
+
+/* Rank 0 has sent all, and ends; a kernel keeps rank 1 from receiving it. */
+static const void *end_before_it_is_received(int rank, enum collet_result (*end)(struct collet_comm *comm)) {
+    struct collet_comm *comm;
+    char *memory;
+    int *word;
+    rank_sums(rank, rank, &comm);
+    GOOD(cudaMalloc((void **)&memory, 1));
+    GOOD(cudaHostAlloc((void **)&word, sizeof(*word), cudaHostAllocDefault));
+    *word = 1;
+    launch_spin(word, NULL);
+    GOOD(collet_broadcast(memory, memory, 1, COLLET_UINT8, 0, comm, NULL)); /* the first one may wait for kernels */
+    GOOD(cudaDeviceSynchronize());
+    *word = rank == 0;
+    launch_spin(word, NULL);
+    GOOD(collet_broadcast(memory, memory, 1, COLLET_UINT8, 0, comm, NULL));
+    const void *const block = block_of_heads(comm);
+    if (rank == 0)
+        GOOD(cudaDeviceSynchronize());
+    shared->stage |= 1 << rank;
+    while ((shared->stage & 3) != 3)
+        usleep(1000);
+    if (rank == 1)
+        usleep(300000);
+    shared->stage |= rank * 4;
+    *word = 1;
+    GOOD(end(comm));
+    return block;
+}
+
+static void destroy_before_it_is_received(int rank) {
+    end_before_it_is_received(rank, collet_comm_destroy);
+    EQUAL(shared->stage, 7);
+}
+
+/* Nobody knows whether rank 1 still writes its head. */
+static void abort_before_it_is_received(int rank) {
+    const void *const block = end_before_it_is_received(rank, collet_comm_abort);
+    for (int k = 0; k < 8 && rank == 0; k++) {
+        void *memory;
+        GOOD(collet_mem_alloc(&memory, 2 << 20, COLLET_DEVICE_CUDA(0)));
+        DIFFER(memory, block);
+    }
+}
+
+static void memory_of_heads_is_kept_until_all_have_come(void) {
+    with_short_slots();
+    setenv("COLLET_CUMEM_ENABLE", "0", 1);
+    each_rank(destroy_before_it_is_received);
+    each_rank(abort_before_it_is_received);
+}
+
 /* ---- windows of two processes ---- */
 
 #define LENT 5000u
@@ -1176,6 +1241,8 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     X(a_death_ends_kernels_while_every_call_of_the_driver_waits)                                                       \
     X(memory_by_a_handle_outlives_its_communicator)                                                                    \
     X(a_producer_polls_memory_of_its_own_gpu)                                                                          \
+    X(a_producer_polls_memory_of_its_own_gpu_also_between_processes)                                                   \
+    X(memory_of_heads_is_kept_until_all_have_come)                                                                     \
     X(windows_are_lent_between_processes_by_handle)                                                                    \
     X(windows_are_lent_between_processes_by_descriptor)                                                                \
     X(windows_are_lent_between_processes_that_are_shown_one_gpu_each)                                                  \

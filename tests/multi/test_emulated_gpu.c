@@ -649,6 +649,50 @@ static void processes_whose_gpus_do_not_reach_each_other_share_pinned_memory(voi
     emulated_gpu_set(2, all, 64);
 }
 
+/* ---- heads ---- */
+
+/* On the producer's GPU, where both GPUs reach each other; else with the slots. */
+static bool heads_are_in_place(const struct collet_comm *comm) {
+    const struct conn_owner *owner = &comm->chan->owner;
+    const struct gpu_sharing *sharing = emulated_gpu_driver.sharing;
+    for (const struct conn *conn = owner->first; conn != NULL; conn = conn->next) {
+        const int own = owner->gpu->ordinal, other = owner->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
+        const bool both_ways = sharing->can_reach(own, other) && sharing->can_reach(other, own);
+        const bool with_slots = (char *)conn->end.head == (char *)conn->end.tail + conn_layout(conn)->head_at;
+        if (with_slots == (own != other && both_ways))
+            return false;
+    }
+    return owner->first != NULL;
+}
+
+static void run_rank_that_looks_at_heads(struct ranks *ranks, int rank) {
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(rank % 2)};
+    struct collet_comm *comm;
+    float one = 1;
+    gpu_driver_use(&emulated_gpu_driver);
+    ranks_new_id(ranks, rank);
+    must(ranks, collet_comm_init_rank_config(&comm, ranks->nranks, ranks->id, rank, &config));
+    void *stream = emulated_stream_create();
+    must(ranks, collet_allreduce(&one, &one, 1, COLLET_FLOAT32, COLLET_SUM, comm, stream));
+    emulated_stream_wait(stream);
+    ranks_check(ranks, rank, one == (float)ranks->nranks && heads_are_in_place(comm));
+    must(ranks, collet_comm_destroy(comm));
+    emulated_stream_destroy(stream);
+}
+
+static void heads_lie_on_the_producers_gpu_if_both_gpus_reach_each_other(void **state) {
+    (void)state;
+    static const uint32_t all[] = {~0u, ~0u}, one_way[] = {3, 2};
+    for (int k = 0; k < 2; k++) {
+        emulated_gpu_set(2, k == 0 ? one_way : all, 64);
+        run_job(run_rank_that_looks_at_heads, 1, 4, 2);
+        run_job(run_rank_that_looks_at_heads, 4, 1, 2);
+        emulated_gpu_refuse_handles(true);
+        run_job(run_rank_that_looks_at_heads, 4, 1, 2);
+        emulated_gpu_refuse_handles(false);
+    }
+}
+
 /* ---- LL128, on a machine of two pairs of GPUs: 0 with 1 and 2 with 3, if they are joined ---- */
 
 /* LL128 alone is allowed, and refused. */
@@ -949,6 +993,7 @@ int main(void) {
         cmocka_unit_test(processes_share_memory_of_gpus_by_descriptors),
         cmocka_unit_test(what_the_driver_refuses_is_an_error_everywhere),
         cmocka_unit_test(processes_whose_gpus_do_not_reach_each_other_share_pinned_memory),
+        cmocka_unit_test(heads_lie_on_the_producers_gpu_if_both_gpus_reach_each_other),
         cmocka_unit_test(processes_on_gpus_joined_by_nvlink_use_ll128),
         cmocka_unit_test(a_gpu_that_fails_fails_the_communicator),
         cmocka_unit_test(threads_with_a_rank_each_share_a_gpu),
