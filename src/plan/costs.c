@@ -19,8 +19,8 @@
  *             8 bytes take 93 µs round a ring of two hosts of eight A100, and 47 µs along a tree: four hops and two. So each
  *             hop over the network takes 12.3 µs more
  *      peer   in Simple one lane looks for one peer after the other, in LL each lane for 4 peers at once, in LL128 for 2.
- *             A look is 200 cycles of L2 (doi 10.1016/j.ultsonch.2023.106546, table 3): 142 ns of an A100. Simple's headers and
- *             counters take some 60 ns more: guessed
+ *             A look is 200 cycles of L2 (doi 10.1016/j.ultsonch.2023.106546, table 3): 142 ns of an A100. Counted: no look is at
+ *             memory of another GPU. Simple's headers and counters take some 60 ns more: guessed
  *      fence  counted: one per step of plain payload, whatever the number of peers; none per step in lines. It waits until the
  *             step's stores are there and this is known here: as long as a line takes there and back. Over a network payload is
  *             plain in every protocol, and is stored in pinned memory of the host

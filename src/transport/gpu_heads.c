@@ -27,8 +27,8 @@ struct gpu_heads {
 enum collet_result gpu_heads_create(int nranks, struct gpu_heads **heads_p) {
     struct gpu_heads *heads;
     COLLET_TRY(memory_get(&heads, 1, sizeof(*heads), "no memory to note heads of connections"));
-    enum collet_result result =
-        memory_get(&heads->others, (size_t)nranks, sizeof(*heads->others), "no memory to note heads of %d ranks", nranks);
+    enum collet_result result = memory_get(&heads->others, (size_t)nranks, sizeof(*heads->others),
+                                           "no memory to note heads of %d ranks", nranks);
     if (result == COLLET_SUCCESS)
         *heads_p = heads;
     else
