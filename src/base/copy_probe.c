@@ -17,6 +17,7 @@
 #include "base/os.h"
 #include "base/two_cpus.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ struct relay {
     copy_probe_fn *fill[BY_KERNEL];
     double took_ns[WAYS][SAMPLES];
     bool done;
+    int refused; /* as in struct copy_times; the receiver's */
 };
 
 static void give_up(void *argument) { __atomic_store_n(&((struct relay *)argument)->over, 1, __ATOMIC_RELEASE); }
@@ -88,11 +90,16 @@ static bool await_tail(const struct relay *relay, int tail) {
     return true;
 }
 
-static bool receive_one(const struct relay *relay, int payload) {
+static bool read_by_kernel(struct relay *relay) {
+    bool read = os_process_read(os_pid(), relay->to, (uintptr_t)relay->from, COPY_PROBE_BYTES);
+    relay->refused = read ? 0 : errno;
+    return read;
+}
+
+static bool receive_one(struct relay *relay, int payload) {
     const int first = payload * (int)SLOTS;
     if (payload % WAYS == BY_KERNEL)
-        return await_tail(relay, first + (int)SLOTS) &&
-               os_process_read(os_pid(), relay->to, (uintptr_t)relay->from, COPY_PROBE_BYTES);
+        return await_tail(relay, first + (int)SLOTS) && read_by_kernel(relay);
     for (unsigned k = 0; k < SLOTS; k++) {
         if (!await_tail(relay, first + (int)k + 1))
             return false;
@@ -132,9 +139,12 @@ bool copy_probe(int cpu_a, int cpu_b, copy_probe_fn *past_caches, struct copy_ti
                           .slots = memory + COPY_PROBE_BYTES,
                           .to = memory + 2 * COPY_PROBE_BYTES,
                           .fill = {[THROUGH_CACHES] = memcpy, [PAST_CACHES] = past_caches}};
-    if (memory == NULL || !two_cpus_run(cpu_a, send_all, cpu_b, receive_all, give_up, &relay) || !relay.done)
+    bool ran = memory != NULL && two_cpus_run(cpu_a, send_all, cpu_b, receive_all, give_up, &relay);
+    *times = (struct copy_times){.refused = relay.refused};
+    if (!ran || !relay.done)
         return false;
     const double through_ns = median(relay.took_ns[THROUGH_CACHES]), past_ns = median(relay.took_ns[PAST_CACHES]);
-    *times = (struct copy_times){through_ns < past_ns ? through_ns : past_ns, median(relay.took_ns[BY_KERNEL])};
+    times->slots_ns = through_ns < past_ns ? through_ns : past_ns;
+    times->kernel_ns = median(relay.took_ns[BY_KERNEL]);
     return true;
 }

@@ -11,6 +11,7 @@
 /* Medians, in ns, of a payload of COPY_PROBE_BYTES. */
 struct copy_times {
     double slots_ns, kernel_ns; /* slots: written through the caches or past them, whichever is sooner */
+    int refused;                /* errno with which the kernel refused to copy; 0: it did not */
 };
 #define COPY_PROBE_BYTES 65536u
 
@@ -18,7 +19,7 @@ struct copy_times {
 typedef void *copy_probe_fn(void *to, const void *from, size_t bytes);
 
 /* Two threads pinned to the CPUs pass a payload each way in turns; past_caches copies so. False if that was not possible: no thread
- * may be started there, there is no memory, the kernel does not copy for this process, or the answer took too long. */
+ * may be started there, there is no memory, the kernel refused to copy (times->refused says why), or the answer took too long. */
 bool copy_probe(int cpu_a, int cpu_b, copy_probe_fn *past_caches, struct copy_times *times);
 
 #endif

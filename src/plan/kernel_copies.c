@@ -7,15 +7,29 @@
 #include "plan/distance.h"
 #include "transport/conn.h"
 
+#include <string.h>
 #include <strings.h>
 
 /* A probe among other programs errs a little. What is only a little faster is not worth that. */
 #define CLEARLY 0.75
 
+static void say_why_not(const struct distance_pair *pair, int refused) {
+    if (refused == 0) {
+        log_info(GRAPH, "CPUs %d and %d: what the kernel takes to copy could not be measured", pair->a, pair->b);
+        return;
+    }
+    log_info(
+        GRAPH,
+        "the kernel refuses process_vm_readv to this process (%s): payloads in ordinary memory go through slots on this "
+        "host; a container that forbids it, by seccomp or a missing capability, has to permit it, or "
+        "COLLET_KERNEL_COPIES=faster on rank 0 lets those ranks use it that may",
+        strerror(refused));
+}
+
 static bool measure_copies(const struct distance_pair *pair) {
     struct copy_times times;
     if (!copy_probe(pair->a, pair->b, reduce_host_copy_past_caches, &times)) {
-        log_info(GRAPH, "CPUs %d and %d: what the kernel takes to copy could not be measured", pair->a, pair->b);
+        say_why_not(pair, times.refused);
         return false;
     }
     bool pays = times.kernel_ns < CLEARLY * times.slots_ns;

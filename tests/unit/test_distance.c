@@ -110,7 +110,7 @@ static bool measured(copy_probe_fn *past_caches, struct copy_times *times) {
 
 static void both_ways_to_copy_are_measured(void **state) {
     (void)state;
-    struct copy_times times = {0, 0};
+    struct copy_times times = {0};
     if (os_cpu_count() < 2)
         skip();
     assert_true(measured(memcpy, &times) && times.slots_ns > 0 && times.kernel_ns > 0);
@@ -130,7 +130,7 @@ static void *copy_slowly(void *to, const void *from, size_t bytes) {
 /* As slots do: where the one is slow, they are written the other way. */
 static void slots_past_the_caches_are_measured_and_the_sooner_way_counts(void **state) {
     (void)state;
-    struct copy_times times = {0, 0};
+    struct copy_times times = {0};
     if (os_cpu_count() < 2)
         skip();
     assert_true(measured(copy_slowly, &times));
