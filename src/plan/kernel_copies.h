@@ -17,7 +17,8 @@
 #include <stdbool.h>
 
 /* As COLLET_KERNEL_COPIES says, else measured: a fraction of a millisecond. False where nothing goes from CPU to CPU, and where it
- * cannot be measured. Says in the log what it found. */
+ * cannot be measured, also because the kernel forbids it to this rank: then no rank of the node uses it. Says in the log what it
+ * found. */
 bool kernel_copies_pay(const struct config *config, const struct peer_info *peers, int nranks, int node);
 
 #endif

@@ -72,8 +72,9 @@ static enum net_reach reach_of(const void *context, int from, int to) {
     return between->source->map->facts[a].far && crowd_apart(x, y) ? NET_FAR : NET_NEAR;
 }
 
-/* By what both ranks have said that they want, and what was measured on their node. Whether the kernel permits it, and where buffers
- * lie, only a rank itself knows: that may not choose a program. */
+/* By what both ranks have said that they want, and what the lowest rank of their node has measured. If the kernel permits that rank
+ * nothing, the fact is as if slots were sooner, and all know it. What another rank is permitted, and where buffers lie, only that rank
+ * knows: that may not choose a program. */
 static struct sim_loan loan_of(const void *context, int from, int to) {
     const struct between *between = context;
     const struct chan *chan = between->source->chan;
