@@ -494,8 +494,8 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
  * joins read payloads of later calls of comm in it where they are (docs/gpu.md, "Direct access"), and NVSwitches may make the sums of
  * its allreduces (docs/gpu.md, "Sums by switches"). Puts and signals are UNSUPPORTED.
  * Blocks until all ranks have called; on GPUs also until the rank's work of comm in its streams is done. Inside a group
- * collet_group_end() does it, before the group's calls; so one thread may register windows of several ranks. Then *window is written
- * there, and it returns errors of the other ranks. Errors: INVALID_ARGUMENT (names the argument; on GPUs, on all ranks: the buffer of
+ * collet_group_end() does it, before the group's calls; so one thread may register windows of several ranks. Those of one comm are made
+ * in the order in which they were registered. Then *window is written there, and it returns errors of the other ranks. Errors: INVALID_ARGUMENT (names the argument; on GPUs, on all ranks: the buffer of
  * one of them is other memory), UNSUPPORTED (on GPUs: comm has 63 windows), NO_MEMORY, and as collectives. On a failure there is no
  * window. */
 struct collet_window;

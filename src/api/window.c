@@ -160,10 +160,10 @@ enum collet_result collet_win_register(struct collet_comm *comm, void *buff, siz
     return group_window(&(struct window_post){comm, buff, bytes, window_p});
 }
 
-/* ---- registration in a group: each by a thread of its own ---- */
+/* ---- registration in a group: a thread for each communicator, which registers its windows in the order of the calls ---- */
 
 struct window_job {
-    const struct window_post *post;
+    const struct window_post *post, *posts_end; /* its first one; others of its communicator are behind it */
     pthread_t thread;
     bool has_thread;
     enum collet_result result;
@@ -172,9 +172,18 @@ struct window_job {
 
 static void *run_window_job(void *job_) {
     struct window_job *job = job_;
-    job->result = window_register(job->post);
+    for (const struct window_post *post = job->post; post < job->posts_end && job->result >= 0; post++)
+        if (post->comm == job->post->comm)
+            job->result = window_register(post);
     snprintf(job->text, sizeof job->text, "%s", job->result < 0 ? err_last() : "");
     return NULL;
+}
+
+static bool is_first_of_comm(const struct window_post *posts, int k) {
+    for (int before = 0; before < k; before++)
+        if (posts[before].comm == posts[k].comm)
+            return false;
+    return true;
 }
 
 /* Without a thread its communicator fails, so that no rank waits for it. */
@@ -199,7 +208,9 @@ enum collet_result window_register_all(const struct window_post *posts, int npos
     COLLET_TRY(result);
     for (int k = 0; k < nposts; k++) {
         jobs[k].post = &posts[k];
-        start_window_job(&jobs[k]);
+        jobs[k].posts_end = posts + nposts;
+        if (is_first_of_comm(posts, k))
+            start_window_job(&jobs[k]);
     }
     for (int k = 0; k < nposts; k++)
         if (jobs[k].has_thread)

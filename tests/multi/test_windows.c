@@ -96,6 +96,37 @@ static void signals_are_counted_per_window_and_rank(void **state) {
     world_run(&worlds[WORLD_SHM], NRANKS, NULL, run_two_windows, NULL);
 }
 
+/* Window k of a rank has k + 1 numbers: the last one tells where a put has come. */
+static void run_group(struct ranks *ranks, int rank) {
+    enum { WINDOWS = 8 };
+    struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
+    int32_t *buffs[WINDOWS], other = (rank + 1) % NRANKS, before = (rank + NRANKS - 1) % NRANKS;
+    struct collet_window *windows[WINDOWS];
+    ranks_try(ranks, rank, collet_group_start());
+    for (size_t k = 0; k < WINDOWS; k++) {
+        buffs[k] = get(ranks, rank, (k + 1) * sizeof **buffs);
+        ranks_try(ranks, rank, collet_win_register(comm, buffs[k], (k + 1) * sizeof **buffs, &windows[k]));
+    }
+    ranks_try(ranks, rank, collet_group_end());
+    for (int32_t k = 0; k < WINDOWS; k++) {
+        int32_t value = rank * WINDOWS + k;
+        ranks_try(ranks, rank, collet_put(&value, sizeof value, other, windows[k], (size_t)k * sizeof value, comm));
+        ranks_try(ranks, rank, collet_signal(other, windows[k], comm));
+    }
+    for (int32_t k = 0; k < WINDOWS; k++) {
+        ranks_try(ranks, rank, collet_wait_signal(before, 1, windows[k], comm));
+        ranks_check(ranks, rank, buffs[k][k] == before * WINDOWS + k);
+    }
+    ranks_try(ranks, rank, collet_comm_destroy(comm));
+    for (int k = 0; k < WINDOWS; k++)
+        ranks_try(ranks, rank, collet_mem_free(buffs[k]));
+}
+
+static void windows_of_one_group_are_made_in_the_order_of_their_calls(void **state) {
+    (void)state;
+    world_run(&worlds[WORLD_SHM], NRANKS, NULL, run_group, NULL);
+}
+
 /* ---- what is refused ---- */
 
 static void expect(struct ranks *ranks, int rank, enum collet_result result, enum collet_result expected,
@@ -202,6 +233,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_put_is_there_after_its_signal),
         cmocka_unit_test(signals_are_counted_per_window_and_rank),
+        cmocka_unit_test(windows_of_one_group_are_made_in_the_order_of_their_calls),
         cmocka_unit_test(what_cannot_be_done_is_said),
         cmocka_unit_test(windows_do_not_reach_other_hosts),
         cmocka_unit_test(a_signal_of_a_dead_rank_is_an_error),
