@@ -106,7 +106,7 @@ static void put_config(struct json *json, const struct perf_job *job) {
     put_bool(json, "per_iter_timing", options->per_iter);
     json_integer(json, "per_iter_skip", options->per_iter_skip);
     put_bool(json, "parallel_init", options->parallel_init);
-    json_integer(json, "local_register", options->local_register);
+    json_integer(json, "local_register", options->registered);
     put_devices(json, job);
     json_close(json, '}');
 }

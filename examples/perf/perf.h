@@ -170,9 +170,8 @@ struct perf_options {
     const struct perf_op *op;       /* NULL: all */
     int report_cputime, report_timestamps, average, memory, unalign;
     int per_iter, per_iter_skip, plan, predict;
-    int local_register; /* buffers of collet_mem_alloc(), registered */
-    /* Even if there are GPUs. */
-    int on_host;
+    int registered;                                                         /* enum perf_registered */
+    int on_host;                                                            /* even if there are GPUs */
     int graph, stream_null, cta_policy, device_implementation, device_ctas; /* only their defaults */
     const char *json_path;
     char **argv;
@@ -273,18 +272,24 @@ void procs_receive_id(const struct perf_job *job, struct collet_unique_id *id);
 
 /* ---------------------------------------------------------------------------------------------------------- buffers */
 
+/* How calls know the buffers. All but the first are of collet_mem_alloc(). */
+enum perf_registered { PERF_NOT_REGISTERED, PERF_REGISTERED, PERF_IN_WINDOWS };
+
 /* A rank's two buffers, each long enough for the largest line, between guard zones that no call may touch. */
 struct perf_buffers {
     unsigned char *memory[2]; /* as allocated: send, receive */
     unsigned char *on_gpu[2]; /* the same on a GPU, where calls use them; NULL: they use memory */
     unsigned char *send, *recv;
-    struct collet_comm *comm; /* they are registered with it; NULL: they are not */
+    enum perf_registered registered;
+    struct collet_comm *comm; /* with which they are */
     struct collet_registration *registrations[2];
+    struct collet_window *windows[2];
 };
 
 enum { VERIFY_MAX_UNALIGN = 4096 };
-/* comm: of whom calls use them, if they are to be registered; else NULL. */
-void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank, struct collet_comm *comm);
+/* comm: of the calls that use them. Windows are there when the team's group has ended, and all ranks make them. */
+void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank, enum perf_registered registered,
+                     struct collet_comm *comm);
 void verify_unalign(struct perf_buffers *buffers, size_t bytes); /* moves both by bytes, at most VERIFY_MAX_UNALIGN */
 void verify_free(struct perf_buffers *buffers);
 size_t verify_allocated_bytes(size_t max_bytes); /* of one rank's two buffers */

@@ -332,9 +332,11 @@ void sweep_run(struct perf_job *job, const struct perf_team *team, struct perf_s
     struct sweep sweep = {.job = job, .options = job->options, .team = team, .summary = summary};
     sweep.calls = perf_allocate((size_t)team->count * sizeof(*sweep.calls));
     sweep.buffers = perf_allocate((size_t)team->count * sizeof(*sweep.buffers));
+    team_group_start(team);
     for (int i = 0; i < team->count; i++)
         verify_allocate(&sweep.buffers[i], job->max_bytes, team->first_rank + i,
-                        job->options->local_register ? team->measured[i] : NULL);
+                        (enum perf_registered)job->options->registered, team->measured[i]);
+    team_group_end(team);
     if (team->first_rank == 0)
         progress_start(total_work(job));
 

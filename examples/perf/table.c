@@ -30,8 +30,10 @@ static void print_parameters(const struct perf_options *options) {
         printf("# Per-Iteration Report: i_* are of the slowest process of each iteration; the first %d are left out\n",
                options->per_iter_skip);
     }
-    if (options->local_register)
-        printf("# Local Register Enabled: buffers of collet_mem_alloc(), registered\n");
+    if (options->registered)
+        printf("# %s Register Enabled: buffers of collet_mem_alloc(), %s\n",
+               options->registered == PERF_REGISTERED ? "Local" : "Symmetric",
+               options->registered == PERF_REGISTERED ? "registered" : "in windows");
     if (options->parallel_init)
         printf("# Parallel Init Enabled: each thread creates its own ranks\n");
 }

@@ -21,28 +21,43 @@ size_t verify_allocated_bytes(size_t max_bytes) {
 }
 
 /* Zeroed. */
-static unsigned char *host_memory(size_t bytes, int rank, bool registered) {
+static unsigned char *collet_memory(size_t bytes, int rank, int device) {
     void *memory;
-    if (!registered)
-        return perf_allocate(bytes);
-    MUST(rank, collet_mem_alloc, &memory, bytes, COLLET_DEVICE_HOST);
+    MUST(rank, collet_mem_alloc, &memory, bytes, device);
     return memory;
 }
 
-void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank, struct collet_comm *comm) {
+static unsigned char *gpu_memory(size_t bytes, int rank, bool registered) {
+    perf_device->use(device_of(rank));
+    return registered ? collet_memory(bytes, rank, COLLET_DEVICE_CUDA(device_of(rank))) : perf_device->allocate(bytes);
+}
+
+/* Buffer i, as calls see it. */
+static unsigned char *called(const struct perf_buffers *buffers, int i) {
+    return buffers->on_gpu[i] ? buffers->on_gpu[i] : buffers->memory[i];
+}
+
+static void register_one(struct perf_buffers *buffers, int i, size_t bytes, int rank) {
+    if (buffers->registered == PERF_IN_WINDOWS)
+        MUST(rank, collet_win_register, buffers->comm, called(buffers, i), bytes, &buffers->windows[i]);
+    else
+        MUST(rank, collet_comm_register, buffers->comm, called(buffers, i), bytes, &buffers->registrations[i]);
+}
+
+void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank, enum perf_registered registered,
+                     struct collet_comm *comm) {
     size_t bytes = verify_allocated_bytes(max_bytes) / 2;
+    buffers->registered = registered;
     buffers->comm = comm;
-    if (perf_device)
-        perf_device->use(device_of(rank));
     for (int i = 0; i < 2; i++) {
-        buffers->memory[i] = host_memory(bytes, rank, comm != NULL);
+        buffers->memory[i] = registered && !perf_device ? collet_memory(bytes, rank, COLLET_DEVICE_HOST)
+                                                        : (unsigned char *)perf_allocate(bytes);
         memset(buffers->memory[i], filler, bytes);
-        buffers->on_gpu[i] = perf_device ? perf_device->allocate(bytes) : NULL;
+        buffers->on_gpu[i] = perf_device ? gpu_memory(bytes, rank, registered) : NULL;
         if (perf_device)
             perf_device->copy(buffers->on_gpu[i], buffers->memory[i], bytes);
-        if (comm)
-            MUST(rank, collet_comm_register, comm, buffers->on_gpu[i] ? buffers->on_gpu[i] : buffers->memory[i], bytes,
-                 &buffers->registrations[i]);
+        if (registered)
+            register_one(buffers, i, bytes, rank);
     }
     verify_unalign(buffers, 0);
 }
@@ -52,22 +67,24 @@ void verify_unalign(struct perf_buffers *buffers, size_t bytes) {
     buffers->recv = buffers->memory[1] + GUARD_BYTES + bytes;
 }
 
+/* Windows end with their communicator, since all ranks would have to end them at once, those of this thread, too. So their buffers
+ * stay until the process ends. */
 void verify_free(struct perf_buffers *buffers) {
     for (int i = 0; i < 2; i++) {
-        if (buffers->comm) {
+        if (buffers->registered == PERF_REGISTERED)
             MUST(-1, collet_comm_deregister, buffers->comm, buffers->registrations[i]);
-            MUST(-1, collet_mem_free, buffers->memory[i]);
-        } else {
-            free(buffers->memory[i]);
-        }
-        if (buffers->on_gpu[i])
+        if (buffers->registered == PERF_REGISTERED)
+            MUST(-1, collet_mem_free, called(buffers, i));
+        if (buffers->on_gpu[i] && !buffers->registered)
             perf_device->release(buffers->on_gpu[i]);
+        if (buffers->on_gpu[i] || !buffers->registered)
+            free(buffers->memory[i]);
     }
 }
 
 /* Where calls find what the host has at `address` of buffer i. */
 static unsigned char *as_called(const struct perf_buffers *buffers, int i, unsigned char *address) {
-    return buffers->on_gpu[i] ? buffers->on_gpu[i] + (address - buffers->memory[i]) : address;
+    return called(buffers, i) + (address - buffers->memory[i]);
 }
 
 void verify_aim(const struct perf_buffers *buffers, size_t shift, struct perf_call *call) {

@@ -49,6 +49,8 @@ counts_are_refused_on() {
 perf_over() { ( export GPUSIM_LINKS=$1 ${2:+COLLET_TOPO_FILE="$2"} && perf_on 4 all_reduce -f 64 ); }
 overlap_on() { GPUSIM_GPUS=$1 timeout $limit "$sim/overlap" "$1" 256 1; }
 messages_on_2() { GPUSIM_GPUS=2 timeout $limit "$sim/sendrecv_perf" -t 2 -b 1K -e 64K -f 64 -n 1 -w 1; }
+# Both ranks are of one thread, which makes their windows in one group.
+messages_in_windows_on_2() { GPUSIM_GPUS=2 timeout $limit "$sim/sendrecv_perf" -g 2 -b 1K -e 4K -f 4 -n 1 -w 1 -R 2; }
 accept_device_on_2() { accept 2 device; }
 accept_memory_on_2() { accept 2 memory; }
 accept_windows_on_2() { COLLET_TOPO_FILE=tests/gpusim/nvlink.xml accept 2 windows; }
@@ -98,6 +100,8 @@ check sums_of_4_gpus_that_pci_joins perf_over PCI ''
 check sums_of_4_gpus_that_nothing_joins perf_over none ''
 check sums_of_2_pairs_of_gpus_as_a_topology_file_joins_them perf_over tests/gpusim/pairs.xml tests/gpusim/pairs.xml
 check messages_of_one_channel_and_of_four_arrive messages_on_2
+check messages_arrive_in_windows messages_in_windows_on_2
+check sums_of_2_gpus_are_right_in_windows perf_on 2 all_reduce -f 64 -R 2
 check the_acceptance_leaves_the_current_gpu_alone accept_device_on_2
 check the_acceptance_uses_every_kind_of_memory_of_2_gpus accept_memory_on_2
 check the_acceptance_fills_windows_of_2_gpus accept_windows_on_2

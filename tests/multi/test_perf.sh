@@ -107,7 +107,14 @@ messages_have_no_prediction() { run sendrecv_perf --procs 2 -b 64 -e 64 --predic
 registers() {
     run all_reduce_perf --procs 2 -b 8 -e 4M -f 700 -R 1 && grep -q '^# Local Register Enabled' "$out" &&
         [ "$(rows | awk '$9 == 0 && $13 == 0' | wc -l)" = 3 ] && run all_gather_perf -t 3 -b 1000 -e 1000 -u 3 -R 1 &&
-        shows "960 80 none -1 0 0" && refuses "-R 2: 0 or 1; there are no windows" all_reduce_perf -R 2
+        shows "960 80 none -1 0 0" && refuses "-R 3: must be 0 to 2" all_reduce_perf -R 3
+}
+
+# A thread makes the windows of both of its ranks at once.
+makes_windows() {
+    run all_reduce_perf --procs 2 -g 2 -b 8 -e 4M -f 700 -R 2 -J "$scratch/result.json" &&
+        grep -q '^# Symmetric Register Enabled' "$out" && grep -qE '"local_register": *2' "$scratch/result.json" &&
+        [ "$(rows | awk '$9 == 0 && $13 == 0' | wc -l)" = 3 ] || { cat "$out"; return 1; }
 }
 
 first_call_has_a_time() {
@@ -176,6 +183,7 @@ check barrier_perf_has_one_row_without_bytes meets_once
 check predict_adds_the_time_that_the_plan_names predicts
 check messages_have_no_prediction messages_have_no_prediction
 check registered_buffers_give_the_same_results registers
+check buffers_in_windows_give_the_same_results makes_windows
 check the_first_call_has_a_time_of_its_own first_call_has_a_time
 check collet_plot_draws_a_dot_for_each_row_and_a_curve_of_predictions draws_dots_and_curves
 check collet_plot_refuses_what_it_cannot_draw plot_refuses_what_it_cannot_draw

@@ -289,7 +289,7 @@ static void the_check_counts_every_byte_that_is_wrong(void **state) {
         .nranks = 3,
     };
     struct perf_buffers buffers;
-    verify_allocate(&buffers, ELEMENTS * 4, 0, NULL);
+    verify_allocate(&buffers, ELEMENTS * 4, 0, PERF_NOT_REGISTERED, NULL);
     verify_fill(&buffers, &call, 7);
     assert_true(verify_count_wrong(&buffers, &call, 7) > ELEMENTS / 2); /* nothing has been called yet */
 
