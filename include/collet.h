@@ -442,6 +442,8 @@ COLLET_API enum collet_result collet_alltoallv(const void *sendbuff, const size_
  * Host memory begins with a page. From 2 MiB on it begins with a huge page and Linux is asked for more of them. Every page
  * is touched, so the memory lies near the CPU of the calling thread. The caller owns it and ends it with
  * collet_mem_free(). May wait for work on the GPU.
+ * Host memory is taken in pieces of 64 KiB, and each takes system calls. So for small buffers, let an allocator of yours cut up a large
+ * piece: calls find any part of it where it is, at any address.
  * Memory of a GPU takes whole pages of 2 MiB there, so that other processes can attach it; where the driver refuses such memory, it
  * is plain memory, which windows do not share.
  * Other processes of the host that have a communicator with this one may map host memory of this call (a memfd; same user).
@@ -460,7 +462,8 @@ COLLET_API enum collet_result collet_mem_free(void *memory);
 
 /* collet_comm_register: tells comm of a buffer that calls will use again and again, and that stays where it is. A handle is
  * written to *registration. NICs read and write such a buffer of the host where it is; memory of collet_mem_alloc() needs no registration
- * for that. Buffers may overlap, or be registered twice; each registration has its own handle. The caller ends it with
+ * for that. Between processes of one host it changes nothing: they cannot map other memory than that of collet_mem_alloc(), registered or
+ * not. Buffers may overlap, or be registered twice; each registration has its own handle. The caller ends it with
  * collet_comm_deregister(), before it frees the buffer; the end of comm ends it, too. Does not communicate: other ranks need not
  * register theirs. Errors: INVALID_ARGUMENT (buff or registration is NULL, bytes is 0 or too large), NO_MEMORY, and as
  * collectives for comm. */
