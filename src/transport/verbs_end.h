@@ -129,6 +129,10 @@ struct verbs_end {
     uint32_t framed;                 /* bits by slot: it was sent with a frame */
     uint8_t carrier[FIFO_MAX_SLOTS]; /* by slot: the entry of live[] that its step went through */
     struct verbs_landing known[FIFO_MAX_SLOTS]; /* by slot: the landing that has come last */
+    /* Payloads of slots, for the log: how many bytes were sent, from the program's memory, and into that of the consumer's. */
+    struct verbs_tally {
+        uint64_t bytes, lent, landed;
+    } tally;
 
     /* Consumer. */
     uint32_t arrived[FIFO_MAX_SLOTS];   /* by slot: 1 + header.word of a step that came and is not delivered; 0: none */

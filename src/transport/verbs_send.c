@@ -197,6 +197,12 @@ static void add_spread(struct conn *conn, struct batch *batch, int turn, struct 
     add_write(conn, batch, turn, nothing, write_with(end, index, immediate));
 }
 
+static void count_payload(struct verbs_tally *tally, uint32_t bytes, bool lent, bool landed) {
+    tally->bytes += bytes;
+    tally->lent += lent ? bytes : 0;
+    tally->landed += landed ? bytes : 0;
+}
+
 /* Adds what carries a step. False: its queue pair has no room now. */
 static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     struct verbs_end *end = conn->impl;
@@ -211,6 +217,7 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     bool apart = spread || lent || landing != NULL || (protocol == PROTOCOL_SIMPLE && verbs_frames_apart(end));
     if (!verbs_qp_has_room(verbs_qp_at(end, index), 1u + apart + spread))
         return false;
+    count_payload(&end->tally, bytes, lent, landing != NULL);
     const char *slot_memory = fifo_slot_at(&conn->end, protocol, step);
     const char *payload = lent ? (const char *)(uintptr_t)header->loan.address : slot_memory;
     const bool frame_is_due = needs_frame(conn, step);

@@ -270,12 +270,22 @@ static void drain_sends(struct conn *conn) {
     }
 }
 
+static void say_tally(const struct conn *conn, const struct verbs_tally *tally) {
+    log_info(
+        NET,
+        "channel %d lane %d: rank %d -> %d: %llu bytes were sent, %llu of them from memory of the program, %llu into it",
+        conn->channel, conn->lane, conn->owner->rank, conn->peer, (unsigned long long)tally->bytes,
+        (unsigned long long)tally->lent, (unsigned long long)tally->landed);
+}
+
 void verbs_free(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     if (end == NULL)
         return;
-    if (conn->side == CONN_PRODUCER && end->stage == VERBS_READY)
+    if (conn->side == CONN_PRODUCER && end->stage == VERBS_READY) {
         drain_sends(conn);
+        say_tally(conn, &end->tally);
+    }
     for (int r = 0; r < end->nrails; r++)
         rail_destroy(end, r);
     verbs_direct_destroy(conn);
