@@ -103,8 +103,10 @@ static void what_cannot_be_measured_is_near(void **state) {
 
 static bool measured(copy_probe_fn *past_caches, struct copy_times *times) {
     bool good = copy_probe(0, 1, past_caches, times);
-    for (int k = 0; k < 20 && !good; k++) /* somebody else may have the CPUs */
+    for (int k = 0; k < 100 && !good; k++) { /* somebody else may have the CPUs */
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         good = copy_probe(0, 1, past_caches, times);
+    }
     return good;
 }
 
@@ -134,7 +136,7 @@ static void slots_past_the_caches_are_measured_and_the_sooner_way_counts(void **
     if (os_cpu_count() < 2)
         skip();
     assert_true(measured(copy_slowly, &times));
-    assert_true(slow_copies > 0 && times.slots_ns < SLOW_NS);
+    assert_true(slow_copies > 0 && times.slots_ns < 4.0 * SLOW_NS); /* a payload has four slots */
 }
 
 static void what_is_said_of_the_kernel_is_not_measured(void **state) {
