@@ -428,7 +428,8 @@ SIM          := $(BUILD)/gpusim
 SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
 SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
-SIM_PROGRAMS := $(addprefix $(SIM)/,test_runtime test_multicast test_gpus test_nccl bench_calls test_accept overlap all_reduce_perf sendrecv_perf)
+SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx test_runtime test_multicast test_gpus test_nccl bench_calls test_accept overlap all_reduce_perf \
+    sendrecv_perf)
 # For programs that nvcc has built: they look for the runtime by its major version.
 SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)
 SIM_NCCL     := $(SIM)/lib/libnccl.so.2
@@ -448,6 +449,7 @@ $(SIM_CUDART): $(SIM_OBJECTS)
 $(SIM_NCCL): CUDA_LIBS = $(SIM_CUDART)
 $(SIM_NCCL): | $(SIM_CUDART)
 $(SIM_PROGRAMS) $(SIM_PERFS): CUDA_LIBS = $(SIM_RUNTIME)
+$(SIM)/print_ptx: $(call objects_of,tests/gpusim/print_ptx.c tests/gpusim/objects.c)
 $(SIM)/test_runtime: $(call objects_of,tests/gpusim/test_runtime.c tests/gpusim/kernels.cu src/gpu/cuda_entry.c)
 $(SIM)/test_multicast: $(call objects_of,tests/gpusim/test_multicast.c src/gpu/cuda_entry.c)
 $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
@@ -459,8 +461,8 @@ $(SIM_PERFS): $(SIM)/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON
 $(sort $(SIM_PROGRAMS) $(SIM_PERFS)): $(SIM_RUNTIME)
 	$(LINK_PROGRAM)
 ifeq ($(WITH_CUDA),1)
-test-gpu-sim: $(SIM_PROGRAMS) $(if $(NCCL_TESTS),$(SIM_NCCL) $(NCCL_LIB))
-	@SIM=$(SIM) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh tests/gpusim/run.sh tests/gpusim/nccl_tests.sh
+test-gpu-sim: libs $(SIM_PROGRAMS) $(if $(NCCL_TESTS),$(SIM_NCCL) $(NCCL_LIB))
+	@SIM=$(SIM) NVCC=$(NVCC) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh $(addprefix tests/gpusim/,same_ptx.sh run.sh nccl_tests.sh)
 # What the kernels ask of the memory system: fences, polls, bytes in flight. And what a collective asks of CUDA: launches, calls.
 bench-gpu-sim: libs $(GPUSIM_BENCH) $(SIM)/bench_calls
 	@BUILD=$(BUILD) $(GPUSIM_BENCH)

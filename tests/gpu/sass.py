@@ -32,16 +32,9 @@ def find_nvcc():
     return nvcc or skip("there is no nvcc")
 
 
-def find_nvdisasm(nvcc):
-    beside = pathlib.Path(os.path.realpath(nvcc)).with_name("nvdisasm")
-    found = shutil.which("nvdisasm") or shutil.which(beside)
-    if found is None:
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--target", str(WORK / "tools"), "nvidia-cuda-nvdisasm"]
-        if not list(WORK.glob("tools/**/nvdisasm")):
-            subprocess.run(pip, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120, check=False)
-        for found in WORK.glob("tools/**/bin/nvdisasm"):
-            found.chmod(0o755)
-    return found or skip("there is no nvdisasm, and pip does not get it")
+def find_nvdisasm():
+    found = subprocess.run(["tests/common/cuda_tool.sh", "nvdisasm", str(WORK)], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    return found.stdout.strip() if found.returncode == 0 else skip(found.stdout.strip())
 
 
 # ---- figures and instructions ----
@@ -149,7 +142,7 @@ RULES = {
 def main():
     nvcc = find_nvcc()
     WORK.mkdir(parents=True, exist_ok=True)
-    nvdisasm = find_nvdisasm(nvcc)
+    nvdisasm = find_nvdisasm()
     table = figures(compile_kernels(nvcc))
     text = subprocess.run([nvdisasm, "-c", str(WORK / "sass.cubin")], capture_output=True, text=True, check=True).stdout
     kernels, passed, failed = instructions(text), 0, 0
