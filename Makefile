@@ -412,7 +412,7 @@ asan tsan asan-all tsan-all:
 
 # What a GPU has to show, in 9 minutes at most: one report, its table last. Or in a folder, for where there is no compiler.
 .PHONY: gpu-accept gpu-accept-bundle bundle
-GPU_ACCEPT_PROGRAMS := $(ACCEPT) $(BUILD)/bin/collet-info $(BUILD)/bin/all_reduce_perf $(if $(WITH_CUDA),$(BUILD)/bin/overlap) \
+GPU_ACCEPT_PROGRAMS := $(ACCEPT) $(addprefix $(BUILD)/bin/,collet-info collet-tune all_reduce_perf) $(if $(WITH_CUDA),$(BUILD)/bin/overlap) \
     $(if $(shell $(PKGCONFIG) --exists cmocka && echo yes),$(BUILD)/tests/unit/test_block)
 gpu-accept: $(GPU_ACCEPT_PROGRAMS)
 	@BUILD=$(BUILD) scripts/gpu-accept.sh $(ACCEPT_SECONDS)
@@ -428,8 +428,8 @@ SIM          := $(BUILD)/gpusim
 SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
 SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
-SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx test_runtime test_multicast test_gpus test_nccl bench_calls test_accept overlap all_reduce_perf \
-    sendrecv_perf)
+SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx test_runtime test_multicast test_gpus test_nccl bench_calls test_accept overlap collet-info \
+    collet-tune all_reduce_perf sendrecv_perf)
 # For programs that nvcc has built: they look for the runtime by its major version.
 SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)
 SIM_NCCL     := $(SIM)/lib/libnccl.so.2
@@ -457,6 +457,8 @@ $(SIM)/test_nccl: $(call objects_of,tests/gpusim/test_nccl.c $(COMPAT_SOURCES)) 
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
 $(SIM)/test_accept: $(call objects_of,tests/gpu/test_accept.c $(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
 $(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)
+$(SIM)/collet-info $(SIM)/collet-tune: $(SIM)/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
+$(SIM)/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
 $(SIM_PERFS): $(SIM)/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/base/json.c) $(STATIC_LIB)
 $(sort $(SIM_PROGRAMS) $(SIM_PERFS)): $(SIM_RUNTIME)
 	$(LINK_PROGRAM)

@@ -20,7 +20,7 @@ rm -rf "$bundle"
 mkdir -p "$bundle/scripts" "$bundle/build/needed"
 cp scripts/gpu-accept.sh "$bundle/scripts/"
 
-programs=(tests/gpu/test_accept tests/unit/test_block bin/collet-info bin/all_reduce_perf bin/overlap)
+programs=(tests/gpu/test_accept tests/unit/test_block bin/collet-info bin/collet-tune bin/all_reduce_perf bin/overlap)
 for program in "${programs[@]}"; do
     [ -x "$build/$program" ] || continue
     mkdir -p "$bundle/build/${program%/*}"

@@ -63,6 +63,16 @@ bundle_runs_elsewhere() {
         [ "$said" = 'skipped: no CUDA device' ]
 }
 
+# What gpu-accept.sh runs is in the bundle, and `make bundle` builds it first.
+bundle_has_every_program() {
+    local program made
+    made=$(make -pnrs BUILD="$build" bundle 2>/dev/null | sed -n 's/^GPU_ACCEPT_PROGRAMS := //p')
+    for program in $(grep -oE '\$build/(bin|tests)/[a-z_/-]*[a-z]' scripts/gpu-accept.sh | sed 's|^.build/||' | sort -u); do
+        [ -x "$build/$program" ] || continue # overlap needs nvcc, test_block cmocka
+        [ -x "$work/bundle/build/$program" ] && [[ " $made " == *" $build/$program "* ]] || { echo "$program is missing"; return 1; }
+    done
+}
+
 check passes_if_all_parts_do passes_if_all_parts_do
 check names_what_was_not_there names_what_was_not_there
 check names_a_part_that_fails names_a_part_that_fails
@@ -83,5 +93,6 @@ bundle_brings_what_a_machine_lacks() {
 }
 
 check the_bundle_runs_elsewhere bundle_runs_elsewhere
+check the_bundle_has_every_program_that_the_script_runs bundle_has_every_program
 check bundle_brings_what_a_machine_lacks bundle_brings_what_a_machine_lacks
 finish
