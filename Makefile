@@ -430,6 +430,7 @@ SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda
 SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
 SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx test_runtime test_multicast test_gpus test_nccl bench_calls test_accept overlap collet-info \
     collet-tune all_reduce_perf sendrecv_perf)
+SIM_TESTS    := $(SIM_PROGRAMS) $(BUILD)/tests/unit/test_block
 # For programs that nvcc has built: they look for the runtime by its major version.
 SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)
 SIM_NCCL     := $(SIM)/lib/libnccl.so.2
@@ -463,7 +464,7 @@ $(SIM_PERFS): $(SIM)/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON
 $(sort $(SIM_PROGRAMS) $(SIM_PERFS)): $(SIM_RUNTIME)
 	$(LINK_PROGRAM)
 ifeq ($(WITH_CUDA),1)
-test-gpu-sim: libs $(SIM_PROGRAMS) $(if $(NCCL_TESTS),$(SIM_NCCL) $(NCCL_LIB))
+test-gpu-sim: libs $(SIM_TESTS) $(if $(NCCL_TESTS),$(SIM_NCCL) $(NCCL_LIB))
 	@SIM=$(SIM) NVCC=$(NVCC) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh $(addprefix tests/gpusim/,same_ptx.sh run.sh nccl_tests.sh)
 # What the kernels ask of the memory system: fences, polls, bytes in flight. And what a collective asks of CUDA: launches, calls.
 bench-gpu-sim: libs $(GPUSIM_BENCH) $(SIM)/bench_calls
@@ -511,7 +512,7 @@ gpu-sim-kernels-90: $(BUILD)/tests/gpusim/test_exec
 	@$(AGAIN) BUILD=$(BUILD)-90 CUDA_ARCH=ptx CUDA_PTX=90 cuda-kernels
 	@$(WITH_SM_90) $(RUN_SCENES)
 ifeq ($(WITH_CUDA),1)
-gpu-sim-programs: $(SIM_PROGRAMS) $(SIM_PERFS) $(SIM)/registers
+gpu-sim-programs: libs $(SIM_TESTS) $(SIM_PERFS) $(SIM)/registers
 	@SIM=$(SIM) GPUSIM_REGISTERS=$(SIM)/registers tests/gpusim/run.sh full
 gpu-sim-nccl-tests: $(if $(NCCL_TESTS),$(SIM_NCCL))
 	@SIM=$(SIM) tests/gpusim/nccl_tests.sh all

@@ -6,8 +6,8 @@
 #   $BUILD/gpu-accept/report.txt     the machine, what it can do, the output of every part, and last a table of the parts:
 #                                    the one file to send back
 #
-# Within the first minute it says what this machine can do and what not. ACCEPT_SLOW=1: what it runs on is slow, so small sizes and
-# ten times as long for each part.
+# Within the first minute it says what this machine can do and what not: the limits of all that comes before add up to less.
+# ACCEPT_SLOW=1: what it runs on is slow, so small sizes and ten times as long for each part.
 # Needs no compiler and nothing beside bash, coreutils and what is in $BUILD (make gpu-accept-bundle). Exits 0 if every part
 # passed, or if there is no GPU ("skipped: no CUDA device").
 set -u
@@ -20,6 +20,7 @@ report=$work/report.txt
 last_second=$((${1:-540} - 10))
 mkdir -p "$work" || exit 1
 slow=${ACCEPT_SLOW:-}
+times=${slow:+10} times=${times:-1}
 table=()
 failed=0
 
@@ -43,7 +44,7 @@ row() { table+=("$(printf '%-28s %6s s   %s' "$@")"); }
 
 # One part: its name, the seconds it may take, and the command. Exit status 77 is a part that does not apply.
 part() {
-    local name=$1 limit=$(($2 * (${#slow} > 0 ? 10 : 1))) start=$SECONDS status verdict left=$((last_second - SECONDS))
+    local name=$1 limit=$(($2 * times)) start=$SECONDS status verdict left=$((last_second - SECONDS))
     shift 2
     if [ $left -lt 2 ]; then
         row "$name" - 'FAILED (not run: the time is up)'
@@ -87,19 +88,25 @@ sanitized() {
     fi
 }
 
+# Each may hang, so all are asked at once.
+ask() { timeout --kill-after=2 6 "${@:2}" >"$work/$1" 2>/dev/null & }
+
 machine() {
     date -u '+%Y-%m-%d %H:%M:%S UTC'
     uname -srm
-    timeout 20 nvidia-smi --query-gpu=name,driver_version,memory.total,compute_mode,mig.mode.current \
-        --format=csv,noheader 2>/dev/null
-    timeout 20 nvidia-smi topo -m 2>/dev/null
-    "${NVCC:-nvcc}" --version 2>/dev/null | tail -n 2
-    [ -x "$build/bin/collet-info" ] && timeout 20 "$build/bin/collet-info" 2>/dev/null
+    ask gpus nvidia-smi --query-gpu=name,driver_version,memory.total,compute_mode,mig.mode.current --format=csv,noheader
+    ask links nvidia-smi topo -m
+    ask compiler "${NVCC:-nvcc}" --version
+    ask info "$build/bin/collet-info"
+    wait
+    cat "$work/gpus" "$work/links"
+    tail -n 2 "$work/compiler"
+    cat "$work/info"
 }
 
 # What the parts below would find out one by one, each tried for some seconds.
 abilities() {
-    part 'what can be done here' 50 "$accept" ${slow:+--slow} abilities
+    part 'what can be done here' 32 "$accept" ${slow:+--slow} --seconds $((30 * times)) abilities
     [ -n "$sanitizer" ] || echo '  cannot  compute-sanitizer: it is not installed'
     command -v nvidia-smi >/dev/null || echo '  cannot  say what joins the GPUs: nvidia-smi is not here'
 }
@@ -113,9 +120,9 @@ conformance() {
 
 # The order is that of what is to be known first, should the time run out.
 everything() {
-    local sanitizer sizes='-b 8 -e 64M -n 10'
+    local sanitizer sizes='-b 8 -e 64M -n 10' tuned=64:262144
     sanitizer=$(find_sanitizer)
-    [ -z "$slow" ] || sizes='-b 8 -e 4K -n 1 -w 1'
+    [ -z "$slow" ] || sizes='-b 8 -e 4K -n 1 -w 1' tuned=64:256
     machine
     abilities
     part 'current GPU unchanged' 20 "$accept" ${slow:+--slow} device
@@ -140,7 +147,7 @@ everything() {
     sanitized memcheck small128
     part_if_there 'unit test of the loops' 25 "$build/tests/unit/test_block"
     # Constants of the cost model, beside the report.
-    part_if_there 'tuning file' 60 "$build/bin/collet-tune" --device --procs 2 --quick --sizes 64:262144 \
+    part_if_there 'tuning file' 60 "$build/bin/collet-tune" --device --procs 2 --quick --sizes $tuned \
         --output "$work/gpu.tuning"
     [ -f "$work/gpu.tuning" ] && printf '\n=== %s\n' "$work/gpu.tuning" && cat "$work/gpu.tuning"
     printf '\n=== summary\n'
@@ -148,7 +155,7 @@ everything() {
     [ $failed = 0 ]
 }
 
-timeout --kill-after=5 60 "$accept" none >"$work/probe.txt" 2>&1
+timeout --kill-after=2 8 "$accept" none >"$work/probe.txt" 2>&1
 if [ $? = 77 ]; then
     tail -n 1 "$work/probe.txt"
     exit 0

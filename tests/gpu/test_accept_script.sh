@@ -53,6 +53,28 @@ fails_where_a_gpu_cannot_be_used() {
     grep 'the driver is too old' "$work/build/gpu-accept/report.txt"
 }
 
+# All that comes before the list of what the machine can do hangs, the list too, and no signal but the last one ends it. Five seconds
+# of the script take one here.
+says_what_can_be_done_within_a_minute() {
+    local hang='trap "" TERM; end=$((SECONDS + 100)); while [ $SECONDS -lt $end ]; do sleep 0.1; done' name began
+    stubs "none | abilities) $hang ;;
+device) date +%s%N >$work/then ;;"
+    mkdir "$work/hung"
+    for name in nvidia-smi nvcc; do printf '#!/bin/bash\n%s\n' "$hang" >"$work/hung/$name"; done
+    cp "$work/hung/nvcc" "$work/build/bin/collet-info"
+    cat >"$work/hung/timeout" <<'STUB'
+#!/bin/bash
+[[ $1 == --kill-after=* ]] || exit 99 # what ignores a signal would never end
+fifth() { echo "$(($1 / 5)).$(($1 % 5 * 2))"; }
+exec /usr/bin/timeout --kill-after="$(fifth "${1#--kill-after=}")" "$(fifth "$2")" "${@:3}"
+STUB
+    chmod +x "$work/hung"/* "$work/build/bin/collet-info"
+    began=$(date +%s%N)
+    BUILD=$work/build PATH=$work/hung:/usr/bin:/bin scripts/gpu-accept.sh >"$work/out.txt" 2>&1 && return 1
+    in_table '^what can be done here .*FAILED \(stopped after' && echo "$((($(cat "$work/then") - began) * 5 / 1000000)) ms" &&
+        [ $((($(cat "$work/then") - began) * 5)) -lt 60000000000 ]
+}
+
 bundle_runs_elsewhere() {
     local said
     BUILD=$build scripts/gpu-accept-bundle.sh && mv "$build/gpu-accept-bundle" "$work/bundle" || return 1
@@ -79,6 +101,7 @@ check names_a_part_that_fails names_a_part_that_fails
 check ends_in_time_whatever_hangs ends_in_time_whatever_hangs
 check is_skipped_without_a_gpu is_skipped_without_a_gpu
 check fails_where_a_gpu_cannot_be_used fails_where_a_gpu_cannot_be_used
+check says_what_can_be_done_within_a_minute says_what_can_be_done_within_a_minute
 # A program that needs a library, which needs another one: neither is in any usual place.
 bundle_brings_what_a_machine_lacks() {
     stubs ''

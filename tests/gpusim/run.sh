@@ -57,13 +57,22 @@ accept_windows_on_2() { COLLET_TOPO_FILE=tests/gpusim/nvlink.xml accept 2 window
 accept_abort_on_2() { accept 2 abort; }
 accept_small_on_2() { accept 2 small; }
 
-# The script as it is run where a GPU is, with the programs that run here.
+# The acceptance as it runs where a GPU is: the bundle's own folder, with the programs that run here, in an empty environment.
 whole_acceptance() {
-    mkdir -p "$work/build/tests/gpu" "$work/build/bin"
-    ln -sf "$PWD/$sim/test_accept" "$work/build/tests/gpu/" && ln -sf "$PWD/$sim/overlap" "$PWD/$sim/all_reduce_perf" "$work/build/bin/"
-    GPUSIM_GPUS=1 ACCEPT_SLOW=1 BUILD=$work/build timeout 600 scripts/gpu-accept.sh
+    mkdir -p "$work"/build/{tests/gpu,tests/unit,bin} && cp "$sim/test_accept" "$work/build/tests/gpu/" || return 1
+    cp "$sim"/{overlap,all_reduce_perf,collet-info,collet-tune} "$work/build/bin/"
+    cp "${sim%/*}/tests/unit/test_block" "$work/build/tests/unit/" 2>/dev/null # needs cmocka
+    BUILD=$work/build scripts/gpu-accept-bundle.sh && mv "$work/build/gpu-accept-bundle" "$work/bundle" && rm -r "$work/build" || return 1
+    (cd / && env -i PATH=/usr/bin:/bin GPUSIM_GPUS=1 ACCEPT_SLOW=1 timeout 600 "$work/bundle/scripts/gpu-accept.sh")
 }
-says_what_it_can() { grep -qx "  $1  $2.*" "$work/build/gpu-accept/report.txt" || { cat "$work/build/gpu-accept/report.txt"; return 1; }; }
+report() { cat "$work/bundle/build/gpu-accept/report.txt"; }
+report_says() { report | grep -qxE "$1" || { report; return 1; }; }
+every_part_passes() {
+    local parts others
+    parts=$(report | sed '1,/^=== summary/d') others='^sanitizer .* not run: compute-sanitizer is not installed$'
+    echo "$parts"
+    [ "$(grep -c ' passed$' <<<"$parts")" = 12 ] && ! grep -vE "$others| passed\$" <<<"$parts"
+}
 
 check the_runtime_keeps_cudas_contract the_runtime_keeps_cudas_contract
 check teams_of_gpus_share_one_address teams_of_gpus_share_one_address
@@ -106,9 +115,11 @@ check the_acceptance_leaves_the_current_gpu_alone accept_device_on_2
 check the_acceptance_uses_every_kind_of_memory_of_2_gpus accept_memory_on_2
 check the_acceptance_fills_windows_of_2_gpus accept_windows_on_2
 check the_acceptance_aborts_a_hung_rank accept_abort_on_2
-check the_whole_acceptance_passes_on_1_gpu whole_acceptance
-check its_report_says_what_can_be_done_here says_what_it_can 'can   ' graphs
-check its_report_says_what_cannot_be_done_here says_what_it_can cannot 'LL128 between GPUs 0 and 1: there is one GPU'
+check the_whole_acceptance_passes_on_1_gpu_from_its_bundle whole_acceptance
+check its_report_says_what_can_be_done_here report_says '  can     graphs'
+check its_report_says_what_cannot_be_done_here report_says '  cannot  LL128 between GPUs 0 and 1: there is one GPU'
+check every_part_of_it_passes_but_those_of_a_sanitizer every_part_passes
+check its_tuning_file_has_constants_of_gpus report_says 'gpu\.block +[0-9.]+ +ns'
 check the_acceptance_runs_all_collectives_on_2_gpus accept_small_on_2
 # Under 20 seeds the sums are right, and under 19 of them at least a mutation of test_gpus.c is found.
 under_20_seeds() {
