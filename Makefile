@@ -430,7 +430,7 @@ SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda
 SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
 SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx test_runtime test_multicast test_gpus test_nccl bench_calls test_accept overlap collet-info \
     collet-tune all_reduce_perf sendrecv_perf)
-SIM_TESTS    := $(SIM_PROGRAMS) $(BUILD)/tests/unit/test_block
+SIM_TESTS    := $(SIM_PROGRAMS) $(addprefix $(BUILD)/tests/,unit/test_block gpusim/test_exec)
 # For programs that nvcc has built: they look for the runtime by its major version.
 SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)
 SIM_NCCL     := $(SIM)/lib/libnccl.so.2

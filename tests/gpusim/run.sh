@@ -36,6 +36,7 @@ accept() {
 
 the_runtime_keeps_cudas_contract() { timeout $limit "$sim/test_runtime"; }
 teams_of_gpus_share_one_address() { timeout $limit "$sim/test_multicast"; }
+mutations_fail() { BUILD=${sim%/*} timeout 300 "${sim%/*}/tests/gpusim/test_exec" 2 0; }
 calls_per_collective() { timeout $limit "$sim/bench_calls" check; }
 perf_on() { # GPUS PROGRAM option…
     local gpus=$1 program=$2
@@ -76,6 +77,7 @@ every_part_passes() {
 
 check the_runtime_keeps_cudas_contract the_runtime_keeps_cudas_contract
 check teams_of_gpus_share_one_address teams_of_gpus_share_one_address
+check each_mutation_of_the_kernels_fails_under_a_seed mutations_fail
 for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls \
     a_communicator_ends_while_a_kernel_of_another_waits \

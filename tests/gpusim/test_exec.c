@@ -3,8 +3,9 @@
  * The kernels that ship, in the PTX that nvcc made of them, on the simulated machine: whole collectives of ranks on several
  * GPUs. And mutations: a fence, a volatile, a convergence or an access right is taken away, and the collectives must fail.
  *
- *    test_exec                       the unmutated kernels, and each mutation, under a few seeds
+ *    test_exec                       the unmutated kernels under a few seeds (make test)
  *    test_exec SEEDS RUNS [FIRST]    each mutation under SEEDS seeds (0: none), the unmutated kernels under RUNS from seed FIRST on
+ *                                    (0: none): `2 0` in make test-gpu-sim, `20 1000` in make test-gpu-sim-full
  */
 #include "gpusim/stage.h"
 #include "plan/costs.h"
@@ -180,12 +181,12 @@ static bool counts_are_as_priced(void) {
 }
 
 int main(int argc, char **argv) {
-    int seeds = argc > 1 ? atoi(argv[1]) : 2, runs = argc > 2 ? atoi(argv[2]) : 4, first = argc > 3 ? atoi(argv[3]) : 0;
+    int seeds = argc > 1 ? atoi(argv[1]) : 0, runs = argc > 2 ? atoi(argv[2]) : 4, first = argc > 3 ? atoi(argv[3]) : 0;
     if (!stage_objects()) {
         printf("skipped: this build has no kernels for GPUs\n");
         return SKIPPED;
     }
-    bool types = types_pass(), counts = counts_are_as_priced(), kernels = kernels_pass(runs, first);
+    bool kernels = runs == 0 || (types_pass() & counts_are_as_priced() & kernels_pass(runs, first));
     bool mutants = seeds == 0 || mutations_fail(seeds);
-    return types && counts && kernels && mutants ? 0 : 1;
+    return kernels && mutants ? 0 : 1;
 }
