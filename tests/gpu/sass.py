@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 #
-# sass.py: what ptxas makes of some kernels (sass.cu), in figures and rules. No GPU runs them.
+# sass.py: what ptxas makes of some kernels (sass.cu, and the sums by switches), in figures and rules. No GPU runs them.
 #
 #    nvcc ──▶ registers, spills, shared memory (ptxas -v); the registers also for the simulated machine
 #         └─▶ cubin ──▶ nvdisasm ──▶ instructions ──▶ rules
 #
 # Each rule is also tried on instructions that were spoiled on purpose: a rule that cannot fail is none.
 #
+# docs/gpu.md has the figures, and says of which nvcc they are. With this one they must be the same.
+#
 #    NVCC=nvcc SASS_ARCH=90 BUILD=build tests/gpu/sass.py      77: no nvcc, or no nvdisasm (the toolkit's, or PyPI's by pip)
+#    tests/gpu/sass.py --update                                writes the figures into docs/gpu.md
 import os
 import pathlib
 import re
@@ -18,6 +21,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / os.environ.get("BUILD", "build") / "sass"
+PAGE = ROOT / "docs/gpu.md"
+ARCH = os.environ.get("SASS_ARCH", "90")
+SOURCES = ["tests/gpu/sass.cu"] + (["src/kernels/exec_cuda_team.cu"] if int(ARCH) >= 90 else [])
 MOST_REGISTERS = 128  # 512 lanes of a block fit on a multiprocessor
 MOST_SPILLED_BYTES = 192  # what a lane keeps over a step, or over a rare call; none in a loop over vectors
 
@@ -40,15 +46,27 @@ def find_nvdisasm():
 # ---- figures and instructions ----
 
 
+# A cubin per source. What ptxas says of them.
 def compile_kernels(nvcc):
-    arch = os.environ.get("SASS_ARCH", "90")
-    flags = ["-cubin", f"-arch=sm_{arch}", "-std=c++17", "-O3", "-fmad=false", "-Iinclude", "-Isrc", "-Xptxas", "-v"]
-    command = [nvcc, *flags, "-o", str(WORK / "sass.cubin"), "tests/gpu/sass.cu"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        print(done.stdout + done.stderr)
-        sys.exit(1)
-    return done.stdout + done.stderr
+    flags = ["-cubin", f"-arch=sm_{ARCH}", "-std=c++17", "-O3", "-fmad=false", "-Iinclude", "-Isrc", "-Xptxas", "-v"]
+    said = ""
+    for source in SOURCES:
+        command = [nvcc, *flags, "-o", str(cubin_of(source)), source]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        said += done.stdout + done.stderr
+        if done.returncode != 0:
+            print(said)
+            sys.exit(1)
+    return said
+
+
+def cubin_of(source):
+    return WORK / pathlib.Path(source).with_suffix(".cubin").name
+
+
+def disassemble(nvdisasm):
+    texts = (subprocess.run([nvdisasm, "-c", cubin_of(s)], capture_output=True, text=True, check=True).stdout for s in SOURCES)
+    return "".join(texts)
 
 
 # By kernel: registers, bytes spilled, bytes of shared memory.
@@ -80,14 +98,34 @@ def instructions(text):
 
 # ---- rules: what is wrong, or None ----
 
+PROTOCOLS = len(re.findall(r"^    X\(", (ROOT / "src/fifo/protocol.h").read_text(), re.M))
+
+
+# fence.proxy.alias is two that stand for one: for GPUs whose memory is reached alike by both addresses, and for others.
+def aliases_of(lines):
+    return sum("MEMBAR.SC.SYS" in line for line in lines)
+
+
+def fences_of(lines):
+    return [line for line in lines if "MEMBAR" in line and "MEMBAR.SC" not in line]
+
 
 # One for the steps of each protocol, and one for the report of a failure.
 def wrong_fences(lines):
-    wanted = len(re.findall(r"^    X\(", (ROOT / "src/fifo/protocol.h").read_text(), re.M)) + 1
-    fences = [line for line in lines if "MEMBAR" in line]
-    if any(".SYS" not in line or ".SC" in line for line in fences):
+    fences = fences_of(lines)
+    if any(".SYS" not in line for line in fences):
         return "a fence that is not one of the system's: " + ", ".join(fences)
-    return None if len(fences) == wanted else f"{len(fences)} fences, not {wanted}"
+    return None if len(fences) == PROTOCOLS + 1 else f"{len(fences)} fences, not {PROTOCOLS + 1}"
+
+
+# In sums by switches one before the steps of each protocol, and one behind the stores.
+def wrong_aliases(lines):
+    wanted = PROTOCOLS + 1 if any("LDGMC" in line for line in lines) else 0
+    return None if aliases_of(lines) == wanted else f"{aliases_of(lines)} fences between addresses of one memory, not {wanted}"
+
+
+def spoil_aliases(text):
+    return text.replace("MEMBAR.SC.SYS", "NOP") if "LDGMC" in text else text.replace("MEMBAR.ALL.SYS", "MEMBAR.SC.SYS", 1)
 
 
 def wrong_loads(lines):
@@ -105,13 +143,15 @@ def converges(lines, k):
     return False
 
 
-# Stores of 16 bytes at once are LL's, which stand beside one of 8 bytes, or lines of LL128.
+# Stores of 16 bytes at once are LL's, which stand beside one of 8 bytes, sums that a switch has made, or lines of LL128.
 def wrong_lines(lines):
     whole = 0
     for k, line in enumerate(lines):
         if "STG.E.128.STRONG.SYS" not in line:
             continue
         if any("STG.E.64.STRONG.SYS" in near for near in lines[max(0, k - 3) : k + 4]):
+            continue
+        if any("LDGMC" in near for near in lines[max(0, k - 500) : k]):
             continue
         if not converges(lines, k):
             return f"a line of LL128 is stored by lanes that have not come together: {line}"
@@ -133,10 +173,51 @@ def wrong_masks(lines):
 
 RULES = {
     "fences": (wrong_fences, lambda text: text.replace("MEMBAR.ALL.SYS", "MEMBAR.ALL.GPU", 1)),
+    "aliases": (wrong_aliases, spoil_aliases),
     "no cached loads": (wrong_loads, lambda text: text.replace("LDG.E.128", "LDG.E.128.CONSTANT", 1)),
     "whole lines": (wrong_lines, lambda text: re.sub(r"BRA\.DIV|WARPSYNC\.ALL", "NOP", text)),
     "full masks": (wrong_masks, lambda text: text.replace("-0x1", "0xff").replace("VOTE.ANY", "MATCH.ANY")),
 }
+
+
+# ---- the page ----
+
+
+def enum_names(enum):
+    body = re.search(rf"^enum collet_{enum} {{(.*?)^}}", (ROOT / "include/collet.h").read_text(), re.M | re.S)[1]
+    return re.findall(r"^    COLLET_(\w+) = \d+", body, re.M)
+
+
+# run_launch<reduction<…>> by its arguments, as include/collet.h calls them.
+def name_of(kernel):
+    part = re.match(r"_Z10run_launchI\d+([a-z_]+)(?:ILi(\d+)E(?:Li(\d+)E)?)?", kernel)
+    said = [enum_names(enum)[int(k)] for enum, k in (("type", part[2]), ("op", part[3])) if k is not None]
+    return part[1] + (f"<{', '.join(said)}>" if said else "")
+
+
+def table_of(kernels, table):
+    rows = ["| kernel | registers | spilled | shared memory | fences | `fence.proxy.alias` |", "|---|---:|---:|---:|---:|---:|"]
+    for name, lines in sorted(kernels.items(), key=lambda item: name_of(item[0])):
+        f = table[name]
+        rows.append(f"| `{name_of(name)}` | {f['registers']} | {f['spilled']} B | {f['shared']} B | {len(fences_of(lines))} | {aliases_of(lines)} |")
+    return "\n".join(rows) + "\n"
+
+
+# What the page has under the mark, if it is of this nvcc and architecture.
+def compare_page(nvcc, rows, update):
+    release = re.search(r"V(\d+\.\d+\.\d+)", subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout)[1]
+    page = PAGE.read_text()
+    mark = re.search(r"<!-- make sass-lint: nvcc (\S+), sm_(\S+) -->\n((?:\|.*\n)*)", page)
+    if update:
+        PAGE.write_text(page.replace(mark[0], f"<!-- make sass-lint: nvcc {release}, sm_{ARCH} -->\n{rows}"))
+    elif (mark[1], mark[2]) != (release, ARCH):
+        print(f"not compared: the figures of docs/gpu.md are of nvcc {mark[1]} and sm_{mark[2]}, these of nvcc {release} and sm_{ARCH}")
+    elif mark[3] != rows:
+        print("FAIL  docs/gpu.md has other figures: tests/gpu/sass.py --update")
+        return False
+    else:
+        print("ok    docs/gpu.md has these figures")
+    return True
 
 
 def main():
@@ -144,14 +225,13 @@ def main():
     WORK.mkdir(parents=True, exist_ok=True)
     nvdisasm = find_nvdisasm()
     table = figures(compile_kernels(nvcc))
-    text = subprocess.run([nvdisasm, "-c", str(WORK / "sass.cubin")], capture_output=True, text=True, check=True).stdout
+    text = disassemble(nvdisasm)
     kernels, passed, failed = instructions(text), 0, 0
     (WORK / "registers").write_text("".join(f"{name} {f['registers']}\n" for name, f in table.items()))
-    print("registers  spilled  shared  fences  instructions  kernel")
+    rows = table_of(kernels, table)
+    print(rows)
     for name, lines in kernels.items():
         f = table[name]
-        fences = sum("MEMBAR" in line for line in lines)
-        print(f"{f['registers']:9} {f['spilled']:6} B {f['shared']:5} B {fences:7} {len(lines):13}  {name}")
         wrong = [rule(lines) for rule, _ in RULES.values()]
         wrong.append(None if f["registers"] <= MOST_REGISTERS else f"more than {MOST_REGISTERS} registers")
         wrong.append(None if f["spilled"] <= MOST_SPILLED_BYTES else f"more than {MOST_SPILLED_BYTES} bytes spilled")
@@ -162,6 +242,8 @@ def main():
         notices = kernels and all(rule(lines) for lines in instructions(spoil_each(text, spoil)).values())
         passed, failed = passed + bool(notices), failed + (not notices)
         print(f"{'ok   ' if notices else 'FAIL '} the rule of {what} can fail")
+    same = compare_page(nvcc, rows, "--update" in sys.argv)
+    passed, failed = passed + same, failed + (not same)
     print(f"{passed} passed, {failed} failed")
     return failed > 0 or not kernels
 
