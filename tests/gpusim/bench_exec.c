@@ -19,9 +19,9 @@
 
 static const struct scene scenes[] = {
 #define SIZES(algorithm, collective, protocol)                                                                         \
-    {algorithm, collective, protocol, 4, 4, 2, 128, 4, COLLET_FLOAT32, COLLET_SUM, 0},                                 \
-        {algorithm, collective, protocol, 4, 4, 4096, 128, 4, COLLET_FLOAT32, COLLET_SUM, 0},                          \
-        {algorithm, collective, protocol, 4, 4, 32768, 128, 1, COLLET_FLOAT32, COLLET_SUM, 0},
+    {algorithm, collective, protocol, 4, 4, 2, 128, 4, COLLET_FLOAT32, COLLET_SUM, 0, false},                          \
+        {algorithm, collective, protocol, 4, 4, 4096, 128, 4, COLLET_FLOAT32, COLLET_SUM, 0, false},                   \
+        {algorithm, collective, protocol, 4, 4, 32768, 128, 1, COLLET_FLOAT32, COLLET_SUM, 0, false},
 #define PROTOCOLS_OF(algorithm, collective)                                                                            \
     SIZES(algorithm, collective, PROTOCOL_SIMPLE)                                                                      \
     SIZES(algorithm, collective, PROTOCOL_LL) SIZES(algorithm, collective, PROTOCOL_LL128)

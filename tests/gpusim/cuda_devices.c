@@ -8,7 +8,7 @@
  *    GPUSIM_CAPABILITY=90      or one per GPU, with commas; the last one is that of all further ones
  *    GPUSIM_SEED=1             decides what the machine does where it may choose
  *    GPUSIM_MEAN=1             0: it is as kind as can be
- *    CUDA_VISIBLE_DEVICES      ordinals of the machine, as CUDA has it
+ *    CUDA_VISIBLE_DEVICES      which of them the process sees: ordinals, or beginnings of UUIDs as nvidia-smi prints them
  */
 #include "gpusim/gpusim.h"
 #include "gpusim/machine.h"
@@ -44,10 +44,18 @@ static void see(int place) {
     ndevices++;
 }
 
+/* A program that fails says how to repeat what it saw. */
+static void say_seed(int status, void *unused) {
+    (void)unused;
+    if (status != 0)
+        fprintf(stderr, "GPUSIM_SEED=%llu\n", (unsigned long long)sim_number("GPUSIM_SEED", 1));
+}
+
 static void read_machine(void) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     int gpus = (int)sim_number("GPUSIM_GPUS", 2);
     is_read = true;
+    on_exit(say_seed, NULL);
     instances = (int)sim_number("GPUSIM_MIG", 0);
     nplaces = instances > 0 ? gpus * instances : gpus;
     if (nplaces > SIM_GPUS_MAX)

@@ -45,6 +45,8 @@ static inline int each_main(const struct each_case *cases, int n, int argc, char
         printf("%s %s\n", status == 0 ? "ok   " : "FAIL ", cases[k].name);
         fflush(stdout);
     }
+    if (failed > 0)
+        printf("GPUSIM_SEED=%s\n", getenv("GPUSIM_SEED") != NULL ? getenv("GPUSIM_SEED") : "1");
     printf("%d passed, %d failed\n", ran - failed, failed);
     return failed > 0 || ran == 0; /* a case that is none */
 }

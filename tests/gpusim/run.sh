@@ -95,7 +95,8 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     switches_sum_windows_of_four_threads switches_sum_windows_of_sixteen_threads \
     switches_are_chosen_where_a_window_lets_them what_no_switch_can_do_lanes_do a_rank_that_cannot_leaves_all_without_a_team \
     without_a_fence_of_teams_sums_are_old without_the_signal_that_slices_are_there_sums_are_wrong \
-    without_the_signal_that_sums_are_there_sums_are_wrong lines_are_for_gpus_that_store_them_whole; do
+    without_the_signal_that_sums_are_there_sums_are_wrong lines_are_for_gpus_that_store_them_whole \
+    a_message_has_a_channel_per_16_kib_up_to_the_limit; do
     check "$name" timeout $limit "$sim/test_gpus" "$name"
 done
 for name in the_zero_policy_of_a_communicator_needs_no_kernel the_default_policy_launches_kernels the_environment_overrides_the_policy \
@@ -110,7 +111,7 @@ done
 check sums_of_4_gpus_that_pci_joins perf_over PCI ''
 check sums_of_4_gpus_that_nothing_joins perf_over none ''
 check sums_of_2_pairs_of_gpus_as_a_topology_file_joins_them perf_over tests/gpusim/pairs.xml tests/gpusim/pairs.xml
-check messages_of_one_channel_and_of_four_arrive messages_on_2
+check messages_of_several_lengths_arrive messages_on_2
 check messages_arrive_in_windows messages_in_windows_on_2
 check sums_of_2_gpus_are_right_in_windows perf_on 2 all_reduce -f 64 -R 2
 check the_acceptance_leaves_the_current_gpu_alone accept_device_on_2

@@ -164,10 +164,25 @@ static bool run_ranks(const struct stage *stage, struct gang *gang, const struct
     return *why == '\0';
 }
 
+static bool lends_apart(const struct prog *prog) {
+    for (int k = 0; k < prog->nsteps; k++)
+        if (prog->steps[k].lends_apart)
+            return true;
+    return false;
+}
+
+/* As in exec_gpu.c: of a call in place nothing of IN is lent if a step may do so only where IN and OUT are apart. */
+static void choose_lent(const struct stage *stage, const struct gang *gang, struct work_launch *launch) {
+    if (stage->scene->in_place && lends_apart(gang->progs[0]) && stage->right != RIGHTS_IN_PLACE)
+        for (uint32_t rank = 0; rank < launch->nworks; rank++)
+            launch->works[rank].lends[STEP_IN] = 0;
+}
+
 static bool run_call(const struct stage *stage, struct gang *gang, uint32_t seed, char *why) {
     const struct scene *scene = stage->scene;
     struct gang_call c = {scene->count, scene->type, scene->op, scene->protocol, scene->lanes, seed, 0};
-    struct trial_call call = {scene->collective, scene->type, scene->op, scene->count, 0, scene->nranks, false, seed};
+    struct trial_call call = {scene->collective, scene->type,     scene->op, scene->count, 0,
+                              scene->nranks,     scene->in_place, seed};
     struct trial trials[STAGE_RANKS_MAX];
     struct work_launch launch;
     for (uint32_t rank = 0; rank < (uint32_t)scene->nranks; rank++) {
@@ -175,6 +190,7 @@ static bool run_call(const struct stage *stage, struct gang *gang, uint32_t seed
         trial_ranges(&trials[rank], rank % scene->gpus, stage->right);
     }
     gang_launch(gang, &c, trials, &launch);
+    choose_lent(stage, gang, &launch);
     bool passed = run_ranks(stage, gang, &launch, why);
     for (int rank = 0; rank < scene->nranks; rank++) {
         passed = passed && trial_check(&trials[rank], why);

@@ -27,9 +27,10 @@ struct scene {
     enum collet_type type;
     enum collet_op op;
     uint32_t lends_from; /* payloads of so many bytes are read where they are; 0: none is */
+    bool in_place;
 };
 
-/* What GPUs may do in memory of others. */
+/* What GPUs may do in memory of others; the last one: lend what they overwrite. */
 enum right {
     RIGHTS_ALL,
     RIGHTS_NO_PEERS,
@@ -38,6 +39,7 @@ enum right {
     RIGHTS_HEADS_READ_ONLY,
     RIGHTS_FREED,
     RIGHTS_LOANS,
+    RIGHTS_IN_PLACE
 };
 
 struct stage {

@@ -16,19 +16,25 @@
 #define SKIPPED 77
 #define PROGRESS_RUNS 100 /* a line */
 
-enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, EIGHT, EIGHT_LL128, LENT, LENT_SUM, LONG_LL128, SCENES };
-static const struct scene scenes[SCENES] = {
-    [SIMPLE] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 3, 3000, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0},
-    [LL] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0},
-    [LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0},
-    [ONE_GPU] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 1, 1000, 64, 5, COLLET_FLOAT32, COLLET_SUM, 0},
-    [BYTES] = {"direct", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 2, 900, 64, 3, COLLET_FLOAT32, COLLET_SUM, 0},
-    [EIGHT] = {"oneshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
-    [EIGHT_LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
-    [LENT] = {"ring", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 3, 900, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64},
-    [LENT_SUM] = {"twoshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 4, 1500, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64},
-    [LONG_LL128] = {"ring", PROG_ALLGATHER, PROTOCOL_LL128, 3, 3, 3800, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0},
+enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, EIGHT, EIGHT_LL128, LENT, LENT_SUM, LONG_LL128, IN_PLACE_LENT };
+static const struct scene scenes[] = {
+    [SIMPLE] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 3, 3000, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0, false},
+    [LL] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0, false},
+    [LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0, false},
+    [ONE_GPU] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 1, 1000, 64, 5, COLLET_FLOAT32, COLLET_SUM, 0, false},
+    [BYTES] = {"direct", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 2, 900, 64, 3, COLLET_FLOAT32, COLLET_SUM, 0, false},
+    [EIGHT] = {"oneshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0, false},
+    [EIGHT_LL128] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 8, 8, 600, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0, false},
+    [LENT] = {"ring", PROG_ALLGATHER, PROTOCOL_SIMPLE, 3, 3, 900, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64, false},
+    [LENT_SUM] = {"twoshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 4, 1500, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64, false},
+    [LONG_LL128] = {"ring", PROG_ALLGATHER, PROTOCOL_LL128, 3, 3, 3800, 64, 2, COLLET_FLOAT32, COLLET_SUM, 0, false},
+    [IN_PLACE_LENT] = {"oneshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 4, 1500, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64,
+                       true},
+    {"oneshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 4, 600, 64, 3, COLLET_FLOAT32, COLLET_SUM, 0, true},
+    {"twoshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 4, 1500, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64, true},
+    {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 3, 1500, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64, true},
 };
+#define SCENES ((int)(sizeof(scenes) / sizeof(*scenes)))
 
 /* ---- mutations ---- */
 
@@ -61,6 +67,7 @@ static const struct mutation mutations[] = {
     {"slots are freed while they are used", LL128, RIGHTS_FREED, "", ""},
     {"the fence before a payload is lent is gone", LENT, RIGHTS_ALL, "fence.acq_rel.sys", "//"},
     {"no access to buffers that are lent", LENT, RIGHTS_LOANS, "", ""},
+    {"one-shot in place lends what it overwrites", IN_PLACE_LENT, RIGHTS_IN_PLACE, "", ""},
 };
 #define MUTATIONS ((int)(sizeof(mutations) / sizeof(*mutations)))
 
@@ -113,9 +120,10 @@ static bool kernels_pass(int runs, int first) {
                 fflush(stdout);
             }
         }
-        printf("%s %s %s, %s, on %u GPUs: %d of %d runs passed\n", passed == runs ? "ok    " : "NOT OK",
+        printf("%s %s %s, %s, on %u GPUs%s%s: %d of %d runs passed\n", passed == runs ? "ok    " : "NOT OK",
                prog_facts[scenes[k].collective].name, scenes[k].algorithm, protocol_names[scenes[k].protocol],
-               scenes[k].gpus, passed, runs);
+               scenes[k].gpus, scenes[k].in_place ? ", in place" : "", scenes[k].lends_from > 0 ? ", lent" : "", passed,
+               runs);
         fflush(stdout);
         good &= passed == runs;
         stage_end(&stage);
@@ -148,32 +156,41 @@ static bool types_pass(void) {
     return failed == 0;
 }
 
-/* What the cost model has a price for: one fence of the system per step of plain payload, none per step in lines; several lines of
- * LL128 under way; no look at memory of another GPU. oneshot has two steps. */
+/* What the cost model has a price for: one fence of the system per step of plain payload, none per step in lines; beside a fence, the
+ * load of the next slot; two lines of LL128 under way where a slot has as many for each lane; no look at memory of another GPU.
+ * oneshot has two steps. */
 static bool counts_are_as_priced(void) {
     static const struct {
         int scene;
         uint64_t steps; /* of all ranks, channels and calls */
-    } cases[] = {{EIGHT, 8 * STAGE_CHANNELS * 2 * 2}, {LL, 0}, {EIGHT_LL128, 0}, {LONG_LL128, 0}};
+        size_t count;   /* in place of the scene's */
+        double lines;   /* that a lane has under way, at least */
+    } cases[] = {{EIGHT, 8 * STAGE_CHANNELS * 2 * 2, 600, 1},
+                 {LL, 0, 1500, 1},
+                 {EIGHT_LL128, 0, 600, 1},
+                 {LONG_LL128, 0, 3840, 1.9}};
     bool good = true;
     for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
-        const struct scene *scene = &scenes[cases[k].scene];
+        struct scene scene = scenes[cases[k].scene];
         char why[STAGE_WHY_BYTES];
         struct stage stage;
+        scene.count = cases[k].count;
         snprintf(why, sizeof(why), "it cannot begin");
-        if (!stage_begin(&stage, scene, RIGHTS_ALL) || !stage_run(&stage, 1, why)) {
-            printf("NOT OK %s, %s: %s\n", scene->algorithm, protocol_names[scene->protocol], why);
+        if (!stage_begin(&stage, &scene, RIGHTS_ALL) || !stage_run(&stage, 1, why)) {
+            printf("NOT OK %s, %s: %s\n", scene.algorithm, protocol_names[scene.protocol], why);
             return false;
         }
         struct gpusim_counts counts = stage_counts(&stage);
-        bool lines = cases[k].scene != LONG_LL128 || counts.polls > counts.looks;
-        bool fenced = costs_default.step[LINK_GPU_NVLINK][scene->protocol].fence_ns > 0;
-        bool priced =
-            counts.fences[2] == cases[k].steps && fenced == (cases[k].steps > 0) && lines && counts.peer_polls == 0;
-        printf("%s %s, %s: %llu fences of %llu steps with plain payload, %.2f polls at once, %llu of other GPUs\n",
-               priced ? "ok    " : "NOT OK", scene->algorithm, protocol_names[scene->protocol],
-               (unsigned long long)counts.fences[2], (unsigned long long)cases[k].steps,
-               (double)counts.polls / (double)counts.looks, (unsigned long long)counts.peer_polls);
+        double lines = (double)counts.polls / (double)counts.looks;
+        bool beside = cases[k].steps == 0 || counts.beside > 0;
+        bool fenced = costs_default.step[LINK_GPU_NVLINK][scene.protocol].fence_ns > 0;
+        bool priced = counts.fences[2] == cases[k].steps && fenced == (cases[k].steps > 0) && lines >= cases[k].lines &&
+                      beside && counts.peer_polls == 0;
+        printf("%s %s, %s: %llu fences of %llu steps with plain payload, %llu bytes loaded beside them, %.2f polls at once, %llu "
+               "of other GPUs\n",
+               priced ? "ok    " : "NOT OK", scene.algorithm, protocol_names[scene.protocol],
+               (unsigned long long)counts.fences[2], (unsigned long long)cases[k].steps, (unsigned long long)counts.beside,
+               lines, (unsigned long long)counts.peer_polls);
         good &= priced;
         stage_end(&stage);
     }

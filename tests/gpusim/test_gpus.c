@@ -1228,6 +1228,39 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
                    machines[k].capabilities, __LINE__);
 }
 
+/* ---- how many channels a message has ---- */
+
+/* Blocks that send it on GPU 0: one per channel. */
+static int blocks_of_message(struct collet_comm *const comms[2], size_t bytes) {
+    struct gpusim_counts before, after;
+    void *memory[2];
+    for (int rank = 0; rank < 2; rank++) {
+        GOOD(cudaSetDevice(rank));
+        GOOD(cudaMalloc(&memory[rank], bytes));
+    }
+    gpusim_counts(0, &before);
+    GOOD(collet_group_start());
+    GOOD(collet_send(memory[0], bytes, COLLET_UINT8, 1, comms[0], NULL));
+    GOOD(collet_recv(memory[1], bytes, COLLET_UINT8, 0, comms[1], NULL));
+    GOOD(collet_group_end());
+    for (int rank = 0; rank < 2; rank++) {
+        GOOD(cudaSetDevice(rank));
+        GOOD(cudaDeviceSynchronize());
+    }
+    gpusim_counts(0, &after);
+    return (int)(after.blocks - before.blocks);
+}
+
+static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
+    struct collet_comm *comms[2];
+    setenv("COLLET_MAX_NCHANNELS", "4", 1);
+    GOOD(collet_comm_init_all(comms, 2, (int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(1)}));
+    EQUAL(blocks_of_message(comms, 1 << 10), 1);
+    EQUAL(blocks_of_message(comms, 32 << 10), 2);
+    EQUAL(blocks_of_message(comms, 64 << 10), 4);
+    EQUAL(blocks_of_message(comms, 256 << 10), 4);
+}
+
 #define CASES(X)                                                                                                       \
     X(streams_of_two_threads_with_one_handle_keep_the_order_of_calls)                                                  \
     X(a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls)                                           \
@@ -1261,7 +1294,8 @@ static void lines_are_for_gpus_that_store_them_whole(void) {
     X(what_no_switch_can_do_lanes_do)                                                                                  \
     X(a_rank_that_cannot_leaves_all_without_a_team)                                                                    \
     X(without_a_fence_of_teams_sums_are_old)                                                                           \
-    X(lines_are_for_gpus_that_store_them_whole)
+    X(lines_are_for_gpus_that_store_them_whole)                                                                        \
+    X(a_message_has_a_channel_per_16_kib_up_to_the_limit)
 static const struct each_case cases[] = {CASES(EACH_ROW)};
 
 int main(int argc, char **argv) { return each_main(cases, (int)(sizeof(cases) / sizeof(*cases)), argc, argv); }
