@@ -30,18 +30,66 @@ static _Thread_local struct {
 
 /* ---- the machine ---- */
 
-/* Of MIG instances a process sees the first that is named. */
-static void see(int place) {
-    if (place < 0 || place >= nplaces || (instances > 0 && ndevices > 0))
-        return;
-    devices[ndevices] = (struct sim_device){
+static struct sim_device device_at(int place) {
+    return (struct sim_device){
         .ordinal = ndevices,
         .gpu = instances > 0 ? place / instances : place,
         .instance = instances > 0 ? place % instances + 1 : 0,
         .place = (uint32_t)place,
         .pool = 1u << ndevices,
     };
-    ndevices++;
+}
+
+static void uuid_of(const struct sim_device *device, char uuid[16]) {
+    memset(uuid, 0, 16);
+    snprintf(uuid, 16, "sim gpu %02u/%02u", (unsigned)device->gpu % 100, (unsigned)device->instance % 100);
+}
+
+/* GPU-73696d20-6770-7520-3030-2f3030000000, or MIG-… of an instance. */
+static void uuid_print(const struct sim_device *device, char *text, size_t room) {
+    char uuid[16];
+    uuid_of(device, uuid);
+    size_t n = (size_t)snprintf(text, room, "%s", device->instance > 0 ? "MIG" : "GPU");
+    for (int k = 0; k < 16; k++)
+        n += (size_t)snprintf(text + n, room - n, "%s%02x", k == 0 || (k >= 4 && k <= 10 && k % 2 == 0) ? "-" : "",
+                              (unsigned char)uuid[k]);
+}
+
+/* Of MIG instances a process sees the first that is named. False: there is none at this place. */
+static bool see(int place) {
+    if (place < 0 || place >= nplaces)
+        return false;
+    if (instances == 0 || ndevices == 0) {
+        devices[ndevices] = device_at(place);
+        ndevices++;
+    }
+    return true;
+}
+
+/* The place that a word of CUDA_VISIBLE_DEVICES names: an ordinal, or the beginning of one UUID and of no other. −1: none. */
+static int place_named(const char *word, size_t length) {
+    int found = -1, matches = 0;
+    if (strspn(word, "0123456789") == length && length > 0)
+        return atoi(word);
+    for (int place = 0; place < nplaces; place++) {
+        struct sim_device device = device_at(place);
+        char uuid[64];
+        uuid_print(&device, uuid, sizeof(uuid));
+        if (length > strlen("GPU-") && strncmp(uuid, word, length) == 0) {
+            found = place;
+            matches++;
+        }
+    }
+    return matches == 1 ? found : -1;
+}
+
+/* Words after one that names nothing do not count, as CUDA has it. */
+static void see_named(const char *words) {
+    size_t length = strcspn(words, ",");
+    while (see(place_named(words, length)) && words[length] == ',') {
+        words += length + 1;
+        length = strcspn(words, ",");
+    }
 }
 
 /* A program that fails says how to repeat what it saw. */
@@ -66,11 +114,8 @@ static void read_machine(void) {
         gpusim_set_meanness(&(struct gpusim_meanness){.drain = 1});
     for (int place = 0; visible == NULL && place < nplaces; place++)
         see(place);
-    while (visible != NULL && *visible >= '0' && *visible <= '9') {
-        char *end;
-        see((int)strtol(visible, &end, 10));
-        visible = *end == ',' ? end + 1 : end;
-    }
+    if (visible != NULL)
+        see_named(visible);
 }
 
 int sim_device_count(void) {
@@ -187,11 +232,6 @@ int sim_capability(const struct sim_device *device) {
     for (int gpu = 0; text != NULL && gpu < device->gpu && strchr(text, ',') != NULL; gpu++)
         text = strchr(text, ',') + 1;
     return text == NULL ? 90 : atoi(text);
-}
-
-static void uuid_of(const struct sim_device *device, char uuid[16]) {
-    memset(uuid, 0, 16);
-    snprintf(uuid, 16, "sim gpu %02d/%02d", device->gpu, device->instance);
 }
 
 CUresult sim_cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {

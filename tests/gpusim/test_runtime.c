@@ -528,6 +528,33 @@ static void a_process_sees_the_gpus_it_is_shown(void) {
     EQUAL(bus, 0x11);
 }
 
+/* In a process of its own, since a process is shown its GPUs once. The bus of the first GPU that it sees; 0: it sees none. */
+static int first_bus(const char *visible, const char *instances) {
+    int status;
+    if (fork() == 0) {
+        int n, bus = 0;
+        setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+        setenv("GPUSIM_MIG", instances, 1);
+        if (cudaGetDeviceCount(&n) == cudaSuccess && n > 0)
+            GOOD(cudaDeviceGetAttribute(&bus, cudaDevAttrPciBusId, 0));
+        _exit(bus);
+    }
+    wait(&status);
+    return WEXITSTATUS(status);
+}
+
+/* As Slurm and Kubernetes name them. */
+static void a_gpu_is_named_by_its_uuid(void) {
+    setenv("GPUSIM_GPUS", "2", 1);
+    EQUAL(first_bus("GPU-73696d20-6770-7520-3031-2f3030000000", "0"), 0x11);
+    EQUAL(first_bus("GPU-73696d20-6770-7520-3030-2f3030000000,1", "0"), 0x10);
+    EQUAL(first_bus("GPU-73696d20-6770-7520-3031", "0"), 0x11);
+    EQUAL(first_bus("GPU-73696d20", "0"), 0);   /* of both */
+    EQUAL(first_bus("GPU-deadbeef,1", "0"), 0); /* of none: what comes after it does not count */
+    EQUAL(first_bus("MIG-73696d20-6770-7520-3031-2f3032000000", "2"), 0x11);
+    EQUAL(first_bus("GPU-73696d20-6770-7520-3031", "2"), 0);
+}
+
 /* ---- main ---- */
 
 #define CASES(X)                                                                                                       \
@@ -559,7 +586,8 @@ static void a_process_sees_the_gpus_it_is_shown(void) {
     X(kernels_of_two_processes_share_a_gpu)                                                                            \
     X(a_file_of_words_says_what_joins_gpus)                                                                            \
     X(a_topology_file_says_what_joins_gpus)                                                                            \
-    X(a_process_sees_the_gpus_it_is_shown)
+    X(a_process_sees_the_gpus_it_is_shown)                                                                             \
+    X(a_gpu_is_named_by_its_uuid)
 
 static const struct each_case cases[] = {CASES(EACH_ROW)};
 
