@@ -231,15 +231,17 @@ static bool lines_go_between_gpus(void) {
 }
 
 /* Ranks on one GPU, then on two. */
-static void part_ll128(void) {
+static void in_lines(void (*run)(const char *protocol)) {
     int all = ngpus;
     ngpus = 1;
-    conformance("LL128");
+    run("LL128");
     ngpus = 2;
     if (all > 1 && lines_go_between_gpus())
-        conformance("LL128");
+        run("LL128");
     ngpus = all;
 }
+
+static void part_ll128(void) { in_lines(conformance); }
 
 /* For tools that make everything slow. */
 static void a_few(const char *protocol) {
@@ -258,12 +260,7 @@ static void part_small(void) {
     a_few("LL");
 }
 
-static void part_small128(void) {
-    int all = ngpus;
-    ngpus = 1;
-    a_few("LL128");
-    ngpus = all;
-}
+static void part_small128(void) { in_lines(a_few); }
 
 static void part_memory(void) {
     struct team team;

@@ -57,6 +57,9 @@ accept_memory_on_2() { accept 2 memory; }
 accept_windows_on_2() { COLLET_TOPO_FILE=tests/gpusim/nvlink.xml accept 2 windows; }
 accept_abort_on_2() { accept 2 abort; }
 accept_small_on_2() { accept 2 small; }
+accept_lines_on_2() {
+    COLLET_TOPO_FILE=tests/gpusim/nvlink.xml accept 2 small128 >"$work/lines" && ! grep 'on one GPU alone' "$work/lines" || { cat "$work/lines"; return 1; }
+}
 
 # The acceptance as it runs where a GPU is: the bundle's own folder, with the programs that run here, in an empty environment.
 whole_acceptance() {
@@ -124,6 +127,10 @@ check its_report_says_what_cannot_be_done_here report_says '  cannot  LL128 betw
 check every_part_of_it_passes_but_those_of_a_sanitizer every_part_passes
 check its_tuning_file_has_constants_of_gpus report_says 'gpu\.block +[0-9.]+ +ns'
 check the_acceptance_runs_all_collectives_on_2_gpus accept_small_on_2
+check the_acceptance_runs_all_collectives_in_LL128_between_2_gpus accept_lines_on_2
+for part in streams processes graphs; do
+    check "the_acceptance_passes_with_${part}_on_2_gpus" accept 2 $part
+done
 # Under 20 seeds the sums are right, and under 19 of them at least a mutation of test_gpus.c is found.
 under_20_seeds() {
     local name=$1 least=$2 passed=0 k
