@@ -43,7 +43,7 @@ build() {
 # The slow part of the build is the same with MPI and without.
 build_with_mpi() {
     mkdir -p "$built-mpi/verifiable" && cp -pu "$built"/verifiable/verifiable.o "$built-mpi/verifiable/" || return 1
-    build "$built-mpi" 'all_reduce sendrecv' MPI=1 MPI_HOME="$mpi_home"
+    build "$built-mpi" "$1" MPI=1 MPI_HOME="$mpi_home"
 }
 links_ours() { ! LD_LIBRARY_PATH=$libraries ldd "$built/all_reduce_perf" | grep -E 'libnccl|libcudart' | grep -vE "=> (${libraries//:/|})/"; }
 
@@ -62,7 +62,12 @@ run_processes() {
         grep -q '^# Out of bounds values : 0 OK' "$sim/nccl-tests.out" || { tail -n 40 "$sim/nccl-tests.out"; return 1; }
 }
 
-each_program() { for program in "${programs[@]}"; do run 2 "$program" -g 2 -b 256 -e 256 -c 1 || return 1; done; }
+# How: run or run_processes. Two GPUs, options.
+each_program() {
+    local how=$1
+    shift
+    for program in "${programs[@]}"; do "$how" 2 "$program" "$@" -b 256 -e 256 -c 1 || { echo "$program"; return 1; }; done
+}
 # With -g, one thread calls for all its GPUs in one group. The phases of a hypercube come one after the other, which no group allows.
 types_and_operators() {
     local gpus=-g
@@ -139,7 +144,7 @@ on_host_memory_in_processes() {
 check nccl_tests_are_built build "$built" "${programs[*]}"
 if [ "${1:-}" != host ]; then
     check they_use_our_library_and_the_simulated_runtime links_ours
-    check each_program_finds_nothing_wrong_on_2_gpus each_program
+    check each_program_finds_nothing_wrong_on_2_gpus each_program run -g 2
     check threads_with_a_gpu_each run 2 all_reduce -t 2 -b 8 -e 2K -f 16
     check a_thread_with_several_gpus run 4 all_reduce -g 4 -b 8 -e 2K -f 16
     check threads_with_several_gpus_each run 4 all_reduce -t 2 -g 2 -b 1K -e 1K
@@ -149,16 +154,21 @@ if [ "${1:-}" != host ]; then
 fi
 on_host_memory
 if [ -n "$mpi_home" ] && command -v mpirun >/dev/null; then
-    check they_are_built_with_MPI build_with_mpi
+    with_mpi=(all_reduce sendrecv)
+    [ "${1:-}" != all ] || with_mpi=("${programs[@]}")
+    check they_are_built_with_MPI build_with_mpi "${with_mpi[*]}"
     if [ "${1:-}" != host ]; then
         check processes_with_a_gpu_each run_processes 2 all_reduce -b 8 -e 2K -f 16
         check processes_send_and_receive run_processes 3 sendrecv -b 1K -e 1K
     fi
+    [ "${1:-}" != all ] || check each_program_finds_nothing_wrong_in_2_processes each_program run_processes
     on_host_memory_in_processes
 else
     skipped "nccl-tests in processes: MPI is not here"
 fi
 if [ "${1:-}" = all ]; then
+    check each_program_finds_nothing_wrong_in_2_threads each_program run -t 2
+    check each_program_finds_nothing_wrong_in_graphs each_program run -g 2 -G 2
     check a_thread_with_eight_gpus run 8 all_reduce -g 8 -b 8 -e 2K -f 16
     check eight_threads_with_a_gpu_each run 8 all_gather -t 8 -b 256 -e 2K -f 8
     for gpus in 1 2 3 4; do
