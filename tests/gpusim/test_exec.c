@@ -186,11 +186,12 @@ static bool counts_are_as_priced(void) {
         bool fenced = costs_default.step[LINK_GPU_NVLINK][scene.protocol].fence_ns > 0;
         bool priced = counts.fences[2] == cases[k].steps && fenced == (cases[k].steps > 0) && lines >= cases[k].lines &&
                       beside && counts.peer_polls == 0;
-        printf("%s %s, %s: %llu fences of %llu steps with plain payload, %llu bytes loaded beside them, %.2f polls at once, %llu "
-               "of other GPUs\n",
-               priced ? "ok    " : "NOT OK", scene.algorithm, protocol_names[scene.protocol],
-               (unsigned long long)counts.fences[2], (unsigned long long)cases[k].steps, (unsigned long long)counts.beside,
-               lines, (unsigned long long)counts.peer_polls);
+        printf(
+            "%s %s, %s: %llu fences of %llu steps with plain payload, %llu bytes loaded beside them, %.2f polls at once, %llu "
+            "of other GPUs\n",
+            priced ? "ok    " : "NOT OK", scene.algorithm, protocol_names[scene.protocol],
+            (unsigned long long)counts.fences[2], (unsigned long long)cases[k].steps, (unsigned long long)counts.beside,
+            lines, (unsigned long long)counts.peer_polls);
         good &= priced;
         stage_end(&stage);
     }
