@@ -75,7 +75,7 @@ every_part_passes() {
     local parts others
     parts=$(report | sed '1,/^=== summary/d') others='^sanitizer .* not run: compute-sanitizer is not installed$'
     echo "$parts"
-    [ "$(grep -c ' passed$' <<<"$parts")" = 12 ] && ! grep -vE "$others| passed\$" <<<"$parts"
+    [ "$(grep -c ' passed$' <<<"$parts")" = 13 ] && ! grep -vE "$others| passed\$" <<<"$parts"
 }
 
 check the_runtime_keeps_cudas_contract the_runtime_keeps_cudas_contract
