@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/gpu_heads.h"
 
+#include "base/err.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/wait.h"
@@ -60,8 +61,18 @@ bool gpu_heads_take(struct conn *conn, struct gpu_head_place *place) {
     return true;
 }
 
+/* A rank has one block: where it is attached already, the name says the same of it. */
+static bool head_is_there(const struct gpu_head_place *place, const struct block *block) {
+    const uint64_t bytes = block->memory != NULL ? block->name.bytes : place->name.bytes;
+    return place->name.bytes == bytes && bytes >= FIFO_LINE_BYTES && place->offset <= bytes - FIFO_LINE_BYTES &&
+           place->offset % FIFO_LINE_BYTES == 0;
+}
+
 enum collet_result gpu_heads_reach(struct conn *conn, const struct gpu_head_place *place) {
     struct block *block = &conn->owner->heads->others[conn->peer];
+    if (!head_is_there(place, block))
+        return err_set(COLLET_ERR_INTERNAL, "rank %d has a head at byte %llu of a block of %llu: no head is there",
+                       conn->peer, (unsigned long long)place->offset, (unsigned long long)place->name.bytes);
     if (block->memory == NULL)
         COLLET_TRY(conn->owner->gpu->driver->sharing->attach(&place->name, (void **)&block->memory));
     block->name = place->name;

@@ -245,9 +245,9 @@ static enum collet_result take_answer(struct conn *conn, struct ipc_end *end) {
     size_t bytes;
     COLLET_TRY(
         boot_try_recv(conn->owner->boot, conn->peer, transport_key(conn, IPC_ANSWER), &answer, sizeof(answer), &bytes));
-    if (bytes != sizeof(answer) || (answer.head.name.bytes > 0 && answer.head.offset >= answer.head.name.bytes))
-        return err_set(COLLET_ERR_INTERNAL, "the ipc answer of rank %d has %zu bytes and makes no sense", conn->peer,
-                       bytes);
+    if (bytes != sizeof(answer))
+        return err_set(COLLET_ERR_INTERNAL, "the ipc answer of rank %d has %zu bytes, not %zu", conn->peer, bytes,
+                       sizeof(answer));
     end->answers = false;
     end->head = answer.head;
     return answer.hand_over[0] == '\0' ? COLLET_SUCCESS : hand_over_connect(answer.hand_over, &end->socket);

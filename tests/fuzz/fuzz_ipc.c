@@ -4,7 +4,20 @@
  * descriptor. The driver is none: it attaches memory of as many bytes as a name says.
  *
  *      consumer ── offer, changed ──▶ producer        consumer ── descriptor, of a file that fits or not ──▶ producer
+ *      producer ── answer, changed ──▶ consumer       (where the head of the connection is)
  */
+#include "boot/boot.h"
+#include "gpu/buffers.h"
+
+/* What the transport asks of rooms that are not here. */
+#define gpu_shared_create no_memory
+#define boot_send send_nothing
+#define boot_try_recv receive_answer
+static enum collet_result no_memory(int64_t cumem_enable, size_t bytes, void **memory_p, struct gpu_name *name);
+static enum collet_result send_nothing(struct boot *boot, int to, uint64_t key, const void *data, size_t bytes);
+static enum collet_result receive_answer(struct boot *boot, int from, uint64_t key, void *data, size_t room,
+                                         size_t *bytes);
+#include "transport/gpu_heads.c"
 #include "transport/ipc.c"
 
 #include "fuzz.h"
@@ -68,6 +81,59 @@ static void use(const struct conn *conn) {
     memset(end->memory, 1, conn_layout(conn)->total_bytes);
 }
 
+/* ---- an answer ---- */
+
+static struct ipc_answer answer;
+static size_t answer_bytes;
+
+static enum collet_result no_memory(int64_t cumem_enable, size_t bytes, void **memory_p, struct gpu_name *name) {
+    (void)cumem_enable, (void)memory_p, (void)name;
+    return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu bytes", bytes);
+}
+
+static enum collet_result send_nothing(struct boot *boot, int to, uint64_t key, const void *data, size_t bytes) {
+    (void)boot, (void)to, (void)key, (void)data, (void)bytes;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result receive_answer(struct boot *boot, int from, uint64_t key, void *data, size_t room,
+                                         size_t *bytes) {
+    (void)boot, (void)from, (void)key;
+    *bytes = answer_bytes;
+    memcpy(data, &answer, answer_bytes < room ? answer_bytes : room);
+    return COLLET_SUCCESS;
+}
+
+/* A consumer waits for an answer, twice: the second one is of a block that it has attached, perhaps. The head is written to. */
+static void hear_answers(struct fuzz_input *input, struct conn_owner *owner, uint8_t kind, int fd) {
+    if (gpu_heads_create(owner->nranks, &owner->heads) != COLLET_SUCCESS)
+        abort();
+    for (int k = 0; k < 2; k++) {
+        struct conn conn = {.side = CONN_CONSUMER, .peer = 1, .owner = owner, .transport = &transport_ipc};
+        struct ipc_end *end;
+        int listener = -1;
+        answer =
+            (struct ipc_answer){.head = {.name = {.bytes = 4096, .fd = -1}, .offset = (size_t)k * FIFO_LINE_BYTES}};
+        answer_bytes = sizeof answer - (kind >> 3 & 1);
+        if (kind & 4 && hand_over_listen(answer.hand_over, &listener) != COLLET_SUCCESS)
+            abort();
+        fuzz_patch(input, &answer, sizeof answer);
+        if (ipc_end_create(&conn, IPC_GPU, &end) != COLLET_SUCCESS)
+            abort();
+        end->answers = true;
+        enum collet_result result = transport_ipc.ready(&conn);
+        if (result == COLLET_IN_PROGRESS && listener >= 0 && hand_over_give(listener, fd) == COLLET_SUCCESS)
+            result = transport_ipc.ready(&conn);
+        if (result == COLLET_SUCCESS && conn.end.head != NULL)
+            memset(conn.end.head, 1, FIFO_LINE_BYTES);
+        transport_ipc.close(&conn);
+        if (listener >= 0)
+            close(listener);
+    }
+    gpu_heads_destroy(owner);
+    owner->heads = NULL;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = {data, size};
     static struct config config;
@@ -88,6 +154,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int fd, listener = -1;
     if (config_read(&config) != COLLET_SUCCESS || os_shared_create("fuzz", file_bytes, &file, &fd) != COLLET_SUCCESS)
         abort();
+    if (kind & 0x40) {
+        hear_answers(&input, &owner, kind, fd);
+        os_memory_destroy(file, file_bytes);
+        close(fd);
+        return 0;
+    }
+    if (gpu_heads_create(owner.nranks, &owner.heads) != COLLET_SUCCESS)
+        abort();
     const struct conn_blob blob = make_blob(&input, kind, layout.total_bytes, &listener);
     enum collet_result result = transport_ipc.accept(&conn, &blob);
     for (int k = 0; k < 3 && result >= 0; k++) {
@@ -98,6 +172,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (result == COLLET_SUCCESS)
         use(&conn);
     transport_ipc.close(&conn);
+    gpu_heads_destroy(&owner);
     if (listener >= 0)
         close(listener);
     os_memory_destroy(file, file_bytes);
