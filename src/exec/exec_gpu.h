@@ -4,8 +4,8 @@
  *
  *    calls of a group ──▶ connect ──▶ programs to the GPU ──▶ meet ──▶ launches, fused for ranks of one GPU ──▶ streams
  *
- * Ranks of one communicator that share a GPU and come in one group are launched as one grid all of whose blocks are on the
- * GPU at the same time: so they always make progress together. What does not fit at once is launched channel by channel,
+ * Ranks of one communicator that share a GPU, in one group or in threads of one process, are launched as one grid all of whose blocks
+ * are on the GPU at the same time: so they always make progress together. What does not fit at once is launched channel by channel,
  * which every rank does in the same order.
  */
 #ifndef COLLET_EXEC_EXEC_GPU_H
@@ -35,7 +35,7 @@ enum collet_result exec_gpu_check(const struct chan *chan);
 void exec_gpu_end(const struct chan *chan);
 
 /* From now on a thread of the process sees to it that a failure elsewhere ends this rank's launches, and that one here is
- * told to the others; until unwatch (gpu_watch.c). */
+ * told to the others (gpu_watch.c), and other threads wait for this rank's part in launches (gpu_company.h); until unwatch. */
 enum collet_result exec_gpu_watch(struct chan *chan);
 void exec_gpu_unwatch(struct chan *chan);
 

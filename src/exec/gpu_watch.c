@@ -18,6 +18,7 @@
 #include "base/os.h"
 #include "base/patrol.h"
 #include "exec/exec_gpu.h"
+#include "exec/gpu_company.h"
 #include "proxy/proxy.h"
 
 #include <stdlib.h>
@@ -139,6 +140,7 @@ static void take_off_list(struct patrol *patrol, struct watched **list, const st
 enum collet_result exec_gpu_watch(struct chan *chan) {
     struct work_status *status = chan->owner.gpu->status;
     status->timeout_ns = (uint64_t)chan->timeout_ms * 1000000u;
+    COLLET_TRY(gpu_company_join(chan));
     COLLET_TRY(put_on_list(&looks, &looked_at, chan));
     enum collet_result result = put_on_list(&questions, &asked_about, chan);
     if (result == COLLET_SUCCESS)
@@ -149,6 +151,7 @@ enum collet_result exec_gpu_watch(struct chan *chan) {
 }
 
 void exec_gpu_unwatch(struct chan *chan) {
+    gpu_company_leave(chan);
     boot_end_word(chan->owner.boot, NULL);
     take_off_list(&looks, &looked_at, chan);
     take_off_list(&questions, &asked_about, chan);

@@ -315,20 +315,28 @@ static enum collet_result cuda_query(void *event) {
     return COLLET_IN_PROGRESS;
 }
 
-static enum collet_result cuda_place(void *stream, struct gpu_place *place) {
-    enum cudaStreamCaptureStatus status;
-    unsigned long long id = 0, stream_id;
-    CUDA_TRY(cudaStreamGetId(stream, &stream_id));
-    *place = (struct gpu_place){.stream = stream, .id = stream_id};
-    /* The default stream, by either name, cannot be captured, and may not even be asked during a capture elsewhere. */
-    if (stream == NULL || stream == cudaStreamLegacy)
-        return COLLET_SUCCESS;
+/* The default stream, by either name, cannot be captured, and may not even be asked during a capture elsewhere. */
+static bool is_legacy(const void *stream) { return stream == NULL || stream == cudaStreamLegacy; }
+
+static enum collet_result cuda_capture(void *stream, uint64_t *capture_p) {
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
 #if CUDART_VERSION >= 13000
-    CUDA_TRY(cudaStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL, NULL));
+    if (!is_legacy(stream))
+        CUDA_TRY(cudaStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL, NULL));
 #else
-    CUDA_TRY(cudaStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL));
+    if (!is_legacy(stream))
+        CUDA_TRY(cudaStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL));
 #endif
-    place->capture = status == cudaStreamCaptureStatusActive ? id : 0;
+    *capture_p = status == cudaStreamCaptureStatusActive ? id : 0;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result cuda_id(void *stream, uint64_t *id_p) {
+    unsigned long long id = UINT64_MAX;
+    if (!is_legacy(stream))
+        CUDA_TRY(cudaStreamGetId(stream, &id));
+    *id_p = id;
     return COLLET_SUCCESS;
 }
 
@@ -384,7 +392,8 @@ static const struct gpu_streams cuda_streams = {
     .record = cuda_record,
     .wait = cuda_wait,
     .query = cuda_query,
-    .place = cuda_place,
+    .capture = cuda_capture,
+    .id = cuda_id,
     .copy = cuda_copy,
     .has_words = gpu_cuda_has_words,
     .words = gpu_cuda_words,

@@ -112,8 +112,8 @@ struct gpu_teams {
 /* Where work of a stream is put now. A handle is no identity: it may name another stream in another thread, or later. */
 struct gpu_place {
     void *stream;
-    uint64_t id;      /* that no other stream of the process has, ever */
-    uint64_t capture; /* 0, or a number that only this capture has */
+    uint64_t id;      /* of the stream; 0 in a capture */
+    uint64_t capture; /* 0: none */
 };
 
 /* What a stream does with a word of pinned memory, by itself: it runs no kernel for that. */
@@ -132,7 +132,10 @@ struct gpu_streams {
     enum collet_result (*wait)(void *stream, void *event, bool external);
     /* IN_PROGRESS: there is work before the event that is not done. A failure: the GPU's, whoever's work has caused it. */
     enum collet_result (*query)(void *event);
-    enum collet_result (*place)(void *stream, struct gpu_place *place);
+    /* The capture that a stream is in: a number that only this one has; 0: it is in none. */
+    enum collet_result (*capture)(void *stream, uint64_t *capture_p);
+    /* What no other stream of the process has, ever; not 0. A stream in a capture must not be asked: that would spoil the capture. */
+    enum collet_result (*id)(void *stream, uint64_t *id_p);
     enum collet_result (*copy)(void *to, const void *from, size_t bytes, void *stream);
     bool (*has_words)(void); /* words() works */
     /* One after the other. Whoever sees what is written, on GPU or host, sees what came before it in the stream. */
@@ -144,6 +147,12 @@ struct gpu_streams {
     /* Blocks of any kernel that run at the same time on an open GPU, if nothing else runs there. */
     uint32_t (*resident)(int ordinal);
 };
+
+static inline enum collet_result gpu_place_in(const struct gpu_streams *streams, void *stream, uint64_t capture,
+                                              struct gpu_place *place) {
+    *place = (struct gpu_place){.stream = stream, .capture = capture};
+    return capture != 0 ? COLLET_SUCCESS : streams->id(stream, &place->id);
+}
 
 struct gpu_driver {
     const struct gpu_kernels *kernels;
@@ -204,6 +213,7 @@ void gpu_busid(int ordinal, char text[GPU_BUSID_BYTES]);
 /* ---- one rank ---- */
 
 struct gpu_chunk;
+struct gpu_mark;
 
 struct gpu_rank {
     struct gpu_rank *next; /* of the process */
@@ -213,15 +223,17 @@ struct gpu_rank {
     void *status; /* GPU_STATUS_BYTES of pinned memory, for the executor */
     struct gpu_chunk *chunks;
     /* Operations of one communicator run in their order, whichever streams they are given: */
-    void *done, *done_in_capture, *ready; /* events: behind the newest operation (twice), before a fused one */
-    bool any;                             /* was there an operation? */
-    struct gpu_place newest;              /* of the newest one */
+    void *done, *done_in_capture; /* events behind the newest operation, if it is this rank's alone */
+    struct gpu_mark *mark;        /* behind one of several ranks; NULL: the newest operation is this rank's alone */
+    void *ready;                  /* an event behind what a stream has, for an operation in another stream */
+    bool any;                     /* was there an operation? */
+    struct gpu_place newest;      /* of the newest one */
     /* An operation of words may tell by its last one that it is over: that spares the events. */
     uint32_t *turn;    /* in pinned memory: the newest that has told so … */
     uint32_t turns;    /* … and the newest that will */
     bool tells;        /* the newest operation does */
     bool in_graphs;    /* some operation is: replays wait for the events */
-    bool is_putting;   /* between gpu_rank_before() and gpu_rank_after() */
+    bool is_putting;   /* between gpu_rank_before() and gpu_ranks_after() */
     uint64_t meetings; /* of all ranks, before first uses of programs */
 };
 #define GPU_STATUS_BYTES 256
@@ -243,15 +255,21 @@ bool gpu_rank_detach_all(const struct gpu_rank *rank);
 /* Zeroed memory on its GPU that lives as long as the rank, 256-byte aligned. Its GPU is entered. */
 enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **memory_p);
 
-/* Puts the rank's next operation behind its newest one, and says afterwards that it is in. */
+/* Puts the rank's next operation behind its newest one. */
 enum collet_result gpu_rank_before(struct gpu_rank *rank, const struct gpu_place *place);
-enum collet_result gpu_rank_after(struct gpu_rank *rank, const struct gpu_place *place);
-/* Between these two: what the operation's stream is to do last, so that it tells by itself that it is over. False: nothing. */
+/* The operation, of all these ranks of one GPU, is in. One event stands behind it, whatever their number. */
+enum collet_result gpu_ranks_after(struct gpu_rank *const *ranks, int nranks, const struct gpu_place *place);
+/* Between these two, for a rank alone: what the operation's stream is to do last, so that it tells by itself that it is over. False:
+ * nothing. */
 bool gpu_rank_turn(struct gpu_rank *rank, const struct gpu_place *place, struct gpu_word_op *last);
+
+/* What an operation in another stream has to wait for: rank->ready stands behind what is in the stream now. And the other way round:
+ * what comes in the stream waits for the rank's newest operation, which is in `place`. */
+enum collet_result gpu_rank_ready(struct gpu_rank *rank, void *stream);
+enum collet_result gpu_rank_follow(const struct gpu_rank *rank, const struct gpu_place *place, void *stream);
+
 /* One operation: copies behind what is in both streams, and before what comes in them. */
 enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
                                  void *other);
-/* Puts what is in stream `from` before what comes in `to`. */
-enum collet_result gpu_rank_join(struct gpu_rank *rank, void *from, void *to);
 
 #endif

@@ -5,8 +5,12 @@
  *    user's streams    s1  ──▶ op 1 ──▶ ·                 record `done`
  *                      s2       ·   wait `done` ──▶ op 2 ──▶
  *
+ * An operation of several ranks, which one launch runs, has one event behind it for all of them, a mark. Why not the event of one of
+ * them? That rank may record it anew, behind an operation that waits for the others.
+ *
  * In a capture the same waits become edges of the graph; towards what is outside of it, `done` is waited for and recorded
- * as an external event, so that each replay takes its place among the communicator's operations.
+ * as an external event, so that each replay takes its place among the communicator's operations. A program replays graphs without a
+ * word, so a rank that is in some always waits, and has `done` recorded, which replays record too.
  *
  * What copy engines do ends with a word that the stream writes anyhow: `turn` is told in the same call of the driver, and `done` is not
  * recorded. As soon as there are graphs, it is.
@@ -24,6 +28,14 @@
 
 PROCESS_LOCK(ranks_lock); /* while a thread has it, no work of a rank is put into a stream */
 static struct gpu_rank *ranks;
+
+/* An event behind an operation of several ranks. Those of which it is the newest one use it; then it is recorded again. */
+struct gpu_mark {
+    struct gpu_mark *next;
+    int ordinal, users;
+    void *event;
+};
+static struct gpu_mark *marks;
 
 struct gpu_chunk {
     struct gpu_chunk *next;
@@ -82,10 +94,58 @@ static void rank_unlist(const struct gpu_rank *rank) {
     *link = rank->next;
 }
 
+/* ---- marks ---- */
+
+static void mark_leave(struct gpu_rank *rank) {
+    struct gpu_mark *mark = __atomic_exchange_n(&rank->mark, NULL, __ATOMIC_ACQ_REL);
+    if (mark != NULL)
+        __atomic_sub_fetch(&mark->users, 1, __ATOMIC_ACQ_REL);
+}
+
+/* With the lock. NULL: none is free. */
+static struct gpu_mark *mark_find(int ordinal) {
+    for (struct gpu_mark *mark = marks; mark != NULL; mark = mark->next)
+        if (mark->ordinal == ordinal && __atomic_load_n(&mark->users, __ATOMIC_ACQUIRE) == 0)
+            return mark;
+    return NULL;
+}
+
+/* With `users` counted already: nobody else takes it. The GPU is entered. */
+static enum collet_result mark_take(const struct gpu_driver *driver, int ordinal, int users, struct gpu_mark **mark_p) {
+    SCOPED_LOCK(&ranks_lock);
+    struct gpu_mark *mark = mark_find(ordinal);
+    if (mark == NULL) {
+        COLLET_TRY(memory_get(&mark, 1, sizeof *mark, "no memory for an event on GPU %d", ordinal));
+        enum collet_result result = driver->streams->event_create(&mark->event);
+        if (result != COLLET_SUCCESS) {
+            free(mark);
+            return result;
+        }
+        mark->ordinal = ordinal;
+        mark->next = marks;
+        marks = mark;
+    }
+    mark->users = users;
+    *mark_p = mark;
+    return COLLET_SUCCESS;
+}
+
+/* With the lock. No rank is left. */
+static void marks_end(const struct gpu_driver *driver) {
+    for (struct gpu_mark *mark = marks, *next; mark != NULL; mark = next) {
+        next = mark->next;
+        driver->streams->event_destroy(mark->event);
+        free(mark);
+    }
+    marks = NULL;
+}
+
 static void sweep_behind_the_last(const struct gpu_driver *driver) {
     SCOPED_LOCK(&ranks_lock);
-    if (ranks == NULL)
-        driver->memory->sweep();
+    if (ranks != NULL)
+        return;
+    marks_end(driver);
+    driver->memory->sweep();
 }
 
 enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
@@ -115,6 +175,7 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
     const struct gpu_driver *driver = rank->driver;
     GPU_ENTERED(rank->driver, rank->ordinal);
     rank_unlist(rank);
+    mark_leave(rank);
     for (struct gpu_chunk *chunk = rank->chunks, *next; chunk != NULL; chunk = next) {
         next = chunk->next;
         driver->memory->destroy(chunk->memory);
@@ -128,9 +189,15 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
     sweep_behind_the_last(driver);
 }
 
+/* The event behind its newest operation. */
+static void *newest_event(const struct gpu_rank *rank) {
+    const struct gpu_mark *mark = __atomic_load_n(&rank->mark, __ATOMIC_ACQUIRE);
+    return mark != NULL ? mark->event : rank->done;
+}
+
 /* Its GPU is entered. */
 static enum collet_result query(const struct gpu_rank *rank) {
-    const enum collet_result result = rank->driver->streams->query(rank->done);
+    const enum collet_result result = rank->driver->streams->query(newest_event(rank));
     const uint32_t turns = __atomic_load_n(&rank->turns, __ATOMIC_ACQUIRE); /* pairs with gpu_rank_turn() */
     const bool has_come = __atomic_load_n(rank->turn, __ATOMIC_ACQUIRE) == turns;
     return result == COLLET_SUCCESS && !has_come ? COLLET_IN_PROGRESS : result;
@@ -195,21 +262,31 @@ static void say_that_it_puts(struct gpu_rank *rank, bool puts) {
     rank->is_putting = puts;
 }
 
+/* Does the stream keep the order of the two by itself? In a capture nobody knows which stream it is, and what a rank has in graphs
+ * runs in any stream. */
+static bool is_one_stream(const struct gpu_rank *rank, const struct gpu_place *place) {
+    return !rank->in_graphs && place->capture == 0 && rank->newest.id == place->id;
+}
+
+/* Each replay waits for what the mark is behind now. So it is never recorded again. */
+static enum collet_result graph_waits_for_mark(struct gpu_mark *mark, const struct gpu_driver *driver,
+                                               const struct gpu_place *place) {
+    __atomic_add_fetch(&mark->users, 1, __ATOMIC_ACQ_REL);
+    return driver->streams->wait(place->stream, mark->event, true);
+}
+
 enum collet_result gpu_rank_before(struct gpu_rank *rank, const struct gpu_place *place) {
-    const struct gpu_streams *streams = rank->driver->streams;
     const struct gpu_word_op told = {.word = rank->turn, .value = rank->turns, .waits = true};
     const bool tells = rank->tells;
     say_that_it_puts(rank, true);
     rank->tells = false;
-    if (!rank->any || (rank->newest.id == place->id && rank->newest.capture == place->capture))
+    if (!rank->any || is_one_stream(rank, place))
         return COLLET_SUCCESS;
     if (tells)
-        COLLET_TRY(streams->words(&told, 1, place->stream));
-    if (tells && place->capture == 0)
-        return COLLET_SUCCESS;
-    if (place->capture != 0 && rank->newest.capture == place->capture)
-        return streams->wait(place->stream, rank->done_in_capture, false);
-    return streams->wait(place->stream, rank->done, place->capture != 0);
+        COLLET_TRY(rank->driver->streams->words(&told, 1, place->stream));
+    if (rank->mark != NULL && place->capture != 0)
+        COLLET_TRY(graph_waits_for_mark(rank->mark, rank->driver, place));
+    return tells && place->capture == 0 ? COLLET_SUCCESS : gpu_rank_follow(rank, place, place->stream);
 }
 
 bool gpu_rank_turn(struct gpu_rank *rank, const struct gpu_place *place, struct gpu_word_op *last) {
@@ -220,34 +297,78 @@ bool gpu_rank_turn(struct gpu_rank *rank, const struct gpu_place *place, struct 
     return rank->tells = true;
 }
 
-enum collet_result gpu_rank_after(struct gpu_rank *rank, const struct gpu_place *place) {
+/* Behind an operation of this rank alone, or one in a capture. */
+static enum collet_result record_done(const struct gpu_rank *rank, const struct gpu_place *place) {
     const struct gpu_streams *streams = rank->driver->streams;
-    rank->any = true;
-    rank->newest = *place;
-    rank->in_graphs |= place->capture != 0;
-    if (!rank->tells && place->capture != 0)
+    if (place->capture != 0)
         COLLET_TRY(streams->record(rank->done_in_capture, place->stream, false));
-    if (!rank->tells)
-        COLLET_TRY(streams->record(rank->done, place->stream, place->capture != 0));
-    say_that_it_puts(rank, false);
+    return streams->record(rank->done, place->stream, place->capture != 0);
+}
+
+/* Behind an operation of several ranks, none of which is in a graph. */
+static enum collet_result record_mark(struct gpu_rank *const *of, int n, const struct gpu_place *place) {
+    const struct gpu_driver *driver = of[0]->driver;
+    struct gpu_mark *mark;
+    COLLET_TRY(mark_take(driver, of[0]->ordinal, n, &mark));
+    for (int k = 0; k < n; k++) {
+        mark_leave(of[k]);
+        __atomic_store_n(&of[k]->mark, mark, __ATOMIC_RELEASE);
+    }
+    return driver->streams->record(mark->event, place->stream, false);
+}
+
+static bool any_in_graphs(struct gpu_rank *const *of, int n) {
+    for (int k = 0; k < n; k++)
+        if (of[k]->in_graphs)
+            return true;
+    return false;
+}
+
+enum collet_result gpu_ranks_after(struct gpu_rank *const *of, int n, const struct gpu_place *place) {
+    for (int k = 0; k < n; k++) {
+        of[k]->any = true;
+        of[k]->newest = *place;
+        of[k]->in_graphs |= place->capture != 0;
+    }
+    if (n > 1 && !any_in_graphs(of, n))
+        COLLET_TRY(record_mark(of, n, place));
+    else
+        for (int k = 0; k < n; k++) {
+            mark_leave(of[k]);
+            if (!of[k]->tells)
+                COLLET_TRY(record_done(of[k], place));
+        }
+    for (int k = 0; k < n; k++)
+        say_that_it_puts(of[k], false);
     return COLLET_SUCCESS;
 }
 
-enum collet_result gpu_rank_join(struct gpu_rank *rank, void *from, void *to) {
-    if (from == to)
-        return COLLET_SUCCESS;
-    COLLET_TRY(rank->driver->streams->record(rank->ready, from, false));
-    return rank->driver->streams->wait(to, rank->ready, false);
+enum collet_result gpu_rank_ready(struct gpu_rank *rank, void *stream) {
+    return rank->driver->streams->record(rank->ready, stream, false);
+}
+
+enum collet_result gpu_rank_follow(const struct gpu_rank *rank, const struct gpu_place *place, void *stream) {
+    const struct gpu_streams *streams = rank->driver->streams;
+    if (place->capture != 0 && rank->newest.capture == place->capture)
+        return streams->wait(stream, rank->done_in_capture, false);
+    return place->capture != 0 ? streams->wait(stream, rank->done, true)
+                               : streams->wait(stream, newest_event(rank), false);
 }
 
 enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
                                  void *other) {
+    const struct gpu_streams *streams = rank->driver->streams;
     struct gpu_place place;
+    uint64_t capture;
     GPU_ENTERED(rank->driver, rank->ordinal);
-    COLLET_TRY(rank->driver->streams->place(stream, &place));
+    COLLET_TRY(streams->capture(stream, &capture));
+    COLLET_TRY(gpu_place_in(streams, stream, capture, &place));
     COLLET_TRY(gpu_rank_before(rank, &place));
-    COLLET_TRY(gpu_rank_join(rank, other, stream));
-    COLLET_TRY(rank->driver->streams->copy(to, from, bytes, stream));
-    COLLET_TRY(gpu_rank_join(rank, stream, other));
-    return gpu_rank_after(rank, &place);
+    if (other != stream) {
+        COLLET_TRY(gpu_rank_ready(rank, other));
+        COLLET_TRY(streams->wait(stream, rank->ready, false));
+    }
+    COLLET_TRY(streams->copy(to, from, bytes, stream));
+    COLLET_TRY(gpu_ranks_after(&rank, 1, &place));
+    return other != stream ? gpu_rank_follow(rank, &place, other) : COLLET_SUCCESS;
 }

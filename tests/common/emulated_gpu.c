@@ -507,10 +507,20 @@ static enum collet_result query(void *event_) {
     return pending ? COLLET_IN_PROGRESS : COLLET_SUCCESS;
 }
 
-static enum collet_result place_of(void *stream_, struct gpu_place *place) {
+static enum collet_result capture_of(void *stream, uint64_t *capture_p) {
+    pthread_mutex_lock(&lock);
+    *capture_p = stream_of(stream)->capture;
+    pthread_mutex_unlock(&lock);
+    return COLLET_SUCCESS;
+}
+
+/* As CUDA, whose streams must not be asked during a capture. */
+static enum collet_result id_of(void *stream_, uint64_t *id_p) {
     pthread_mutex_lock(&lock);
     const struct stream *stream = stream_of(stream_);
-    *place = (struct gpu_place){stream_, stream->id, stream->capture};
+    if (stream->capture != 0)
+        abort();
+    *id_p = stream->id;
     pthread_mutex_unlock(&lock);
     return COLLET_SUCCESS;
 }
@@ -589,7 +599,8 @@ static const struct gpu_streams table_of_streams = {
     .record = record,
     .wait = wait_event,
     .query = query,
-    .place = place_of,
+    .capture = capture_of,
+    .id = id_of,
     .copy = copy,
     .has_words = has_words,
     .words = words,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When is unmapped what ranks of a process have detached on a GPU? On a driver that counts.
+ * When is unmapped what ranks of a process have detached on a GPU? Which event stands behind an operation, and who waits for it? On a
+ * driver that counts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,24 @@ static enum collet_result query(void *event) {
     return works ? COLLET_IN_PROGRESS : COLLET_SUCCESS;
 }
 
+static int records;             /* how often an event was recorded */
+static void *recorded, *waited; /* the newest event of either kind */
+static bool externally;         /* was it waited for? */
+
+static enum collet_result record(void *event, void *stream, bool external) {
+    (void)stream;
+    (void)external;
+    records++;
+    recorded = event;
+    return COLLET_SUCCESS;
+}
+static enum collet_result wait_for(void *stream, void *event, bool external) {
+    (void)stream;
+    waited = event;
+    externally = external;
+    return COLLET_SUCCESS;
+}
+
 static struct gpu_driver driver;
 static struct gpu_memory memory;
 static struct gpu_sharing sharing;
@@ -37,6 +56,8 @@ static int create_ranks(void **state) {
     sharing.sweep = unmap;
     streams = *driver.streams;
     streams.query = query;
+    streams.record = record;
+    streams.wait = wait_for;
     driver.memory = &memory;
     driver.sharing = &sharing;
     driver.streams = &streams;
@@ -55,11 +76,11 @@ static int destroy_ranks(void **state) {
     return 0;
 }
 
-static const struct gpu_place in_stream = {.stream = NULL, .id = 1},
-                              in_capture = {.stream = NULL, .id = 1, .capture = 1};
+static const struct gpu_place in_stream = {.stream = NULL, .id = 1}, in_another = {.stream = NULL, .id = 2},
+                              in_capture = {.stream = NULL, .capture = 1};
 
 static void begin(struct gpu_rank *rank) { assert_int_equal(gpu_rank_before(rank, &in_stream), COLLET_SUCCESS); }
-static void end(struct gpu_rank *rank) { assert_int_equal(gpu_rank_after(rank, &in_stream), COLLET_SUCCESS); }
+static void end(struct gpu_rank *rank) { assert_int_equal(gpu_ranks_after(&rank, 1, &in_stream), COLLET_SUCCESS); }
 
 static void expect_unmapped(bool is) {
     unmapped[0] = 0;
@@ -91,7 +112,7 @@ static void work_that_is_being_put_counts(void **state) {
 static void a_graph_counts_as_long_as_its_rank_lives(void **state) {
     (void)state;
     begin(other);
-    assert_int_equal(gpu_rank_after(other, &in_capture), COLLET_SUCCESS);
+    assert_int_equal(gpu_ranks_after(&other, 1, &in_capture), COLLET_SUCCESS);
     expect_unmapped(false);
     gpu_rank_destroy(other);
     other = NULL;
@@ -130,6 +151,69 @@ static void a_rank_that_goes_waits_for_nothing_unless_it_is_the_last(void **stat
     own = other = NULL;
 }
 
+/* ---- order ---- */
+
+/* An operation of both ranks. Returns the event behind it. */
+static void *run_both(const struct gpu_place *place) {
+    struct gpu_rank *both[] = {own, other};
+    assert_int_equal(gpu_rank_before(own, place), COLLET_SUCCESS);
+    assert_int_equal(gpu_rank_before(other, place), COLLET_SUCCESS);
+    assert_int_equal(gpu_ranks_after(both, 2, place), COLLET_SUCCESS);
+    return recorded;
+}
+
+static void *waits_for(struct gpu_rank *rank, const struct gpu_place *place) {
+    waited = NULL;
+    assert_int_equal(gpu_rank_before(rank, place), COLLET_SUCCESS);
+    return waited;
+}
+
+static void one_event_stands_behind_an_operation_of_several_ranks(void **state) {
+    (void)state;
+    records = 0;
+    void *event = run_both(&in_stream);
+    assert_int_equal(records, 1);
+    assert_ptr_equal(waits_for(own, &in_stream), NULL);
+    assert_ptr_equal(waits_for(own, &in_another), event);
+    assert_ptr_equal(waits_for(other, &in_another), event);
+}
+
+/* One rank has gone on alone. The other one still waits for the operation of both, whatever the first one does. */
+static void it_is_recorded_again_when_no_rank_waits_for_it(void **state) {
+    (void)state;
+    void *event = run_both(&in_stream);
+    begin(own);
+    end(own);
+    assert_ptr_not_equal(recorded, event);
+    assert_ptr_equal(waits_for(other, &in_another), event);
+    void *next = run_both(&in_stream);
+    assert_ptr_not_equal(next, event);
+    assert_ptr_equal(run_both(&in_stream), event);
+}
+
+/* Replays wait for what comes before the capture, and for nothing that came later. */
+static void what_a_graph_waits_for_is_not_recorded_again(void **state) {
+    (void)state;
+    void *event = run_both(&in_stream);
+    assert_int_equal(gpu_rank_before(own, &in_capture), COLLET_SUCCESS);
+    assert_true(externally);
+    assert_ptr_not_equal(waited, event); /* its own, which later operations record */
+    assert_int_equal(gpu_ranks_after(&own, 1, &in_capture), COLLET_SUCCESS);
+    for (int k = 0; k < 4; k++)
+        assert_ptr_not_equal(run_both(&in_stream), event);
+}
+
+/* A replay may have come between two operations of one stream. */
+static void a_rank_in_graphs_waits_in_its_own_stream_too(void **state) {
+    (void)state;
+    begin(own);
+    assert_int_equal(gpu_ranks_after(&own, 1, &in_capture), COLLET_SUCCESS);
+    begin(own);
+    end(own);
+    void *done = recorded;
+    assert_ptr_equal(waits_for(own, &in_stream), done);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, create_ranks, destroy_ranks)
 
 int main(void) {
@@ -140,6 +224,10 @@ int main(void) {
         CASE(work_of_the_own_rank_and_on_another_gpu_does_not_count),
         CASE(a_rank_that_comes_unmaps_what_was_kept),
         CASE(a_rank_that_goes_waits_for_nothing_unless_it_is_the_last),
+        CASE(one_event_stands_behind_an_operation_of_several_ranks),
+        CASE(it_is_recorded_again_when_no_rank_waits_for_it),
+        CASE(what_a_graph_waits_for_is_not_recorded_again),
+        CASE(a_rank_in_graphs_waits_in_its_own_stream_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
