@@ -9,6 +9,7 @@
 #include "common/trial.h"
 
 #include <setjmp.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -316,6 +317,136 @@ static void graphs_are_replayed(void **state) {
         for (int rank = 0; rank < RANKS; rank++)
             assert_true(data[rank] == 1048576);
         emulated_graph_destroy(graph);
+    }
+    team_fini(&team);
+}
+
+static enum collet_result sum_in_a_group(struct team *team, float *data) {
+    collet_group_start();
+    for (int rank = 0; rank < RANKS; rank++)
+        collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team->comms[rank],
+                         team->streams[rank]);
+    enum collet_result result = collet_group_end();
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_wait(team->streams[rank]);
+    return result;
+}
+
+/* Each stream is in a capture of its own: every graph has the call of its rank. */
+static void ranks_in_captures_of_their_own_are_launched_apart(void **state) {
+    (void)state;
+    static float data[RANKS];
+    struct team team;
+    void *graphs[RANKS];
+    team_init(&team, (const int[]){0, 0, 0, 1});
+    assert_int_equal(sum_in_a_group(&team, data), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++) {
+        emulated_capture_begin(team.streams[rank]);
+        data[rank] = 1;
+    }
+    assert_int_equal(sum_in_a_group(&team, data), COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++)
+        graphs[rank] = emulated_capture_end(team.streams[rank]);
+    for (int replay = 0; replay < 5; replay++)
+        for (int rank = 0; rank < RANKS; rank++)
+            emulated_graph_run(graphs[rank], team.streams[rank]);
+    for (int rank = 0; rank < RANKS; rank++) {
+        emulated_stream_wait(team.streams[rank]);
+        assert_true(data[rank] == 1024);
+        emulated_graph_destroy(graphs[rank]);
+    }
+    team_fini(&team);
+}
+
+/* ---- threads whose ranks share a GPU ---- */
+
+struct caller {
+    struct team *team;
+    int rank, calls;
+    float *number;
+    enum collet_result result;
+    char text[512];
+};
+
+static void *call_for_one_rank(void *caller_) {
+    struct caller *caller = caller_;
+    const int rank = caller->rank;
+    for (int call = 0; call < caller->calls && caller->result == COLLET_SUCCESS; call++)
+        caller->result = collet_allreduce(caller->number, caller->number, 1, COLLET_FLOAT32, COLLET_SUM,
+                                          caller->team->comms[rank], caller->team->streams[rank]);
+    snprintf(caller->text, sizeof(caller->text), "%s", collet_last_error(NULL));
+    return NULL;
+}
+
+/* calls[rank]: how many its thread makes. */
+static void run_threads(struct team *team, const int calls[RANKS], struct caller callers[RANKS]) {
+    static float data[RANKS];
+    pthread_t threads[RANKS];
+    for (int rank = 0; rank < RANKS; rank++) {
+        data[rank] = 1;
+        callers[rank] = (struct caller){.team = team, .rank = rank, .calls = calls[rank], .number = &data[rank]};
+        assert_int_equal(pthread_create(&threads[rank], NULL, call_for_one_rank, &callers[rank]), 0);
+    }
+    for (int rank = 0; rank < RANKS; rank++)
+        pthread_join(threads[rank], NULL);
+}
+
+static void threads_whose_ranks_share_a_gpu_share_launches(void **state) {
+    (void)state;
+    static float data[RANKS];
+    struct team team;
+    struct caller callers[RANKS];
+    team_init(&team, (const int[]){0, 0, 0, 1});
+    assert_int_equal(sum_in_a_group(&team, data), COLLET_SUCCESS);
+    uint32_t before = emulated_launches();
+    run_threads(&team, (const int[]){3, 3, 3, 3}, callers);
+    for (int rank = 0; rank < RANKS; rank++) {
+        emulated_stream_wait(team.streams[rank]);
+        assert_int_equal(callers[rank].result, COLLET_SUCCESS);
+        assert_true(*callers[rank].number == 64);
+    }
+    assert_int_equal(emulated_launches() - before, 6); /* one a call and GPU */
+    team_fini(&team);
+}
+
+static void a_thread_that_does_not_come_is_named(void **state) {
+    (void)state;
+    static float data[RANKS];
+    struct team team;
+    struct caller callers[RANKS];
+    setenv("COLLET_TIMEOUT", "1", 1);
+    team_init(&team, (const int[]){0, 0, 0, 0});
+    assert_int_equal(sum_in_a_group(&team, data), COLLET_SUCCESS);
+    run_threads(&team, (const int[]){2, 2, 1, 2}, callers);
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_int_equal(callers[rank].result, rank == 2 ? COLLET_SUCCESS : COLLET_ERR_TIMEOUT);
+    assert_non_null(strstr(callers[0].text, "waiting for rank 2: did it make this call?"));
+    for (int rank = 0; rank < RANKS; rank++) {
+        collet_comm_abort(team.comms[rank]);
+        emulated_stream_wait(team.streams[rank]);
+        emulated_stream_destroy(team.streams[rank]);
+    }
+    unsetenv("COLLET_TIMEOUT");
+}
+
+/* A thread has made calls for two ranks. Then it cannot wait for the one in a call for the other. */
+static void a_thread_with_two_ranks_waits_for_neither(void **state) {
+    (void)state;
+    static float data[RANKS];
+    struct team team;
+    team_init(&team, (const int[]){0, 0, 0, 0});
+    assert_int_equal(sum_in_a_group(&team, data), COLLET_SUCCESS); /* all have the program then */
+    for (int rank = 0; rank < RANKS; rank++)
+        emulated_stream_wait(team.streams[rank]);
+    for (int rank = 0; rank < RANKS; rank++)
+        data[rank] = 1;
+    for (int rank = 0; rank < RANKS; rank++)
+        assert_int_equal(collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team.comms[rank],
+                                          team.streams[rank]),
+                         COLLET_SUCCESS);
+    for (int rank = 0; rank < RANKS; rank++) {
+        emulated_stream_wait(team.streams[rank]);
+        assert_true(data[rank] == RANKS);
     }
     team_fini(&team);
 }
@@ -724,17 +855,6 @@ static void run_rank_that_is_cut_off(struct ranks *ranks, int rank) {
     emulated_stream_destroy(stream);
 }
 
-static enum collet_result sum_in_a_group(struct team *team, float *data) {
-    collet_group_start();
-    for (int rank = 0; rank < RANKS; rank++)
-        collet_allreduce(&data[rank], &data[rank], 1, COLLET_FLOAT32, COLLET_SUM, team->comms[rank],
-                         team->streams[rank]);
-    enum collet_result result = collet_group_end();
-    for (int rank = 0; rank < RANKS; rank++)
-        emulated_stream_wait(team->streams[rank]);
-    return result;
-}
-
 static void name_machine(const char *links[GPUS]) {
     static char path[] = "/tmp/collet-test-XXXXXX";
     snprintf(path, sizeof(path), "/tmp/collet-test-XXXXXX");
@@ -1014,6 +1134,10 @@ int main(void) {
         cmocka_unit_test(each_rank_of_a_grid_finds_its_result_in_its_own_stream),
         cmocka_unit_test(memory_of_collet_is_read_by_gpus_that_nvlink_joins),
         cmocka_unit_test(graphs_are_replayed),
+        cmocka_unit_test(ranks_in_captures_of_their_own_are_launched_apart),
+        cmocka_unit_test(threads_whose_ranks_share_a_gpu_share_launches),
+        cmocka_unit_test(a_thread_that_does_not_come_is_named),
+        cmocka_unit_test(a_thread_with_two_ranks_waits_for_neither),
         cmocka_unit_test(messages_of_a_group_meet),
         cmocka_unit_test(a_long_message_has_as_many_channels_as_a_collective),
         cmocka_unit_test(an_abort_ends_what_hangs),
