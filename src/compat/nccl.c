@@ -82,6 +82,15 @@ static ncclResult_t refuse(const char *name, const char *about) {
     return reply(group_poison(err_set(COLLET_ERR_UNSUPPORTED, "nccl%s() is not supported by collet: %s", name, about)));
 }
 
+/* *said: the log has it. */
+static ncclResult_t refuse_quietly(const char *name, const char *about, bool *said) {
+    char text[ERR_TEXT_BYTES];
+    snprintf(text, sizeof(text), "nccl%s() is not supported by collet: %s", name, about);
+    if (!__atomic_exchange_n(said, true, __ATOMIC_RELAXED))
+        log_info(ERR, "%s", text);
+    return reply(group_poison(err_adopt(COLLET_ERR_UNSUPPORTED, text)));
+}
+
 ncclResult_t pncclGetVersion(int *version) {
     if (version == NULL)
         return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "version is NULL: pass the address of an int"));
@@ -574,6 +583,11 @@ NEWER(int, LLA2ACalcSlots, int elements, int element_bytes) {
 #define DEFINE_NOTHING(name, about)
 #define DEFINE_REFUSED(name, about)                                                                                    \
     NEWER(ncclResult_t, name, void) { return refuse(#name, about); }
+#define DEFINE_ASKED(name, about)                                                                                      \
+    NEWER(ncclResult_t, name, void) {                                                                                  \
+        static bool said;                                                                                              \
+        return refuse_quietly(#name, about, &said);                                                                    \
+    }
 #define X(kind, name, since, about)                                                                                    \
     DEFINE_##kind(name, about) extern __typeof__(pnccl##name) nccl##name                                               \
         __attribute__((weak, alias("pnccl" #name), visibility("default")));

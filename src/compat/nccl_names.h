@@ -7,6 +7,7 @@
  *   kind    WORKS    as NCCL documents it
  *           NOTHING  as an NCCL answers that cannot do it here: success with nothing in it
  *           REFUSED  ncclInvalidUsage; ncclGetLastError() names the function and says what it is about
+ *           ASKED    the same. Programs call it for each communicator to learn what there is, so the log has it once, at INFO
  *   since   the version of NCCL that has it first; 2.3 stands for older ones too
  *   about   what is refused, or the answer
  */
@@ -69,7 +70,7 @@
     X(REFUSED, CommSuspend, "2.29.7", "giving back the memory of an idle communicator")                                \
     X(REFUSED, CommResume, "2.29.7", "giving back the memory of an idle communicator")                                 \
     X(REFUSED, CommMemStats, "2.29.7", "the memory of a communicator")                                                 \
-    X(REFUSED, CommQueryProperties, "2.29", "communication by code on GPUs")                                           \
+    X(ASKED, CommQueryProperties, "2.29", "communication by code on GPUs")                                             \
     X(REFUSED, DevCommCreate, "2.28", "communication by code on GPUs")                                                 \
     X(REFUSED, DevCommDestroy, "2.28", "communication by code on GPUs")                                                \
     X(REFUSED, LsaBarrierCreateRequirement, "2.28", "communication by code on GPUs")                                   \

@@ -265,7 +265,7 @@ static enum collet_result come(const struct party *party) {
 
 static enum collet_result leave(const struct party *party) {
     if (party->result != COLLET_SUCCESS)
-        return err_set(party->result, "%s", party->text);
+        return err_adopt(party->result, party->text);
     for (int k = 0; k < party->n; k++)
         COLLET_TRY(gpu_guest_leaves(&party->set[k]));
     return COLLET_SUCCESS;

@@ -16,7 +16,7 @@ real=$(ls "$theirs"/lib/libnccl.so.2 "$theirs"/lib64/libnccl.so.2 2>/dev/null | 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export COLLET_DEVICE=host
-NCCL_REFUSED=$(sed -nE 's/^ *X\(REFUSED, ([A-Za-z0-9]+),.*/nccl\1/p' src/compat/nccl_names.h | paste -sd ' ')
+NCCL_REFUSED=$(sed -nE 's/^ *X\((REFUSED|ASKED), ([A-Za-z0-9]+),.*/nccl\2/p' src/compat/nccl_names.h | paste -sd ' ')
 export NCCL_REFUSED
 
 # ---- names ----
@@ -42,6 +42,17 @@ no_name_of_theirs_is_missing() { comm -23 <(shown "$real" | cut -d' ' -f2 | sort
 page_is_the_table() {
     diff <(sed -nE 's/^ *X\(([A-Z]+), ([A-Za-z0-9]+), "([0-9.]+)", "(.*)"\).*/| `nccl\2` | \3 | \L\1\E | \4 |/p' src/compat/nccl_names.h) \
         <(grep '^| `nccl' docs/nccl.md)
+}
+
+# PyTorch calls it for each communicator.
+asks_for_properties() {
+    python3 -c 'import ctypes, sys
+lib = ctypes.CDLL(sys.argv[1])
+for _ in range(3):
+    if lib.ncclCommQueryProperties(None, None) != 5: sys.exit("it is not refused")' "$ours" 2>&1
+}
+properties_are_asked_for_quietly() {
+    [ "$(NCCL_DEBUG=INFO asks_for_properties | grep -c 'INFO.*ncclCommQueryProperties() is not supported')" = 1 ] && [ -z "$(NCCL_DEBUG=WARN asks_for_properties)" ]
 }
 
 # ---- headers ----
@@ -260,6 +271,7 @@ check the_events_of_a_profiler_lie_in_each_other events_lie_in_each_other
 check what_is_no_profiler_plugin_is_refused profilers_that_are_none_are_refused
 if command -v python3 >/dev/null; then
     check python_passes_an_id_by_value python_calls_it
+    check who_asks_for_properties_three_times_is_told_once_at_INFO properties_are_asked_for_quietly
 else
     skipped "python3 is not here"
 fi
