@@ -5,7 +5,8 @@
  *    struct block_memory (shared by the lanes)
  *      op, worker    as in worker.h; only lane 0 writes them
  *      window        the next steps of the program; a ring of 4096 ranks has many times as many
- *      ends          copies of the connection ends, if they are few: their positions move here and return at the end
+ *      home          where the connection ends are in the GPU's memory, if they are few
+ *      ends          copies of them: their positions move here and return at the end
  *      src, dst      operands and places of the step in Simple
  *      untold        the step whose counters are not stored yet, in Simple
  *
@@ -25,8 +26,14 @@
 #define BLOCK_STAGED_LIST 20u /* operands and places of a step */
 
 /* An end, but for what hosts alone use of it. */
+#define BLOCK_END_WORDS ((uint32_t)(offsetof(struct fifo_end, loans.landings) / sizeof(uint64_t)))
 struct block_end {
-    char bytes[offsetof(struct fifo_end, loans.landings)] __attribute__((aligned(8)));
+    char bytes[BLOCK_END_WORDS * sizeof(uint64_t)] __attribute__((aligned(8)));
+};
+
+/* The ends of a step whose counters are not stored yet. */
+struct block_untold {
+    int32_t recv_first, recv_count, send_first, send_count;
 };
 
 struct block_memory {
@@ -36,24 +43,33 @@ struct block_memory {
     struct block_team team;
     uint32_t window_first; /* of the worker's steps */
     struct prog_step window[BLOCK_WINDOW_STEPS];
+    struct fifo_end *home[2 * BLOCK_STAGED_PEERS];
     struct block_end ends[2 * BLOCK_STAGED_PEERS];
     struct fifo_end *table[2 * BLOCK_STAGED_PEERS];
     uint64_t began_at[2 * BLOCK_STAGED_PEERS]; /* positions of the ends at first */
     const void *src[BLOCK_STAGED_LIST];
     void *dst[BLOCK_STAGED_LIST];
-    struct prog_step untold;
+    struct block_untold untold;
 };
+
+/* ---- copies, by all lanes: neighbours copy neighbouring words, so the words of all are on their way at once ---- */
+
+template <class W> BLOCK_FN W word_at(const void *from, uint32_t k) {
+    W word;
+    memcpy(&word, __builtin_assume_aligned((const char *)from + k * sizeof(W), sizeof(W)), sizeof(W));
+    return word;
+}
+
+template <class W> BLOCK_FN void word_put(void *to, uint32_t k, W word) {
+    memcpy(__builtin_assume_aligned((char *)to + k * sizeof(W), sizeof(W)), &word, sizeof(W));
+}
 
 /* ---- ends ---- */
 
-BLOCK_FN struct fifo_end *bound_end(const struct work_channel *program, uint32_t at) {
-    return at < program->npeers ? program->recv_ends[at] : program->send_ends[at - program->npeers];
-}
-
 /* A peer may stand in the table more than once, for steps that have it in different company: the first entry of its end. */
-BLOCK_FN uint32_t first_of_end(const struct work_channel *program, uint32_t at) {
-    uint32_t first = at < program->npeers ? 0 : program->npeers;
-    while (bound_end(program, first) != bound_end(program, at))
+BLOCK_FN uint32_t first_of_end(const struct block_memory *m, uint32_t npeers, uint32_t at) {
+    uint32_t first = at < npeers ? 0 : npeers;
+    while (m->home[first] != m->home[at])
         first++;
     return first;
 }
@@ -62,8 +78,17 @@ BLOCK_FN struct fifo_end *staged_end(struct block_memory *m, uint32_t at) {
     return (struct fifo_end *)(void *)m->ends[at].bytes;
 }
 
-/* Copies the ends of a channel, each once, or refers to where they are. */
+/* Where the ends of a channel are. */
+BLOCK_FN void ends_find(struct block_memory *m, const struct work_channel *program) {
+    uint32_t npeers = program->npeers;
+#pragma unroll 1
+    for (uint32_t k = port_lane(); npeers <= BLOCK_STAGED_PEERS && k < 2 * npeers; k += port_lanes())
+        m->home[k] = k < npeers ? program->recv_ends[k] : program->send_ends[k - npeers];
+}
+
+/* After a barrier: copies them, each once, or refers to where they are. */
 BLOCK_SELDOM void ends_take(struct block_memory *m, const struct work_channel *program) {
+    const uint32_t position = offsetof(struct fifo_end, position) / sizeof(uint64_t);
     uint32_t npeers = program->npeers;
     bool few = npeers <= BLOCK_STAGED_PEERS;
     if (port_lane() == 0) {
@@ -73,41 +98,53 @@ BLOCK_SELDOM void ends_take(struct block_memory *m, const struct work_channel *p
     if (!few)
         return;
 #pragma unroll 1
-    for (uint32_t k = port_lane(); k < 2 * npeers; k += port_lanes()) {
-        const struct fifo_end *end = bound_end(program, k);
-        uint32_t first = first_of_end(program, k);
-        m->table[k] = end != NULL ? staged_end(m, first) : NULL;
-        if (end == NULL || first != k)
+    for (uint32_t k = port_lane(); k < 2 * npeers; k += port_lanes())
+        m->table[k] = m->home[k] != NULL ? staged_end(m, first_of_end(m, npeers, k)) : NULL;
+#pragma unroll 1
+    for (uint32_t at = port_lane(); at < 2 * npeers * BLOCK_END_WORDS; at += port_lanes()) {
+        uint32_t k = at / BLOCK_END_WORDS, word = at % BLOCK_END_WORDS;
+        if (m->home[k] == NULL)
             continue;
-        memcpy(m->ends[k].bytes, end, sizeof(m->ends[k].bytes));
-        m->began_at[k] = staged_end(m, k)->position; /* not that of *end now: another block may just have returned it */
+        uint64_t bits = word_at<uint64_t>(port_global(m->home[k]), word);
+        word_put(m->ends[k].bytes, word, bits);
+        if (word == position)
+            m->began_at[k] = bits; /* not that at home now: another block may just have returned it */
     }
 }
 
 /* Ends that have moved are this worker's; the others may be those of a block that is still at work. */
 BLOCK_SELDOM void ends_return(struct block_memory *m, const struct work_channel *program) {
-    if (program->npeers > BLOCK_STAGED_PEERS)
-        return;
+    uint32_t npeers = program->npeers <= BLOCK_STAGED_PEERS ? program->npeers : 0;
 #pragma unroll 1
-    for (uint32_t k = port_lane(); k < 2 * program->npeers; k += port_lanes())
+    for (uint32_t at = port_lane(); at < 2 * npeers * BLOCK_END_WORDS; at += port_lanes()) {
+        uint32_t k = at / BLOCK_END_WORDS, word = at % BLOCK_END_WORDS;
         if (m->table[k] == staged_end(m, k) && m->table[k]->position != m->began_at[k])
-            memcpy(bound_end(program, k), m->ends[k].bytes, sizeof(m->ends[k].bytes));
+            word_put((void *)port_global(m->home[k]), word, word_at<uint64_t>(m->ends[k].bytes, word));
+    }
 }
 
 /* ---- steps ---- */
+
+/* By all lanes, between barriers. */
+BLOCK_FN void window_load(struct block_memory *m, uint32_t first) {
+    const uint32_t words = sizeof(struct prog_step) / sizeof(uint32_t);
+    const void *from = port_global(m->op.steps + m->worker.first_step + first);
+    uint32_t nsteps = m->worker.nsteps - first;
+    if (nsteps > BLOCK_WINDOW_STEPS)
+        nsteps = BLOCK_WINDOW_STEPS;
+#pragma unroll 1
+    for (uint32_t k = port_lane(); k < nsteps * words; k += port_lanes())
+        word_put(m->window, k, word_at<uint32_t>(from, k));
+    if (port_lane() == 0)
+        m->window_first = first;
+}
 
 /* By all lanes. The steps before those that are loaded here have been done with by all: barriers ended them. */
 BLOCK_FN const struct prog_step *step_at(struct block_memory *m, uint32_t pc) {
     uint32_t first = pc / BLOCK_WINDOW_STEPS * BLOCK_WINDOW_STEPS;
     if (m->window_first != first) {
         port_sync();
-        uint32_t nsteps = m->worker.nsteps - first;
-        const struct prog_step *steps = m->op.steps + m->worker.first_step + first;
-#pragma unroll 1
-        for (uint32_t k = port_lane(); k < nsteps && k < BLOCK_WINDOW_STEPS; k += port_lanes())
-            m->window[k] = steps[k];
-        if (port_lane() == 0)
-            m->window_first = first;
+        window_load(m, first);
         port_sync();
     }
     return &m->window[pc - first];
@@ -124,14 +161,14 @@ BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
     return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
 }
 
-/* By lane 0. */
+/* By lane 0, of a step of plain payload. */
 template <class R>
 BLOCK_FN void block_list(struct block_memory *m, const struct prog_step *step, uint64_t round, uint32_t bytes,
                          const struct interp_piece *first) {
     struct interp_worker *w = &m->worker;
     w->round = round;
-    m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes, first, PROTO_EACH_END);
-    m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc, first, PROTO_EACH_END);
+    m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes, first, PROTOCOL_SIMPLE);
+    m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc, first, PROTOCOL_SIMPLE);
     m->lists.divisor = step->finish ? m->op.args.divisor : 1;
     m->lists.scaled = interp_scaled(&m->op, step);
     m->lists.factor = m->op.args.factor;
@@ -184,7 +221,7 @@ BLOCK_FN void block_pieces(struct block_memory *m, const struct prog_step *step,
  */
 
 BLOCK_SELDOM void counters_tell(struct block_memory *m) {
-    struct prog_step *step = &m->untold;
+    struct block_untold *step = &m->untold;
     port_fence(); /* one for all counters of the step */
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++)
@@ -208,7 +245,7 @@ BLOCK_FN void counters_keep(struct block_memory *m, const struct prog_step *step
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++)
         simple_leave(m->op.recv_ends[step->recv_first + k]);
-    m->untold = *step;
+    m->untold = {step->recv_first, step->recv_count, step->send_first, step->send_count};
 }
 
 /* ---- a step ---- */
@@ -309,7 +346,6 @@ BLOCK_SELDOM void block_begin(struct block_memory *m, const struct work *work, u
     w->dst = few ? m->dst : lists + program->recv_entries;
     m->lists.src = w->src;
     m->lists.dst = w->dst;
-    m->window_first = ~0u;
     m->untold.send_count = m->untold.recv_count = 0;
     m->team.teams = work->program->teams;
     m->team.does = TEAM_NOTHING;
@@ -376,9 +412,12 @@ template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct 
     for (; worker >= work->program->channels[channel].nworkers; channel++)
         worker -= work->program->channels[channel].nworkers;
     const struct work_channel *program = &work->program->channels[channel];
+    ends_find(m, program);
     if (port_lane() == 0)
         block_begin(m, work, channel, worker);
+    port_sync();
     ends_take(m, program);
+    window_load(m, 0);
     port_sync();
     enum work_failure failure = block_rounds<R>(m, work);
     if (failure == WORK_FINE)

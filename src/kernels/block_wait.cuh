@@ -38,11 +38,11 @@ BLOCK_FN enum work_failure block_pause(struct block_wait *wait, const struct wor
 }
 
 /* By one lane: until a slot of plain payload has arrived. */
-BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_end *end, uint32_t kind, uint32_t bytes,
+BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_end *end, uint32_t bytes,
                                      const struct work_status *status) {
     struct block_wait wait = {0, 0};
     for (;;) {
-        enum interp_result result = proto_ready(kind, args, end, bytes, NULL);
+        enum interp_result result = proto_ready(PROTOCOL_SIMPLE, args, end, bytes, NULL);
         if (result != INTERP_BUSY)
             return result == INTERP_STEPPED ? WORK_FINE : WORK_MISMATCH;
         enum work_failure failure = block_pause(&wait, status);
@@ -61,9 +61,9 @@ BLOCK_FN enum work_failure wait_step(struct interp_worker *w, const struct prog_
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
-        uint32_t kind = proto_kind(args->protocol, end);
+        bool plain = !proto_has_lines(proto_kind(args->protocol, end));
         w->blocked_on = (uint32_t)(step->recv_first + k);
-        if (!proto_has_lines(kind) && (failure = wait_slot(args, end, kind, bytes, status)) != WORK_FINE)
+        if (plain && (failure = wait_slot(args, end, bytes, status)) != WORK_FINE)
             return failure;
     }
     while (failure == WORK_FINE && !interp_has_credit(w, step))
