@@ -148,6 +148,14 @@ PORT_FN const void *port_global(const void *address) {
     return address;
 }
 
+/* What a block has of its own is shared memory: the same for that. */
+PORT_FN const void *port_shared(const void *address) {
+#if defined(__CUDA_ARCH__)
+    __builtin_assume(__isShared(address));
+#endif
+    return address;
+}
+
 /* The end of a piece, and words that are not aligned. */
 PORT_SELDOM uint64_t lane_load_bytes(const char *from, uint32_t bytes) {
     uint64_t word = 0;

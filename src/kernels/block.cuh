@@ -51,6 +51,19 @@ struct block_memory {
     void *dst[BLOCK_STAGED_LIST];
     struct block_untold untold;
 };
+static_assert(offsetof(struct block_memory, worker) == sizeof(struct interp_op), "interp_op_of() finds it there");
+
+/* Of the block that runs: on a GPU a constant, so the compiler knows where everything in it is. */
+#if defined(__CUDACC__)
+static __shared__ struct block_memory block_shared;
+#endif
+BLOCK_FN struct block_memory *block_own(struct block_memory *m) {
+#if defined(__CUDA_ARCH__)
+    return &block_shared;
+#else
+    return m;
+#endif
+}
 
 /* ---- copies, by all lanes: neighbours copy neighbouring words, so the words of all are on their way at once ---- */
 
@@ -88,6 +101,7 @@ BLOCK_FN void ends_find(struct block_memory *m, const struct work_channel *progr
 
 /* After a barrier: copies them, each once, or refers to where they are. */
 BLOCK_SELDOM void ends_take(struct block_memory *m, const struct work_channel *program) {
+    m = block_own(m);
     const uint32_t position = offsetof(struct fifo_end, position) / sizeof(uint64_t);
     uint32_t npeers = program->npeers;
     bool few = npeers <= BLOCK_STAGED_PEERS;
@@ -114,6 +128,7 @@ BLOCK_SELDOM void ends_take(struct block_memory *m, const struct work_channel *p
 
 /* Ends that have moved are this worker's; the others may be those of a block that is still at work. */
 BLOCK_SELDOM void ends_return(struct block_memory *m, const struct work_channel *program) {
+    m = block_own(m);
     uint32_t npeers = program->npeers <= BLOCK_STAGED_PEERS ? program->npeers : 0;
 #pragma unroll 1
     for (uint32_t at = port_lane(); at < 2 * npeers * BLOCK_END_WORDS; at += port_lanes()) {
@@ -221,6 +236,7 @@ BLOCK_FN void block_pieces(struct block_memory *m, const struct prog_step *step,
  */
 
 BLOCK_SELDOM void counters_tell(struct block_memory *m) {
+    m = block_own(m);
     struct block_untold *step = &m->untold;
     port_fence(); /* one for all counters of the step */
 #pragma unroll 1
@@ -270,14 +286,15 @@ BLOCK_FN enum work_failure step_await(struct block_memory *m, const struct prog_
  * it, all lanes have taken what they read and stored what is published. Each protocol's is a function of its own, which has
  * all registers. */
 template <class R, class P>
-BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
-                                          uint32_t bytes, const struct interp_piece *first,
-                                          struct work_status *status) {
+BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, uint32_t at, uint64_t round, uint32_t bytes,
+                                          struct interp_piece first, struct work_status *status) {
+    m = block_own(m);
+    const struct prog_step *step = &m->window[at];
     struct interp_worker *w = &m->worker;
     const struct interp_op *op = &m->op;
     enum work_failure failure = WORK_FINE;
     if (port_lane() == 0)
-        failure = step_await<R, P>(m, step, round, bytes, first, status);
+        failure = step_await<R, P>(m, step, round, bytes, &first, status);
     if ((failure = failure_of_any(failure)) != WORK_FINE)
         return failure;
     if constexpr (P::has_lines) {
@@ -285,7 +302,7 @@ BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, const struct p
     } else {
         if (port_lane() == 0)
             counters_tell_if_any(m);
-        block_pieces<R>(m, step, round, first);
+        block_pieces<R>(m, step, round, &first);
     }
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++) {
@@ -305,12 +322,11 @@ BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, const struct p
 
 /* The step of the call's protocol. */
 template <class R>
-BLOCK_FN enum work_failure block_protocol_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
-                                               uint32_t bytes, const struct interp_piece *first,
-                                               struct work_status *status) {
+BLOCK_FN enum work_failure block_protocol_step(struct block_memory *m, uint32_t at, uint64_t round, uint32_t bytes,
+                                               const struct interp_piece *first, struct work_status *status) {
 #define BLOCK_STEP(NAME, name, text, slots, unit, line, costs)                                                         \
     if (m->op.args.protocol == PROTOCOL_##NAME)                                                                        \
-        return block_step<R, block_protocol<PROTOCOL_##NAME>>(m, step, round, bytes, first, status);
+        return block_step<R, block_protocol<PROTOCOL_##NAME>>(m, at, round, bytes, *first, status);
     PROTOCOLS(BLOCK_STEP)
     return WORK_ABORTED;
 }
@@ -318,7 +334,7 @@ BLOCK_FN enum work_failure block_protocol_step(struct block_memory *m, const str
 /* ---- a worker ---- */
 
 /* By lane 0. */
-BLOCK_SELDOM void block_begin(struct block_memory *m, const struct work *work, uint32_t channel, uint32_t worker) {
+BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint32_t channel, uint32_t worker) {
     const struct work_channel *program = &work->program->channels[channel];
     struct interp_op *op = &m->op;
     struct interp_worker *w = &m->worker;
@@ -352,9 +368,10 @@ BLOCK_SELDOM void block_begin(struct block_memory *m, const struct work *work, u
 }
 
 /* Tells the host about the first failure of the rank. */
-BLOCK_SELDOM void block_report(const struct block_memory *m, const struct work *work, uint32_t channel,
+BLOCK_SELDOM void block_report(struct block_memory *m, const struct work *work, uint32_t channel,
                                enum work_failure failure) {
     struct work_status *status = work->status;
+    m = block_own(m);
     if (failure == WORK_ABORTED || port_word_claim(&status->claimed))
         return;
     status->peer = work->program->channels[channel].peers[m->worker.blocked_on].rank;
@@ -380,7 +397,8 @@ template <class R> BLOCK_FN enum work_failure block_rounds(struct block_memory *
             uint32_t bytes = interp_payload(&m->op, step, round, &first);
             if (interp_skips(&m->op, bytes))
                 continue;
-            enum work_failure failure = block_protocol_step<R>(m, step, round, bytes, &first, work->status);
+            enum work_failure failure =
+                block_protocol_step<R>(m, pc % BLOCK_WINDOW_STEPS, round, bytes, &first, work->status);
             if (failure != WORK_FINE)
                 return failure;
         }
@@ -401,6 +419,7 @@ BLOCK_FN enum work_failure block_end(struct block_memory *m, const struct work_c
 
 /* By lane 0 of a block that has failed: what this call has lent is the program's again. Only ends that are copied here lend. */
 BLOCK_SELDOM void block_take_back(struct block_memory *m, const struct work_channel *program) {
+    m = block_own(m);
     for (uint32_t k = program->npeers; m->worker.lent > 0 && k < 2 * program->npeers; k++)
         if (m->table[k] == staged_end(m, k))
             loans_end(m->table[k], m->began_at[k]);

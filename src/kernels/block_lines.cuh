@@ -68,6 +68,7 @@ template <class P> BLOCK_FN bool looks_for(const struct lane_part *part) { retur
 template <class P, class F>
 BLOCK_SELDOM enum work_failure parts_judge(const struct work_args *args, struct fifo_end *const *ends, int n,
                                            const struct lane_part *part, enum work_failure failure, uint32_t *missing) {
+    args = (const struct work_args *)port_shared(args);
     for (int k = n < F::ends ? n - 1 : F::ends - 1; k >= 0; k--)
         for (int line = 0; line < F::lines && part[line].present; line++) {
             enum lane_finding finding = proto_find(proto_kind(P::number, ends[k]), args, ends[k], &part[line]);
@@ -195,6 +196,8 @@ BLOCK_FN struct lines_piece lines_piece_of(const struct interp_op *op, const str
 /* A word of the l-th operand in memory, of a piece that is looked up. */
 BLOCK_SELDOM uint64_t word_of_local(const struct interp_op *op, const struct prog_step *step, int l, int number,
                                     uint64_t round, uint32_t at, uint32_t bytes) {
+    op = (const struct interp_op *)port_shared(op);
+    step = (const struct prog_step *)port_shared(step);
     struct interp_piece piece = interp_piece_of(op, step, number, round);
     return lane_load(interp_local(op, step, l, number, round, &piece) + at, bytes);
 }
@@ -241,8 +244,9 @@ template <class P, class F>
 BLOCK_FN enum work_failure flight_receive(struct interp_worker *w, const struct prog_step *step, int first, F *flight,
                                           const struct work_status *status) {
     uint32_t missing = 0;
-    enum work_failure failure = parts_receive<P>(&w->op->args, &w->op->recv_ends[step->recv_first + first],
-                                                 step->recv_count - first, flight, status, &missing);
+    enum work_failure failure =
+        parts_receive<P>(&interp_op_of(w)->args, &interp_op_of(w)->recv_ends[step->recv_first + first],
+                         step->recv_count - first, flight, status, &missing);
     if (failure != WORK_FINE)
         w->blocked_on = (uint32_t)(step->recv_first + first) + missing; /* of lanes that fail, any one's */
     return failure;
@@ -275,7 +279,7 @@ template <class R, class P, class F>
 BLOCK_FN enum work_failure flight_reduce(struct interp_worker *w, const struct prog_step *step,
                                          const struct lines_piece *p, F *flight, const struct work_status *status,
                                          uint64_t (*result)[P::words]) {
-    const struct interp_op *op = w->op;
+    const struct interp_op *op = interp_op_of(w);
     uint32_t divisor = step->finish ? op->args.divisor : 1;
     struct word_sum<R> sums[F::lines][P::words];
     int taken[F::lines] = {};
@@ -342,7 +346,8 @@ template <class P> BLOCK_FN struct lane_part part_of_whole(uint32_t slot_at, uin
 template <class R, class P, int lines>
 BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
                                      const struct work_status *status, uint32_t *turn) {
-    uint32_t runners = port_lanes() / P::lanes, padded = step->count > 1 ? interp_padded(w->op, &p->piece) : p->bytes;
+    uint32_t runners = port_lanes() / P::lanes,
+             padded = step->count > 1 ? interp_padded(interp_op_of(w), &p->piece) : p->bytes;
     uint32_t first = first_line<P>(p, port_lane() / P::lanes, runners), whole = lines > 1 ? runners * lines : 1;
     uint32_t end = lines > 1 ? p->bytes : p->bytes + P::unit_bytes - 1; /* a single line may be shorter */
 #pragma unroll 1
@@ -363,7 +368,7 @@ BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_
         for (int k = 0; k < lines; k++) {
             struct lane_part sent =
                 lines > 1 ? flight.part[k] : part_of<P>(p->slot_at, line, padded, flight.part[k].present);
-            part_deliver<P>(w->op, step, p, &flight.part[k], &sent, words[k]);
+            part_deliver<P>(interp_op_of(w), step, p, &flight.part[k], &sent, words[k]);
         }
     }
     return WORK_FINE;
@@ -376,7 +381,7 @@ BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_
                                      const struct work_status *status) {
     uint32_t turn = 0;
     enum work_failure failure = WORK_FINE;
-    bool is_near = step->recv_count == 0 || !w->op->recv_ends[step->recv_first]->remote;
+    bool is_near = step->recv_count == 0 || !interp_op_of(w)->recv_ends[step->recv_first]->remote;
     if constexpr (P::lanes > 1)
         if (is_near && step->recv_count <= 1 && step->locals_count <= 1)
             failure = parts_run<R, P, 2>(w, step, p, status, &turn);
@@ -391,9 +396,9 @@ BLOCK_FN enum work_failure block_lines(struct interp_worker *w, const struct pro
     uint32_t slot_at = 0;
 #pragma unroll 1
     for (int i = 0; i < step->count && failure == WORK_FINE; i++) {
-        struct lines_piece p = lines_piece_of(w->op, step, i, round, slot_at);
+        struct lines_piece p = lines_piece_of(interp_op_of(w), step, i, round, slot_at);
         failure = piece_run<R, P>(w, step, &p, status);
-        slot_at += interp_padded(w->op, &p.piece);
+        slot_at += interp_padded(interp_op_of(w), &p.piece);
     }
     return failure;
 }

@@ -26,6 +26,8 @@
 /* ---- consumer, by lane 0 ---- */
 
 BLOCK_SELDOM void loans_drop(const struct interp_op *op, const struct prog_step *step) {
+    op = (const struct interp_op *)port_shared(op);
+    step = (const struct prog_step *)port_shared(step);
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = op->recv_ends[step->recv_first + k];
         if (end->loans.taken != NULL)
@@ -43,6 +45,8 @@ BLOCK_FN const char *loan_reached(const struct fifo_end *end) {
 
 /* Claims all payloads that were lent to this step. All its slots have arrived, so it does not wait before it has read them. */
 BLOCK_SELDOM enum work_failure loans_take(const struct interp_op *op, const struct prog_step *step) {
+    op = (const struct interp_op *)port_shared(op);
+    step = (const struct prog_step *)port_shared(step);
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = op->recv_ends[step->recv_first + k];

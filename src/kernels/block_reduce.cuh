@@ -89,6 +89,7 @@ BLOCK_FN void reduce_some(const struct block_lists *l, uint64_t first, uint64_t 
 /* Vectors from the i-th on, one by one. */
 template <class R, class V>
 BLOCK_SELDOM void reduce_rest(const struct block_lists *l, uint64_t first, uint64_t i, uint64_t count) {
+    l = (const struct block_lists *)port_shared(l);
 #pragma unroll 1
     for (; i < count; i += port_lanes())
         reduce_some<R, V, 1>(l, first + i * sizeof(V), 0);

@@ -72,6 +72,9 @@ BLOCK_FN bool team_hears(const struct interp_op *op, const struct prog_step *ste
 template <class R>
 BLOCK_SELDOM bool team_sums(struct block_team *team, const struct interp_op *op, const struct prog_step *step,
                             const struct block_lists *l) {
+    op = (const struct interp_op *)port_shared(op);
+    step = (const struct prog_step *)port_shared(step);
+    l = (const struct block_lists *)port_shared(l);
     const struct prog_local *local = &op->locals[step->locals_first];
     const struct loan_team *in = team_of(team, op, STEP_IN), *out = team_of(team, op, STEP_OUT);
     const char *own = (const char *)l->src[local->at];
@@ -86,6 +89,9 @@ BLOCK_SELDOM bool team_sums(struct block_team *team, const struct interp_op *op,
 template <class R>
 BLOCK_SELDOM void team_list(struct block_team *team, const struct interp_op *op, const struct prog_step *step,
                             const struct block_lists *l, uint32_t bytes) {
+    op = (const struct interp_op *)port_shared(op);
+    step = (const struct prog_step *)port_shared(step);
+    l = (const struct block_lists *)port_shared(l);
     team->does = TEAM_NOTHING;
     if (step->finish && step->recv_count > 0 && l->ndst == 1 && bytes % 4 == 0 && team_sums<R>(team, op, step, l)) {
         team->does = TEAM_SUMS;

@@ -55,12 +55,12 @@ BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_e
  * lanes that take them. */
 BLOCK_FN enum work_failure wait_step(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                      const struct work_status *status) {
-    const struct work_args *args = &w->op->args;
+    const struct work_args *args = &interp_op_of(w)->args;
     struct block_wait wait = {0, 0};
     enum work_failure failure = WORK_FINE;
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
+        struct fifo_end *end = interp_op_of(w)->recv_ends[step->recv_first + k];
         bool plain = !proto_has_lines(proto_kind(args->protocol, end));
         w->blocked_on = (uint32_t)(step->recv_first + k);
         if (plain && (failure = wait_slot(args, end, bytes, status)) != WORK_FINE)

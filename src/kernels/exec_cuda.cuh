@@ -17,8 +17,7 @@ extern "C" {
 
 template <class R>
 __global__ void __launch_bounds__(GPU_LANES, 1) run_launch(const __grid_constant__ struct work_launch launch) {
-    __shared__ struct block_memory memory;
-    launch_run<R>(&memory, &launch, blockIdx.x);
+    launch_run<R>(&block_shared, &launch, blockIdx.x);
 }
 
 #endif

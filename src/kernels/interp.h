@@ -27,7 +27,7 @@ PORT_FN int interp_skips(const struct interp_op *op, uint32_t bytes) { return by
 /* May every place at a peer be written? A step asks this last. */
 PORT_FN int interp_has_credit(struct interp_worker *w, const struct prog_step *step) {
     for (int k = 0; k < step->send_count; k++) {
-        if (fifo_has_credit(w->op->send_ends[step->send_first + k]))
+        if (fifo_has_credit(interp_op_of(w)->send_ends[step->send_first + k]))
             continue;
         w->blocked_on = (uint32_t)(step->send_first + k);
         w->blocked_sending = 1;
@@ -39,9 +39,9 @@ PORT_FN int interp_has_credit(struct interp_worker *w, const struct prog_step *s
 /* Has every operand arrived, does it belong to this very call, and may every place be written? */
 PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                         uint32_t everywhere) {
-    const struct work_args *args = &w->op->args;
+    const struct work_args *args = &interp_op_of(w)->args;
     for (uint32_t k = w->arrived; k < (uint32_t)step->recv_count; k++) {
-        struct fifo_end *end = w->op->recv_ends[(uint32_t)step->recv_first + k];
+        struct fifo_end *end = interp_op_of(w)->recv_ends[(uint32_t)step->recv_first + k];
         uint32_t kind = proto_at(everywhere, args->protocol, end);
         enum interp_result ready = proto_ready(kind, args, end, bytes, interp_scratch(w, k));
         if (ready != INTERP_STEPPED) {
@@ -119,7 +119,7 @@ PORT_FN enum interp_result interp_advance(struct interp_worker *w) {
     if (++w->pc < w->nsteps)
         return INTERP_STEPPED;
     w->pc = 0;
-    return ++w->round < w->op->geometry.nrounds ? INTERP_STEPPED : INTERP_DONE;
+    return ++w->round < interp_op_of(w)->geometry.nrounds ? INTERP_STEPPED : INTERP_DONE;
 }
 
 /* The pieces of a run behind the first. */
@@ -127,8 +127,8 @@ PORT_FN void interp_other_pieces(struct interp_worker *w, const struct prog_step
                                  const struct interp_piece *first, interp_reduce *reduce) {
     struct interp_piece piece = *first;
     for (int i = 1; i < step->count; i++) {
-        uint32_t padded = interp_padded(w->op, &piece);
-        piece = interp_piece_of(w->op, step, i, w->round);
+        uint32_t padded = interp_padded(interp_op_of(w), &piece);
+        piece = interp_piece_of(interp_op_of(w), step, i, w->round);
         interp_next(w, step, i, padded, nsrc, ndst, &piece);
         if (piece.elems.count > 0 && ndst > 0)
             reduce(w, step, ndst, nsrc, piece.elems.count);
@@ -144,16 +144,16 @@ struct interp_try {
 
 PORT_FN struct interp_try interp_try_of(const struct interp_worker *w) {
     struct interp_try next;
-    next.step = &w->op->steps[w->first_step + w->pc];
-    next.piece = interp_piece_of(w->op, next.step, 0, w->round);
-    next.bytes = interp_payload(w->op, next.step, w->round, &next.piece);
+    next.step = &interp_op_of(w)->steps[w->first_step + w->pc];
+    next.piece = interp_piece_of(interp_op_of(w), next.step, 0, w->round);
+    next.bytes = interp_payload(interp_op_of(w), next.step, w->round, &next.piece);
     return next;
 }
 
 /* everywhere: see proto_at(). */
 PORT_FN enum interp_result interp_try_step(struct interp_worker *w, const struct interp_try *next,
                                            interp_reduce *reduce, interp_borrow *borrow, uint32_t everywhere) {
-    const struct interp_op *op = w->op;
+    const struct interp_op *op = interp_op_of(w);
     const struct prog_step *step = next->step;
     const uint32_t bytes = next->bytes;
     if (interp_skips(op, bytes))

@@ -119,8 +119,8 @@ PORT_FN char *interp_scratch(const struct interp_worker *w, uint32_t operand) {
 
 PORT_FN const char *interp_slot(const struct interp_worker *w, const struct prog_step *step, int k, uint32_t bytes,
                                 uint32_t everywhere) {
-    const struct work_args *args = &w->op->args;
-    const struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
+    const struct work_args *args = &interp_op_of(w)->args;
+    const struct fifo_end *end = interp_op_of(w)->recv_ends[step->recv_first + k];
     return proto_operand(proto_at(everywhere, args->protocol, end), args, end, bytes, interp_scratch(w, (uint32_t)k));
 }
 
@@ -130,8 +130,8 @@ PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step,
                           const struct interp_piece *piece, uint32_t everywhere) {
     int n = 0, taken = 0;
     for (int received = 0;; received++) {
-        for (; interp_is_local(w->op, step, taken, received); taken++)
-            w->src[n++] = interp_local(w->op, step, taken, 0, w->round, piece);
+        for (; interp_is_local(interp_op_of(w), step, taken, received); taken++)
+            w->src[n++] = interp_local(interp_op_of(w), step, taken, 0, w->round, piece);
         if (received == step->recv_count)
             return n;
         w->src[n++] = interp_slot(w, step, received, bytes, everywhere);
@@ -158,20 +158,22 @@ PORT_FN int interp_lends_to(const struct interp_op *op, const struct loan_end *e
 PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                         uint32_t everywhere) {
     int operand = step->lends == STEP_LENDS_OPERAND, n = 0;
-    if (proto_has_lines(everywhere) || w->op->lends_from - 1 >= bytes || !step->lends)
+    if (proto_has_lines(everywhere) || interp_op_of(w)->lends_from - 1 >= bytes || !step->lends)
         return 0;
-    uint32_t lent = w->op->lends[interp_lent_region(w->op, step)];
-    if (lent == 0 || (operand && interp_changes(w->op, step, nsrc)) || (step->lends_apart && !w->op->apart))
+    uint32_t lent = interp_op_of(w)->lends[interp_lent_region(interp_op_of(w), step)];
+    if (lent == 0 || (operand && interp_changes(interp_op_of(w), step, nsrc)) ||
+        (step->lends_apart && !interp_op_of(w)->apart))
         return 0;
     uint64_t payload = (uint64_t)(uintptr_t)(operand ? w->src[0] : w->dst[0]);
     for (int k = 0; k < step->send_count; k++) {
-        struct fifo_end *end = w->op->send_ends[step->send_first + k];
-        int lends = proto_at(everywhere, w->op->args.protocol, end) == PROTOCOL_SIMPLE &&
-                    interp_lends_to(w->op, &end->loans, payload, bytes) && (end->loans.way != LOAN_WINDOW || lent > 1);
+        struct fifo_end *end = interp_op_of(w)->send_ends[step->send_first + k];
+        int lends = proto_at(everywhere, interp_op_of(w)->args.protocol, end) == PROTOCOL_SIMPLE &&
+                    interp_lends_to(interp_op_of(w), &end->loans, payload, bytes) &&
+                    (end->loans.way != LOAN_WINDOW || lent > 1);
         end->loans.lending = lends ? payload : 0;
         end->loans.lending_window = lent - 1;
         if (!PORT_IS_GPU)
-            end->loans.busy = w->op->receives;
+            end->loans.busy = interp_op_of(w)->receives;
         n += lends;
     }
     w->lent += (uint32_t)n;
@@ -183,15 +185,15 @@ PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, u
  * single piece, in one of the other places, or where the only operand is that is passed on as it is. */
 PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                            const struct interp_piece *piece, uint32_t everywhere) {
-    const struct work_args *args = &w->op->args;
+    const struct work_args *args = &interp_op_of(w)->args;
     int n = 0, puts = 0;
     if (step->store_region != STEP_NONE)
-        w->dst[n++] = interp_store(w->op, step, 0, w->round, piece);
+        w->dst[n++] = interp_store(interp_op_of(w), step, 0, w->round, piece);
     int nlent = interp_lend(w, step, bytes, nsrc, everywhere);
     if (nlent == step->send_count)
         return n;
     for (int k = 0; k < step->send_count; k++) {
-        const struct fifo_end *end = w->op->send_ends[step->send_first + k];
+        const struct fifo_end *end = interp_op_of(w)->send_ends[step->send_first + k];
         if (nlent > 0 && end->loans.lending != 0)
             continue;
         char *place = proto_place(proto_at(everywhere, args->protocol, end), args, end, bytes);
@@ -202,7 +204,7 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
     }
     if (!puts)
         return n;
-    if (step->count > 1 || (n == 0 && interp_changes(w->op, step, nsrc)))
+    if (step->count > 1 || (n == 0 && interp_changes(interp_op_of(w), step, nsrc)))
         w->dst[n++] = interp_scratch(w, (uint32_t)step->recv_count);
     w->result = n > 0 ? w->dst[n - 1] : w->src[0];
     return n;
@@ -212,13 +214,13 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
 PORT_FN void interp_next(struct interp_worker *w, const struct prog_step *step, int i, uint32_t padded, int nsrc,
                          int ndst, const struct interp_piece *piece) {
     for (int n = 0, taken = 0; n < nsrc; n++)
-        if (interp_is_local(w->op, step, taken, n - taken))
-            w->src[n] = interp_local(w->op, step, taken++, i, w->round, piece);
+        if (interp_is_local(interp_op_of(w), step, taken, n - taken))
+            w->src[n] = interp_local(interp_op_of(w), step, taken++, i, w->round, piece);
         else
             w->src[n] = (const char *)w->src[n] + padded;
     int stored = step->store_region != STEP_NONE;
     if (stored)
-        w->dst[0] = interp_store(w->op, step, i, w->round, piece);
+        w->dst[0] = interp_store(interp_op_of(w), step, i, w->round, piece);
     for (int n = stored; n < ndst; n++)
         w->dst[n] = (char *)w->dst[n] + padded;
 }

@@ -62,4 +62,10 @@ struct interp_worker {
     struct trace_worker *trace; /* host: what is noted of a traced worker; NULL: it is not traced */
 };
 
+/* What the worker shares with the others of its channel. A block of a GPU has it right before its worker: its address need not be
+ * loaded. */
+PORT_FN const struct interp_op *interp_op_of(const struct interp_worker *w) {
+    return PORT_IS_GPU ? (const struct interp_op *)(const void *)w - 1 : w->op;
+}
+
 #endif
