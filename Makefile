@@ -165,7 +165,7 @@ CXX_EXAMPLES    := $(if $(shell command -v $(CXX) 2>/dev/null),$(wildcard exampl
 EXAMPLE_SOURCES := $(wildcard examples/*.c) $(CXX_EXAMPLES) $(if $(WITH_CUDA),$(wildcard examples/*.cu))
 TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
 # The simulated GPU machine: what its tests and its runtime are linked with.
-GPUSIM_MACHINE  := $(addprefix tests/gpusim/,access.c exec.c machine.c memory.c module.c ptx_flow.c ptx_parse.c warp.c)
+GPUSIM_MACHINE  := $(addprefix tests/gpusim/,access.c chain.c exec.c machine.c memory.c module.c ptx_flow.c ptx_parse.c warp.c)
 TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/% tests/gpusim/%,$(wildcard tests/*/*.c)) tests/gpusim/test_ptx.c tests/gpusim/test_exec.c
 # The model checker and the fuzz targets have programs of their own.
 TEST_SOURCES    := $(filter-out tests/model/% tests/fuzz/%,$(TEST_SOURCES))

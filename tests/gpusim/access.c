@@ -174,8 +174,11 @@ static bool load_argument(struct warp *warp, struct split *split, const struct p
         return false;
     uint64_t value = 0, *dst = row_of(warp, &split->frames[split->depth], insn->dst[0]);
     memcpy(&value, warp->block->grid->args + insn->offset, insn->bytes);
-    FOR_LANES(lane, split->mask)
-    dst[lane] = extended(value, insn);
+    FOR_LANES(lane, split->mask) {
+        dst[lane] = extended(value, insn);
+        if (warp->chains != NULL)
+            chains_load(warp->chains, &split->frames[split->depth], insn, lane, FROM_ARGUMENTS, 0);
+    }
     return true;
 }
 
@@ -183,6 +186,13 @@ static void acquire(struct warp *warp, const struct ptx_insn *insn, uint32_t mas
     struct view view = warp_view(warp, (uint32_t)__builtin_ctz(mask));
     warp->block->grid->device->counts.acquires += (uint32_t)__builtin_popcount(mask);
     memory_acquire(&view, insn->scope);
+}
+
+/* Parameters of functions are registers in truth, and those of kernels constants. */
+static enum loaded_from loaded_from(const struct gpusim_grid *grid, const struct place *place,
+                                    const struct ptx_insn *insn) {
+    bool argument = place->address - (uintptr_t)grid->args < grid->f->params_end || insn->space == SPACE_PARAM;
+    return place->range != NULL ? FROM_MEMORY : argument ? FROM_ARGUMENTS : FROM_SM;
 }
 
 /* A torn load does one word of lanes whose line is not whole, and the other one in a later turn. */
@@ -201,6 +211,9 @@ bool split_load(struct warp *warp, struct split *split, const struct ptx_insn *i
         if (!(split->mask >> lane & 1) || (tears && is_whole) ||
             !find_place(warp, split, insn, lane, bases[lane], false, &place))
             continue;
+        if (warp->chains != NULL && done == 0)
+            chains_load(warp->chains, &split->frames[split->depth], insn, lane, loaded_from(grid, &place, insn),
+                        place.address);
         if (place.range != NULL && done == 0)
             count_load(warp, insn, lane, &place);
         for (uint32_t word = insn->words; word-- > 0;)

@@ -9,11 +9,20 @@
  *    lines        words or lines that a lane polls for at once
  *    looks        of a lane, until all that it polls for has come
  *    in flight    bytes of a lane's loads before it uses the first one
+ *
+ * And what a block's books take, in a table of its own. The lines are differences: a step is what a ring of 8 ranks takes more than
+ * one of 3, by its steps more; a peer is the same of one-shot, a KB the same of longer slices. What is left is a launch: how a block
+ * comes and goes.
+ *
+ *    instructions of the first lane, which keeps the books; of the warp, for a KB, in a block that is one warp
+ *    chain        dependent loads of the first lane, and those of them that come from outside of the SM (lead.c)
+ *    loads …      of all lanes, from and to memory outside of the SM; bytes of both
  */
 #include "gpusim/stage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SKIPPED 77
 
@@ -60,11 +69,106 @@ static void print_counts(const struct stage *stage) {
            (double)all.lane_instructions * per);
 }
 
-int main(void) {
+/* ---- books: of a block, in a call ---- */
+
+struct books {
+    double instructions, chain, far, warp_instructions, loads, stores, bytes;
+};
+
+static struct books books_of(const struct stage *stage) {
+    struct gpusim_counts all = stage_counts(stage);
+    double per = 1.0 / (double)all.blocks;
+    return (struct books){(double)all.lead_work.instructions * per,
+                          (double)all.chain.all * per,
+                          (double)all.chain.far * per,
+                          (double)all.warp_work.instructions * per / 32,
+                          (double)all.warp_work.loads * per,
+                          (double)all.stores * per,
+                          (double)(all.warp_work.load_bytes + all.store_bytes) * per};
+}
+
+/* a − factor · b, by so many. */
+static struct books books_less(struct books a, double factor, struct books b, double by) {
+    return (struct books){(a.instructions - factor * b.instructions) / by,
+                          (a.chain - factor * b.chain) / by,
+                          (a.far - factor * b.far) / by,
+                          (a.warp_instructions - factor * b.warp_instructions) / by,
+                          (a.loads - factor * b.loads) / by,
+                          (a.stores - factor * b.stores) / by,
+                          (a.bytes - factor * b.bytes) / by};
+}
+
+#define SMALL_ELEMS 32 /* of a slice on a channel */
+
+/* Of an allreduce. False: it did not run. */
+static bool keep_books(const char *algorithm, enum protocol protocol, int nranks, int nslices, size_t elems,
+                       struct books *books) {
+    const struct scene scene = {algorithm,
+                                PROG_ALLREDUCE,
+                                protocol,
+                                nranks,
+                                (uint32_t)nranks,
+                                elems * STAGE_CHANNELS * (size_t)nslices,
+                                32,
+                                1,
+                                COLLET_FLOAT32,
+                                COLLET_SUM,
+                                0,
+                                false};
+    char why[STAGE_WHY_BYTES] = "";
+    struct stage stage;
+    bool good = stage_begin(&stage, &scene, RIGHTS_ALL) && stage_run(&stage, 1, why);
+    if (!good)
+        printf("%s: %s\n", algorithm, stage.kernel == NULL ? gpusim_error() : why);
+    if (good)
+        *books = books_of(&stage);
+    stage_end(&stage);
+    return good;
+}
+
+static void print_books(enum protocol protocol, const char *of, struct books b, bool all) {
+    printf("%-7s %-7s %12.1f %7.1f %9.1f", protocol_names[protocol], of, b.instructions, b.chain, b.far);
+    if (all)
+        printf(" %7.0f %7.0f %7.0f", b.loads, b.stores, b.bytes);
+    printf("\n");
+}
+
+static bool print_books_of(enum protocol protocol) {
+    static const size_t large_elems[] = {[PROTOCOL_SIMPLE] = 512, [PROTOCOL_LL] = 256, [PROTOCOL_LL128] = 480};
+    const double steps_of_3 = 5, steps_of_8 = 15, kb = (double)(large_elems[protocol] - SMALL_ELEMS) * 4 / 1024;
+    struct books three, eight, large, one, four;
+    if (!keep_books("ring", protocol, 3, 3, SMALL_ELEMS, &three) ||
+        !keep_books("ring", protocol, 8, 8, SMALL_ELEMS, &eight) ||
+        !keep_books("ring", protocol, 3, 3, large_elems[protocol], &large) ||
+        !keep_books("oneshot", protocol, 2, 1, SMALL_ELEMS, &one) ||
+        !keep_books("oneshot", protocol, 5, 1, SMALL_ELEMS, &four))
+        return false;
+    struct books step = books_less(eight, 1, three, steps_of_8 - steps_of_3);
+    print_books(protocol, "launch", books_less(three, steps_of_3, step, 1), true);
+    print_books(protocol, "step", step, false);
+    print_books(protocol, "peer", books_less(four, 1, one, 3), false);
+    printf("%-7s %-7s %12.1f of the warp\n", protocol_names[protocol], "KB",
+           books_less(large, 1, three, kb * steps_of_3).warp_instructions);
+    return true;
+}
+
+static bool print_all_books(void) {
+    printf("\nbooks, of a block and call\n%-7s %-7s %12s %7s %9s %7s %7s %7s\n", "in", "of a", "instructions", "chain",
+           "from far", "loads", "stores", "bytes");
+    gpusim_chains(true);
+    for (int protocol = 0; protocol < PROTOCOL_COUNT; protocol++)
+        if (!print_books_of((enum protocol)protocol))
+            return false;
+    return true;
+}
+
+int main(int argc, char **argv) {
     if (!stage_objects()) {
         printf("skipped: this build has no kernels for GPUs\n");
         return SKIPPED;
     }
+    if (argc > 1 && strcmp(argv[1], "books") == 0)
+        return !print_all_books();
     printf("per rank and call; 4 ranks on 4 GPUs, 2 channels, 128 lanes; fences of block/GPU/system\n");
     printf("%-14s %-13s %-7s %8s %12s %8s %7s %9s %9s %6s %7s %9s %10s %12s\n", "collective", "by", "in", "bytes",
            "fences", "barriers", "beside", "polls", "remote", "lines", "looks", "in flight", "B to peers",
@@ -81,5 +185,5 @@ int main(void) {
         print_counts(&stage);
         stage_end(&stage);
     }
-    return 0;
+    return !print_all_books();
 }

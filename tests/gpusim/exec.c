@@ -388,6 +388,8 @@ uint32_t split_run(struct warp *warp, struct split *split, uint32_t instructions
         struct frame *frame = &split->frames[split->depth];
         const struct ptx_insn *insn = &frame->f->code[frame->pc];
         lanes += (uint32_t)__builtin_popcount(split->mask);
+        if (warp->chains != NULL && split->torn == 0)
+            chains_step(warp->chains, frame, insn, split->mask, guarded(warp, frame, insn, split->mask));
         if (insn->op >= OP_ARITHMETIC) {
             compute(warp, frame, insn, guarded(warp, frame, insn, split->mask));
             frame->pc++;

@@ -52,6 +52,7 @@ static void *zeroed(size_t n, size_t size) {
 static void block_free(struct block *block) {
     for (uint32_t w = 0; w < block->nwarps; w++) {
         free(block->warps[w].rows);
+        free(block->warps[w].chains);
         free(block->warps[w].locals);
     }
     free(block->warps);
@@ -224,6 +225,7 @@ static void warp_init(struct warp *warp, struct block *block, uint32_t number) {
     warp->live = left >= PTX_LANES ? ~0u : (1u << left) - 1;
     warp->rows = zeroed((size_t)f->all_rows * PTX_LANES, sizeof(uint64_t));
     warp->locals = zeroed((size_t)f->all_local_bytes + 1, PTX_LANES);
+    warp->chains = number == 0 ? chains_create(f) : NULL;
     warp->nsplits = 1;
     warp->splits[0].mask = warp->live;
     warp->splits[0].frames[0].f = f;
@@ -330,6 +332,7 @@ static void block_end(uint32_t at) {
     if (++grid->ended == grid->nblocks || grid->fault != NULL)
         memory_drain_all(&view, view.device);
     sm_use(block->sm, grid, -1);
+    chains_count(block->warps[0].chains, &grid->device->counts);
     block_free(block);
     blocks[at] = blocks[--nblocks];
 }

@@ -222,6 +222,15 @@ struct gpusim_counts stage_counts(const struct stage *stage) {
         gpusim_counts(gpu, &one);
         for (int scope = 0; scope < 3; scope++)
             all.fences[scope] += one.fences[scope];
+        all.blocks += one.blocks;
+        all.stores += one.stores;
+        all.store_bytes += one.store_bytes;
+        all.lead_work.instructions += one.lead_work.instructions;
+        all.warp_work.instructions += one.warp_work.instructions;
+        all.warp_work.loads += one.warp_work.loads;
+        all.warp_work.load_bytes += one.warp_work.load_bytes;
+        all.chain.all += one.chain.all;
+        all.chain.far += one.chain.far;
         all.barriers += one.barriers;
         all.beside += one.beside;
         all.polls += one.polls;

@@ -33,6 +33,7 @@ struct split {
 };
 
 struct warp {
+    struct chains *chains; /* of a block's first warp, if they are counted; else NULL */
     struct block *block;
     uint32_t first_thread, live; /* lanes that have not ended */
     uint64_t *rows;
@@ -106,6 +107,14 @@ bool split_syncs(struct warp *warp, struct split *split, const struct ptx_insn *
 uint64_t *row_of(const struct warp *warp, const struct frame *frame, int32_t row);
 void warp_fault(struct warp *warp, const struct split *split, uint32_t lane, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* chain.c */
+enum loaded_from { FROM_ARGUMENTS, FROM_SM, FROM_MEMORY };
+struct chains *chains_create(const struct ptx_function *f);
+void chains_count(const struct chains *chains, struct gpusim_counts *counts);
+void chains_step(struct chains *chains, const struct frame *frame, const struct ptx_insn *insn, uint32_t mask,
+                 uint32_t executing);
+void chains_load(struct chains *chains, const struct frame *frame, const struct ptx_insn *insn, uint32_t lane,
+                 enum loaded_from from, uint64_t address);
 /* access.c */
 bool split_load(struct warp *warp, struct split *split, const struct ptx_insn *insn); /* false: only half of it */
 void split_store(struct warp *warp, struct split *split, const struct ptx_insn *insn);
