@@ -95,6 +95,16 @@ bool sim_capture_is_around(const struct sim_device *device) {
     return false;
 }
 
+bool sim_capture_permits_legacy(const struct sim_stream *stream) {
+    bool permits = true;
+    for (struct sim_stream *other = sim_streams; other != NULL && stream == stream->device->legacy; other = other->next)
+        if (other->device == stream->device && other->capture != NULL && !other->waits_for_none) {
+            other->capture->is_spoiled = true;
+            permits = false;
+        }
+    return permits;
+}
+
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
     enum cudaStreamCaptureMode before = thread_mode;
     SIM_CALL(SIM_SAFE);
@@ -342,6 +352,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph_, cudaStream_t handle) {
         return sim_result(cudaErrorInvalidResourceHandle);
     if (stream->capture != NULL)
         return sim_result(sim_capture_spoil(stream, cudaErrorStreamCaptureUnsupported));
+    if (!sim_capture_permits_legacy(stream))
+        return sim_result(cudaErrorStreamCaptureImplicit);
     struct sim_mark *ends = get((size_t)graph->nnodes * sizeof(*ends) + 1), start;
     sim_put_behind(stream, &(struct sim_op){.kind = OP_WAIT}, NULL, 0); /* behind what its kind of stream waits for */
     start = sim_mark_of(stream);

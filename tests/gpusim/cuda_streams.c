@@ -78,23 +78,32 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *handle, unsigned flags, i
     return cudaStreamCreateWithFlags(handle, flags);
 }
 
-/* Its work goes on. */
+/* Its work goes on, and so does a capture that it is in. */
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     SIM_CALL(SIM_UNSAFE);
     struct sim_stream **slot = slot_of(handle);
     if (slot == NULL)
         return sim_result(cudaErrorInvalidResourceHandle);
-    if ((*slot)->capture != NULL)
-        sim_capture_spoil(*slot, cudaErrorStreamCaptureInvalidated);
     *slot = NULL;
     return cudaSuccess;
 }
 
+/* Nobody may ask for more than whether a stream is in a capture, while it is in one. */
+static cudaError_t may_be_asked(struct sim_stream *stream) {
+    if (stream == NULL)
+        return cudaErrorInvalidResourceHandle;
+    if (stream->capture != NULL)
+        return sim_capture_spoil(stream, cudaErrorStreamCaptureUnsupported);
+    return sim_capture_permits_legacy(stream) ? cudaSuccess : cudaErrorStreamCaptureImplicit;
+}
+
 cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long *id) {
     SIM_CALL(SIM_SAFE);
-    const struct sim_stream *stream = sim_stream_of(handle);
-    *id = stream == NULL ? 0 : stream->id;
-    return sim_result(stream == NULL ? cudaErrorInvalidResourceHandle : cudaSuccess);
+    struct sim_stream *stream = sim_stream_of(handle);
+    cudaError_t error = may_be_asked(stream);
+    if (error == cudaSuccess)
+        *id = stream->id;
+    return sim_result(error);
 }
 
 CUresult sim_cuStreamGetId(CUstream handle, unsigned long long *id) { return (CUresult)cudaStreamGetId(handle, id); }
@@ -162,7 +171,7 @@ void sim_put_behind(struct sim_stream *stream, const struct sim_op *text, const 
 cudaError_t sim_put(struct sim_stream *stream, const struct sim_op *text) {
     if (stream->capture != NULL)
         return sim_capture_put(stream, text);
-    if (stream == stream->device->legacy && sim_capture_is_around(stream->device))
+    if (!sim_capture_permits_legacy(stream))
         return cudaErrorStreamCaptureImplicit;
     while (text->kind == OP_KERNEL && stream->device->pending >= sim_number("GPUSIM_PENDING", PENDING_MAX))
         sim_wait_blocking();
@@ -208,13 +217,6 @@ static bool is_idle(const struct sim_device *device) {
 void sim_wait_for_kernels(const struct sim_device *device) {
     while (!is_idle(device))
         sim_wait_blocking();
-}
-
-/* Nobody may ask how far a stream is that is being captured: it does nothing. */
-static cudaError_t may_be_asked(struct sim_stream *stream) {
-    if (stream == NULL)
-        return cudaErrorInvalidResourceHandle;
-    return stream->capture == NULL ? cudaSuccess : sim_capture_spoil(stream, cudaErrorStreamCaptureUnsupported);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
@@ -312,6 +314,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_, cudaEvent_t handle, unsign
         return sim_result(sim_capture_wait(stream, event));
     if (stream->capture != NULL)
         return sim_result(sim_capture_spoil(stream, cudaErrorStreamCaptureIsolation));
+    if (!sim_capture_permits_legacy(stream))
+        return sim_result(cudaErrorStreamCaptureImplicit);
     sim_put_behind(stream, &(struct sim_op){.kind = OP_WAIT}, &event->mark, 1);
     return sim_result(stream->device->failed);
 }

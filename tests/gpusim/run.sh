@@ -83,6 +83,8 @@ check teams_of_gpus_share_one_address teams_of_gpus_share_one_address
 check each_mutation_of_the_kernels_fails_under_a_seed mutations_fail
 for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls \
+    streams_of_two_threads_in_one_capture_keep_the_order_of_calls streams_with_one_handle_in_one_capture_keep_the_order_of_calls \
+    a_stream_is_captured_again \
     a_communicator_ends_while_a_kernel_of_another_waits \
     a_communicator_of_two_processes_ends_while_a_kernel_of_another_waits \
     a_window_ends_while_a_kernel_of_another_communicator_waits what_a_graph_might_wait_for_is_unmapped_behind_its_communicator \

@@ -242,6 +242,8 @@ bool sim_capture_permits(void);
 cudaError_t sim_capture_spoil(struct sim_stream *stream, cudaError_t error);
 /* Does a stream of the device capture that waits for its default stream? */
 bool sim_capture_is_around(const struct sim_device *device);
+/* Work in this stream, or a question about it: false if it is the default stream, and spoils such captures. */
+bool sim_capture_permits_legacy(const struct sim_stream *stream);
 
 /* ---- kernels (cuda_kernels.c), the engine (cuda_engine.c) ---- */
 

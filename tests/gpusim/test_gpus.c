@@ -118,6 +118,104 @@ static void a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_call
     EQUAL(pair_number(&pair, 1), 4);
 }
 
+/* ---- order in a capture, where no stream has an id ---- */
+
+static void event_record(cudaEvent_t *event, cudaStream_t stream) {
+    GOOD(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+    GOOD(cudaEventRecord(*event, stream));
+}
+
+/* Brings a stream into the capture of another, and back. */
+static void stream_forks(cudaStream_t from, cudaStream_t stream) {
+    cudaEvent_t event;
+    event_record(&event, from);
+    GOOD(cudaStreamWaitEvent(stream, event, 0));
+}
+static void stream_joins(cudaStream_t stream, cudaStream_t to) { stream_forks(stream, to); }
+
+/* Replays it while a kernel of it waits, as long as the second sum needs to come first if it may. */
+static void sums_are_in_order(const struct pair *pair, cudaStream_t captured, int *word) {
+    cudaStream_t stream;
+    cudaGraphExec_t made;
+    cudaGraph_t graph;
+    GOOD(cudaStreamEndCapture(captured, &graph));
+    GOOD(cudaGraphInstantiateWithFlags(&made, graph, 0));
+    GOOD(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    GOOD(cudaGraphLaunch(made, stream));
+    give_time(stream, word);
+    EQUAL(pair_number(pair, 1), 4);
+}
+
+struct forked {
+    const struct pair *pair;
+    cudaEvent_t fork, join;
+};
+
+static void *capture_second(void *forked_) {
+    struct forked *forked = forked_;
+    GOOD(cudaStreamWaitEvent(cudaStreamPerThread, forked->fork, 0));
+    pair_sum(forked->pair, 1, cudaStreamPerThread);
+    event_record(&forked->join, cudaStreamPerThread);
+    return NULL;
+}
+
+static void streams_of_two_threads_in_one_capture_keep_the_order_of_calls(void) {
+    struct pair pair;
+    struct forked forked = {.pair = &pair};
+    pthread_t thread;
+    pair_create(&pair);
+    int *word = gate(&pair);
+    GOOD(cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeRelaxed));
+    event_record(&forked.fork, cudaStreamPerThread);
+    launch_spin(word, cudaStreamPerThread);
+    pair_sum(&pair, 0, cudaStreamPerThread);
+    EQUAL(pthread_create(&thread, NULL, capture_second, &forked), 0);
+    pthread_join(thread, NULL);
+    GOOD(cudaStreamWaitEvent(cudaStreamPerThread, forked.join, 0));
+    sums_are_in_order(&pair, cudaStreamPerThread, word);
+}
+
+static void streams_with_one_handle_in_one_capture_keep_the_order_of_calls(void) {
+    struct pair pair;
+    cudaStream_t origin, first, second;
+    pair_create(&pair);
+    int *word = gate(&pair);
+    GOOD(cudaStreamCreateWithFlags(&origin, cudaStreamNonBlocking));
+    GOOD(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+    GOOD(cudaStreamBeginCapture(origin, cudaStreamCaptureModeRelaxed));
+    stream_forks(origin, first);
+    launch_spin(word, first);
+    pair_sum(&pair, 0, first);
+    cudaEvent_t end;
+    event_record(&end, first);
+    GOOD(cudaStreamDestroy(first));
+    GOOD(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+    EQUAL(first == second, 1);
+    stream_forks(origin, second);
+    pair_sum(&pair, 1, second);
+    stream_joins(second, origin);
+    GOOD(cudaStreamWaitEvent(origin, end, 0));
+    sums_are_in_order(&pair, origin, word);
+}
+
+/* Of a capture that is over nothing is left that would order the next one. */
+static void a_stream_is_captured_again(void) {
+    struct pair pair;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    pair_create(&pair);
+    int *word = gate(&pair);
+    GOOD(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int k = 0; k < 2; k++) {
+        GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+        pair_sum(&pair, 0, stream);
+        if (k == 0)
+            GOOD(cudaStreamEndCapture(stream, &graph));
+    }
+    pair_sum(&pair, 1, stream);
+    sums_are_in_order(&pair, stream, word);
+}
+
 /* ---- ends ---- */
 
 static void a_communicator_ends_while_a_kernel_of_another_waits(void) {
@@ -1264,6 +1362,9 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
 #define CASES(X)                                                                                                       \
     X(streams_of_two_threads_with_one_handle_keep_the_order_of_calls)                                                  \
     X(a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls)                                           \
+    X(streams_of_two_threads_in_one_capture_keep_the_order_of_calls)                                                   \
+    X(streams_with_one_handle_in_one_capture_keep_the_order_of_calls)                                                  \
+    X(a_stream_is_captured_again)                                                                                      \
     X(a_communicator_ends_while_a_kernel_of_another_waits)                                                             \
     X(a_communicator_of_two_processes_ends_while_a_kernel_of_another_waits)                                            \
     X(a_window_ends_while_a_kernel_of_another_communicator_waits)                                                      \

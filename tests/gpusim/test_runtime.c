@@ -407,6 +407,60 @@ static void a_capture_does_not_wait_for_what_is_outside(void) {
     EQUAL(cudaStreamWaitEvent(stream, event, 0), cudaErrorStreamCaptureIsolation);
 }
 
+/* A question that no capture survives. */
+static void question_spoils(cudaError_t (*ask)(cudaStream_t stream), unsigned flags, cudaStream_t asked,
+                            cudaError_t answer) {
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    GOOD(cudaStreamCreateWithFlags(&stream, flags));
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    EQUAL(ask(asked == NULL ? stream : asked), answer);
+    EQUAL(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+}
+
+static cudaError_t ask_for_id(cudaStream_t stream) {
+    unsigned long long id;
+    return cudaStreamGetId(stream, &id);
+}
+
+static cudaError_t ask_driver_for_id(cudaStream_t stream) {
+    CUresult (*get_id)(CUstream stream, unsigned long long *id) =
+        (CUresult(*)(CUstream, unsigned long long *))cuda_entry("cuStreamGetId", 12000);
+    unsigned long long id;
+    return (cudaError_t)get_id(stream, &id);
+}
+
+static void a_stream_in_a_capture_has_no_id(void) {
+    question_spoils(ask_for_id, cudaStreamNonBlocking, NULL, cudaErrorStreamCaptureUnsupported);
+    question_spoils(ask_driver_for_id, cudaStreamNonBlocking, NULL, cudaErrorStreamCaptureUnsupported);
+    question_spoils(cudaStreamQuery, cudaStreamNonBlocking, NULL, cudaErrorStreamCaptureUnsupported);
+    question_spoils(cudaStreamSynchronize, cudaStreamNonBlocking, NULL, cudaErrorStreamCaptureUnsupported);
+}
+
+static cudaError_t wait_there(cudaStream_t stream) {
+    cudaEvent_t event;
+    GOOD(cudaEventCreate(&event));
+    return cudaStreamWaitEvent(stream, event, 0);
+}
+
+static void the_default_stream_is_of_no_use_beside_a_capture_of_a_blocking_one(void) {
+    enum cudaStreamCaptureStatus status;
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    GOOD(cudaStreamCreate(&stream));
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    EQUAL(cudaStreamIsCapturing(NULL, &status), cudaErrorStreamCaptureImplicit);
+    GOOD(cudaStreamEndCapture(stream, &graph)); /* that may be asked */
+    gate();
+    question_spoils(ask_for_id, cudaStreamDefault, cudaStreamLegacy, cudaErrorStreamCaptureImplicit);
+    question_spoils(wait_there, cudaStreamDefault, cudaStreamLegacy, cudaErrorStreamCaptureImplicit);
+    question_spoils(cudaStreamQuery, cudaStreamDefault, cudaStreamLegacy, cudaErrorStreamCaptureImplicit);
+    GOOD(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    EQUAL(ask_for_id(NULL), cudaSuccess); /* beside one that does not wait for it */
+    GOOD(cudaStreamEndCapture(stream, &graph));
+}
+
 /* ---- processes ---- */
 
 static void exporter(int pipes[2], int back[2]) {
@@ -581,6 +635,8 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(an_unsafe_call_spoils_a_capture)                                                                                 \
     X(work_of_other_streams_must_be_joined)                                                                            \
     X(a_capture_does_not_wait_for_what_is_outside)                                                                     \
+    X(a_stream_in_a_capture_has_no_id)                                                                                 \
+    X(the_default_stream_is_of_no_use_beside_a_capture_of_a_blocking_one)                                              \
     X(another_process_uses_memory_by_its_handle)                                                                       \
     X(memory_that_is_open_elsewhere_must_not_be_freed)                                                                 \
     X(kernels_of_two_processes_share_a_gpu)                                                                            \
