@@ -113,6 +113,23 @@ uint64_t sim_number(const char *variable, uint64_t otherwise) {
     return text == NULL || *text == '\0' ? otherwise : strtoull(text, NULL, 0);
 }
 
+/* splitmix64 */
+uint64_t sim_chance(uint64_t n) {
+    static uint64_t state;
+    if (state == 0)
+        state = sim_number("GPUSIM_SEED", 1);
+    uint64_t z = (state += 0x9e3779b97f4a7c15u);
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (z ^ z >> 31) % n;
+}
+
+uint64_t sim_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* ---- errors ---- */
 
 /* That a stream or an event is not ready is no error that a thread would remember. */

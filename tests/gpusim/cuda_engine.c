@@ -37,7 +37,7 @@ static bool may_begin(const struct sim_stream *stream, const struct sim_op *op) 
     for (int k = 0; k < op->nwaits; k++)
         if (!sim_is_reached(op->waits[k]))
             return false;
-    return is_first_in_queue(stream, op);
+    return is_first_in_queue(stream, op) && (op->begins_ns == 0 || op->begins_ns <= sim_now_ns());
 }
 
 /* ---- failures ---- */
@@ -182,7 +182,8 @@ static bool look_at_all(bool *runs_p, bool *waits_p) {
     for (struct sim_stream *stream = sim_streams; stream != NULL; stream = stream->next) {
         moved |= look_at_stream(stream);
         *runs_p |= stream->first != NULL && stream->first->grid != NULL;
-        *waits_p |= stream->first != NULL && stream->first->kind == OP_WORDS && stream->first->has_begun;
+        *waits_p |= stream->first != NULL &&
+                    ((stream->first->kind == OP_WORDS && stream->first->has_begun) || stream->first->begins_ns > 0);
     }
     return moved;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: where it comes from, what is known of it, and copies.
+ * Memory: where it comes from, and what is known of it.
  */
 #include "gpusim/machine.h"
 #include "gpusim/sim.h"
@@ -235,7 +235,7 @@ cudaError_t cudaHostGetDevicePointer(void **on_device, void *memory, unsigned fl
 
 /* ---- questions ---- */
 
-static enum cudaMemoryType type_of(const struct sim_range *range) {
+enum cudaMemoryType sim_type_of(const struct sim_range *range) {
     if (range == NULL)
         return cudaMemoryTypeUnregistered;
     if (range->kind == MEMORY_MANAGED)
@@ -247,7 +247,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     SIM_CALL(SIM_SAFE);
     const struct sim_range *range = sim_range_at(memory);
     memset(attributes, 0, sizeof(*attributes));
-    attributes->type = type_of(range);
+    attributes->type = sim_type_of(range);
     attributes->device = range == NULL ? -2 : range->device->ordinal;
     attributes->devicePointer = range == NULL ? NULL : (void *)memory;
     attributes->hostPointer = attributes->type == cudaMemoryTypeDevice ? NULL : (void *)memory;
@@ -268,59 +268,4 @@ CUresult sim_cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr 
     *base = (CUdeviceptr)(uintptr_t)range->base;
     *bytes = range->bytes;
     return CUDA_SUCCESS;
-}
-
-/* ---- copies ---- */
-
-/* The runtime knows nothing of this memory: it is the host's, and no copy engine can reach it later. */
-static bool is_pageable(const void *memory) { return sim_range_at(memory) == NULL; }
-
-static cudaError_t copy_put(struct sim_stream *stream, void *to, const void *from, size_t bytes) {
-    struct sim_op op = {.kind = OP_COPY, .to = to, .from = (char *)from, .bytes = bytes};
-    if (stream == NULL)
-        return cudaErrorInvalidResourceHandle;
-    if (is_pageable(from) && stream->capture == NULL) {
-        op.staged = malloc(bytes + 1);
-        if (op.staged == NULL)
-            return cudaErrorMemoryAllocation;
-        memcpy(op.staged, from, bytes);
-    }
-    cudaError_t error = sim_put(stream, &op);
-    if (error == cudaSuccess && is_pageable(to) && stream->capture == NULL)
-        error = sim_wait_for(sim_mark_of(stream), stream->device);
-    return error;
-}
-
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
-    SIM_CALL(SIM_SAFE);
-    (void)kind;
-    return sim_result(bytes == 0 ? cudaSuccess : copy_put(sim_stream_of(stream), to, from, bytes));
-}
-
-cudaError_t cudaMemcpyPeerAsync(void *to, int to_ordinal, const void *from, int from_ordinal, size_t bytes,
-                                cudaStream_t stream) {
-    (void)to_ordinal, (void)from_ordinal;
-    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
-}
-
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
-    SIM_CALL(SIM_UNSAFE);
-    (void)kind;
-    struct sim_stream *stream = sim_stream_of(cudaStreamLegacy);
-    cudaError_t error = bytes == 0 ? cudaSuccess : copy_put(stream, to, from, bytes);
-    return sim_result(error != cudaSuccess ? error : sim_wait_for(sim_mark_of(stream), stream->device));
-}
-
-cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream_) {
-    SIM_CALL(SIM_SAFE);
-    struct sim_stream *stream = sim_stream_of(stream_);
-    struct sim_op op = {.kind = OP_SET, .to = memory, .value = value, .bytes = bytes};
-    if (stream == NULL)
-        return sim_result(cudaErrorInvalidResourceHandle);
-    return sim_result(bytes == 0 ? cudaSuccess : sim_put(stream, &op));
-}
-
-/* Asynchronous to the host, in the default stream. */
-cudaError_t cudaMemset(void *memory, int value, size_t bytes) {
-    return cudaMemsetAsync(memory, value, bytes, cudaStreamLegacy);
 }

@@ -14,7 +14,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define HANDLES_MAX 1024
 #define PENDING_MAX 1024 /* launches of a device */
@@ -186,11 +185,8 @@ void sim_op_ended(struct sim_stream *stream) {
         stream->end = &stream->first;
     stream->done++;
     stream->device->pending -= op->kind == OP_KERNEL;
-    if (op->kind == OP_RECORD) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        op->event->reached_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    }
+    if (op->kind == OP_RECORD)
+        op->event->reached_ns = sim_now_ns();
     free(op->launch);
     free(op->staged);
     free(op->words);

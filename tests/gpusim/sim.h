@@ -5,7 +5,7 @@
  *    program, library ──▶ cuda…() ──▶ streams: queues of operations ──▶ one thread, the engine ──▶ machine.h: blocks of
  *                          (cuda_calls.c)   (cuda_streams.c, cuda_graphs.c)             (cuda_engine.c)                 lanes run PTX
  *                             │                                              │
- *                             └──▶ cuda_memory.c, cuda_share.c: ranges of addresses, and which GPU may use them
+ *                             └──▶ cuda_memory.c, cuda_share.c, cuda_copies.c: ranges of addresses, which GPU may use them, copies
  *
  * It keeps what CUDA's documentation promises, and as little more as it can:
  *
@@ -72,6 +72,8 @@ void sim_lock(void); /* for threads of the simulation itself */
 void sim_unlock(void);
 
 uint64_t sim_number(const char *variable, uint64_t otherwise); /* of the environment */
+uint64_t sim_chance(uint64_t n);                               /* below n, as the seed has it; with the lock */
+uint64_t sim_now_ns(void);
 
 /* ---- devices (cuda_devices.c) ---- */
 
@@ -129,6 +131,7 @@ struct sim_range {
     struct sim_file *file;     /* OF_GPU, IMPORTED, MAPPED */
 };
 struct sim_range *sim_range_at(const void *address); /* NULL: the runtime knows nothing of it */
+enum cudaMemoryType sim_type_of(const struct sim_range *range);
 cudaError_t sim_range_add(enum sim_memory kind, void *base, size_t bytes, uint32_t owner, struct sim_range **range_p);
 void sim_range_remove(struct sim_range *range);
 
@@ -177,7 +180,8 @@ struct sim_op {
     struct sim_op *next;
     enum sim_op_kind kind;
     bool has_begun, has_ended;
-    uint64_t number; /* among all that the process has put into streams */
+    uint64_t number;    /* among all that the process has put into streams */
+    uint64_t begins_ns; /* not before; 0: at any time */
     int nwaits;
     struct sim_mark *waits;
     struct sim_launch *launch; /* KERNEL: its own */

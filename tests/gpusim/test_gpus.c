@@ -3,6 +3,7 @@
  * The library on the simulated machine, where CUDA promises less than one might think.
  */
 #include "gpusim/each.h"
+#include "gpusim/landed.h"
 #include "gpusim/gpusim.h"
 
 #include "api/comm.h"
@@ -36,7 +37,7 @@ static void pair_create(struct pair *pair) {
     for (int rank = 0; rank < 2; rank++) {
         float one = 1;
         GOOD(cudaMalloc((void **)&pair->of[rank], 2 * sizeof(float)));
-        GOOD(cudaMemcpy(pair->of[rank], &one, sizeof(one), cudaMemcpyDefault));
+        GOOD(copy_landed(pair->of[rank], &one, sizeof(one)));
     }
 }
 
@@ -300,7 +301,7 @@ static void rank_sums(int rank, int device, struct collet_comm **comm) {
     GOOD(cudaSetDevice(device));
     GOOD(cudaMalloc((void **)&numbers, sizeof(got)));
     got = (float)(rank + 1);
-    GOOD(cudaMemcpy(numbers, &got, sizeof(got), cudaMemcpyDefault));
+    GOOD(copy_landed(numbers, &got, sizeof(got)));
     GOOD(collet_allreduce(numbers, numbers, 1, COLLET_FLOAT32, COLLET_SUM, *comm, NULL));
     GOOD(cudaMemcpy(&got, numbers, sizeof(got), cudaMemcpyDefault));
     EQUAL(got, 3);
@@ -526,7 +527,7 @@ static bool gather(uint32_t *in, uint32_t *out, int rank, struct collet_comm *co
     uint32_t numbers[2 * LENT];
     for (uint32_t k = 0; k < LENT; k++)
         numbers[k] = (uint32_t)rank << 24 | k;
-    GOOD(cudaMemcpy(in, numbers, LENT * sizeof(*in), cudaMemcpyDefault));
+    GOOD(copy_landed(in, numbers, LENT * sizeof(*in)));
     GOOD(cudaMemset(out, 0xff, sizeof(numbers)));
     bool right = collet_allgather(in, out, LENT, COLLET_UINT32, comm, NULL) == COLLET_SUCCESS &&
                  cudaMemcpy(numbers, out, sizeof(numbers), cudaMemcpyDefault) == cudaSuccess;
@@ -745,7 +746,7 @@ static void fill_all(float *memory, float number) {
     static float numbers[SHARED_COUNT];
     for (int i = 0; i < SHARED_COUNT; i++)
         numbers[i] = number;
-    GOOD(cudaMemcpy(memory, numbers, sizeof(numbers), cudaMemcpyDefault));
+    GOOD(copy_landed(memory, numbers, sizeof(numbers)));
 }
 
 static void expect_each(const float *memory, float number) {
@@ -997,7 +998,7 @@ static void summer_give(const struct summer *s, enum collet_type type, int round
     static _Thread_local char numbers[TEAM_BYTES];
     for (uint32_t k = 0; k < TEAM_COUNT; k++)
         number_put(numbers, type, k, number_of(s->rank, k, round));
-    GOOD(cudaMemcpy(s->memory, numbers, sizeof(numbers), cudaMemcpyDefault));
+    GOOD(copy_landed(s->memory, numbers, sizeof(numbers)));
 }
 
 static bool summer_is_right(const struct summer *s, const char *out, enum collet_type type, enum collet_op op,
@@ -1153,7 +1154,7 @@ static void *summer_chooses(void *summer_) {
     EQUAL(plan_is(s, "nvls", CHOSEN_COUNT, COLLET_INT32), false);
     EQUAL(plan_is(s, "nvls", 1024, COLLET_FLOAT32), false);
     for (size_t k = 0; k < 2; k++)
-        GOOD(cudaMemcpy((float *)memory + k * (CHOSEN_COUNT - 1), &one, sizeof(one), cudaMemcpyDefault));
+        GOOD(copy_landed((float *)memory + k * (CHOSEN_COUNT - 1), &one, sizeof(one)));
     GOOD(collet_allreduce(memory, memory, CHOSEN_COUNT, COLLET_FLOAT32, COLLET_SUM, s->comm, cudaStreamPerThread));
     GOOD(cudaStreamSynchronize(cudaStreamPerThread));
     for (size_t k = 0; k < 2; k++)
@@ -1258,7 +1259,7 @@ static void signals_are_gone(const struct collet_comm *comm, int lane, bool and_
             end.seen = end.position + (1ull << 40);
         if (c->side == CONN_PRODUCER && and_read)
             end.head = end.tail;
-        GOOD(cudaMemcpy(c->end_on_gpu, &end, sizeof(end), cudaMemcpyDefault));
+        GOOD(copy_landed(c->end_on_gpu, &end, sizeof(end)));
     }
 }
 

@@ -5,6 +5,7 @@
  */
 #include "gpu/cuda_entry.h"
 #include "gpusim/each.h"
+#include "gpusim/landed.h"
 #include "gpusim/machine.h"
 
 #include <cuda.h>
@@ -45,7 +46,7 @@ static float *number_on(int gpu, float value) {
     GOOD(DRIVER(cuMemCreate)(&handle, BYTES, &what, 0));
     float *number = (float *)(uintptr_t)mapped(handle, gpu, 1);
     GOOD(DRIVER(cuMemRelease)(handle));
-    GOOD(cudaMemcpy(number, &value, sizeof(value), cudaMemcpyDefault));
+    GOOD(copy_landed(number, &value, sizeof(value)));
     return number;
 }
 

@@ -4,6 +4,7 @@
  * each of two GPUs, as nccl-tests do.
  */
 #include "gpusim/each.h"
+#include "gpusim/landed.h"
 #include "gpusim/gpusim.h"
 
 #include "compat/nccl.h"
@@ -58,7 +59,7 @@ static void gather(int round) {
     for (int rank = 0; rank < RANKS; rank++) {
         for (int k = 0; k < COUNT; k++)
             numbers[k] = round + rank * COUNT + k;
-        GOOD(cudaMemcpy(in[rank], numbers, COUNT * sizeof(int), cudaMemcpyDefault));
+        GOOD(copy_landed(in[rank], numbers, COUNT * sizeof(int)));
     }
     GOOD(ncclGroupStart());
     for (int rank = 0; rank < RANKS; rank++)

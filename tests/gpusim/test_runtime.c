@@ -4,6 +4,7 @@
  */
 #include "gpu/cuda_entry.h"
 #include "gpusim/each.h"
+#include "gpusim/landed.h"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -22,7 +23,7 @@ static int *number_on(int gpu, int value) {
     int *number;
     GOOD(cudaSetDevice(gpu));
     GOOD(cudaMalloc((void **)&number, sizeof(*number)));
-    GOOD(cudaMemcpy(number, &value, sizeof(value), cudaMemcpyDefault));
+    GOOD(copy_landed(number, &value, sizeof(value)));
     return number;
 }
 
@@ -118,6 +119,74 @@ static void freed_memory_may_not_be_touched(void) {
     GOOD(cudaFree(number));
     launch_store(number, 2, NULL);
     EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
+/* ---- copies ---- */
+
+#define LATE_US "100000"
+#define STAGE_BYTES 65536
+
+/* It may be anywhere in the runtime when the call returns; work of a stream that waits for no other sees the old value then. */
+static void a_copy_from_pageable_memory_may_land_late(void) {
+    cudaStream_t stream = stream_here();
+    int *number = number_on(0, 0), *twin = number_on(0, 0), overtaken = 0;
+    setenv("GPUSIM_LATE_US", LATE_US, 1);
+    gate();
+    launch_copy(twin, number, stream);
+    for (int k = 1; k <= 4; k++) {
+        int value = k;
+        GOOD(cudaMemcpy(number, &value, sizeof(value), cudaMemcpyDefault));
+        value = -1; /* nobody looks there any more */
+        launch_copy(twin, number, stream);
+        GOOD(cudaStreamSynchronize(stream));
+        overtaken += __atomic_load_n(twin, __ATOMIC_RELAXED) != k;
+        launch_increment(number, NULL); /* the default stream keeps its order */
+        EQUAL(number_at(number), k + 1);
+    }
+    EQUAL(overtaken > 0, 1);
+}
+
+static void the_end_of_a_long_copy_may_land_late(void) {
+    static char bytes[STAGE_BYTES + 100];
+    char *memory;
+    int late = 0;
+    setenv("GPUSIM_LATE_US", LATE_US, 1);
+    GOOD(cudaMalloc((void **)&memory, sizeof(bytes)));
+    for (char k = 1; k <= 4; k++) {
+        memset(bytes, k, sizeof(bytes));
+        GOOD(cudaMemcpy(memory, bytes, sizeof(bytes), cudaMemcpyHostToDevice));
+        EQUAL(memory[STAGE_BYTES - 1], k);
+        late += __atomic_load_n(&memory[STAGE_BYTES], __ATOMIC_RELAXED) != k;
+        GOOD(cudaStreamSynchronize(cudaStreamLegacy));
+        EQUAL(memory[STAGE_BYTES], k);
+    }
+    EQUAL(late > 0, 1);
+}
+
+static void copies_to_the_host_and_from_pinned_memory_are_done_on_return(void) {
+    int *number = number_on(0, 0), *pinned;
+    setenv("GPUSIM_LATE_US", LATE_US, 1);
+    GOOD(cudaHostAlloc((void **)&pinned, sizeof(*pinned), cudaHostAllocDefault));
+    for (*pinned = 1; *pinned <= 4; ++*pinned) {
+        int value = 0;
+        GOOD(cudaMemcpy(number, pinned, sizeof(*pinned), cudaMemcpyDefault));
+        EQUAL(*number, *pinned);
+        GOOD(cudaMemcpy(&value, number, sizeof(value), cudaMemcpyDefault));
+        EQUAL(value, *pinned);
+    }
+}
+
+static void a_copy_between_gpus_waits_for_nothing(void) {
+    int *number = number_on(0, 1), *twin = number_on(0, 2), *word;
+    cudaStream_t blocking;
+    GOOD(cudaStreamCreate(&blocking));
+    GOOD(cudaHostAlloc((void **)&word, sizeof(*word), cudaHostAllocDefault));
+    *word = 0;
+    launch_spin(word, blocking);
+    GOOD(cudaMemcpy(twin, number, sizeof(*twin), cudaMemcpyDeviceToDevice));
+    EQUAL(cudaStreamQuery(cudaStreamLegacy), cudaErrorNotReady);
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    EQUAL(number_at(twin), 1);
 }
 
 /* ---- streams ---- */
@@ -253,6 +322,45 @@ static void a_full_queue_keeps_launches_waiting(void) {
     setenv("GPUSIM_PENDING", "4", 1);
     launch_spin(opener.word, stream);
     opens_before(&opener, launch_more, stream);
+}
+
+static void *number_in_pageable_memory(int value) {
+    static int number;
+    number = value;
+    return &number;
+}
+
+/* "The driver may synchronize with the stream and stage the copy": under some seeds it does. */
+static void an_asynchronous_copy_from_pageable_memory_may_wait_for_its_stream(void) {
+    struct opener opener = {.word = gate()};
+    cudaStream_t stream = stream_here();
+    int *number = number_on(0, 0), waited = 0;
+    pthread_t thread;
+    for (int k = 1; k <= 8; k++) {
+        *opener.word = opener.is_open = 0;
+        launch_spin(opener.word, stream);
+        EQUAL(pthread_create(&thread, NULL, open_later, &opener), 0);
+        GOOD(cudaMemcpyAsync(number, number_in_pageable_memory(k), sizeof(*number), cudaMemcpyDefault, stream));
+        waited += opener.is_open;
+        number_in_pageable_memory(-1);
+        pthread_join(thread, NULL);
+        GOOD(cudaStreamSynchronize(stream));
+        EQUAL(number_at(number), k);
+    }
+    EQUAL(waited > 0 && waited < 8, 1);
+}
+
+static void an_asynchronous_copy_to_pageable_memory_is_done_on_return(void) {
+    struct opener opener = {.word = gate()};
+    cudaStream_t stream = stream_here();
+    int *number = number_on(0, 7), got = 0;
+    pthread_t thread;
+    launch_spin(opener.word, stream);
+    EQUAL(pthread_create(&thread, NULL, open_later, &opener), 0);
+    GOOD(cudaMemcpyAsync(&got, number, sizeof(got), cudaMemcpyDefault, stream));
+    EQUAL(opener.is_open, 1);
+    EQUAL(got, 7);
+    pthread_join(thread, NULL);
 }
 
 /* ---- words that streams wait for ---- */
@@ -461,6 +569,19 @@ static void the_default_stream_is_of_no_use_beside_a_capture_of_a_blocking_one(v
     GOOD(cudaStreamEndCapture(stream, &graph));
 }
 
+static cudaError_t copy_to_pageable(cudaStream_t stream) {
+    return cudaMemcpyAsync(number_in_pageable_memory(1), number_on(0, 1), sizeof(int), cudaMemcpyDefault, stream);
+}
+static cudaError_t copy_from_pageable(cudaStream_t stream) {
+    return cudaMemcpyAsync(number_on(0, 1), number_in_pageable_memory(1), sizeof(int), cudaMemcpyDefault, stream);
+}
+
+static void pageable_memory_is_refused_in_a_capture(void) {
+    question_spoils(copy_to_pageable, cudaStreamNonBlocking, NULL, cudaErrorStreamCaptureUnsupported);
+    question_spoils(copy_from_pageable, cudaStreamNonBlocking, NULL, cudaErrorStreamCaptureUnsupported);
+    EQUAL(cudaMemsetAsync(number_in_pageable_memory(1), 0, sizeof(int), NULL), cudaErrorInvalidValue);
+}
+
 /* ---- processes ---- */
 
 static void exporter(int pipes[2], int back[2]) {
@@ -619,6 +740,13 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(a_pool_is_granted_apart_from_peer_access)                                                                        \
     X(peer_access_alone_opens_no_pool)                                                                                 \
     X(freed_memory_may_not_be_touched)                                                                                 \
+    X(a_copy_from_pageable_memory_may_land_late)                                                                       \
+    X(the_end_of_a_long_copy_may_land_late)                                                                            \
+    X(copies_to_the_host_and_from_pinned_memory_are_done_on_return)                                                    \
+    X(a_copy_between_gpus_waits_for_nothing)                                                                           \
+    X(an_asynchronous_copy_from_pageable_memory_may_wait_for_its_stream)                                               \
+    X(an_asynchronous_copy_to_pageable_memory_is_done_on_return)                                                       \
+    X(pageable_memory_is_refused_in_a_capture)                                                                         \
     X(a_handle_is_used_again_and_an_id_is_not)                                                                         \
     X(each_thread_has_a_stream_of_its_own)                                                                             \
     X(an_event_is_not_ready_before_the_kernel_ends)                                                                    \
