@@ -4,7 +4,11 @@
  *
  *    __cudaRegisterFatBinary    PTX of an object ──▶ a module of the machine, when one of its kernels is first used
  *    __cudaRegisterFunction     an address of the host ──▶ the name of a kernel in it
+ *
+ * A kernel is loaded on each GPU when it is first used there, and that waits for all that is under way on the GPU ("loading a kernel may
+ * require context synchronization"). With CUDA_MODULE_LOADING=EAGER all are loaded when the context is made.
  */
+#include "gpusim/gpusim.h"
 #include "gpusim/machine.h"
 #include "gpusim/sim.h"
 
@@ -23,6 +27,7 @@ struct function {
     const char *name;
     struct sim_binary *binary;
     const struct gpusim_kernel *kernel; /* NULL: not yet */
+    uint32_t loaded;                    /* by bits: the ordinals of the GPUs on which it is */
 };
 static struct function *functions;
 
@@ -63,7 +68,7 @@ void __cudaRegisterFunction(void **binary, const char *address, char *device, co
     (void)device, (void)threads, (void)tid, (void)bid, (void)block, (void)grid, (void)warp;
     if (function == NULL)
         abort();
-    *function = (struct function){functions, address, name, (struct sim_binary *)binary, NULL};
+    *function = (struct function){functions, address, name, (struct sim_binary *)binary, NULL, 0};
     functions = function;
 }
 
@@ -117,11 +122,34 @@ static cudaError_t load_module(struct sim_binary *binary) {
     return binary->module == NULL ? cudaErrorNoKernelImageForDevice : cudaSuccess;
 }
 
+static uint64_t loads;
+
+uint64_t gpusim_loads(void) {
+    sim_lock();
+    uint64_t n = loads;
+    sim_unlock();
+    return n;
+}
+
+static bool loads_all_at_once(void) {
+    const char *how = getenv("CUDA_MODULE_LOADING");
+    return how != NULL && strcmp(how, "EAGER") == 0;
+}
+
 /* Loading a kernel may have to wait for those that run. */
+static void load_here(struct function *function) {
+    const struct sim_device *device = sim_device_here();
+    if ((function->loaded >> device->ordinal & 1) != 0 || loads_all_at_once())
+        return;
+    loads++;
+    sim_wait_for_kernels(device);
+    function->loaded |= 1u << device->ordinal;
+}
+
 static cudaError_t load_function(struct function *function) {
+    load_here(function);
     if (function->kernel != NULL)
         return cudaSuccess;
-    sim_wait_for_kernels(sim_device_here());
     cudaError_t error = function->binary->module == NULL ? load_module(function->binary) : cudaSuccess;
     if (error != cudaSuccess)
         return error;

@@ -12,6 +12,8 @@ uint64_t gpusim_calls(const char *name);
 void gpusim_forget_calls(void);
 void gpusim_print_calls(uint64_t divisor); /* how often each was made, divided; those of at least 1 */
 
+uint64_t gpusim_loads(void); /* of kernels, by first uses: each has waited for what was under way on its GPU */
+
 uint32_t gpusim_contexts(void); /* by bits: the ordinals on which this process has one */
 
 #endif

@@ -15,4 +15,8 @@ static __global__ void spin(const volatile int *until) {
 extern "C" void launch_store(int *to, int value, cudaStream_t stream) { store<<<1, 1, 0, stream>>>(to, value); }
 extern "C" void launch_increment(int *of, cudaStream_t stream) { increment<<<1, 1, 0, stream>>>(of); }
 extern "C" void launch_copy(int *to, const int *from, cudaStream_t stream) { copy<<<1, 1, 0, stream>>>(to, from); }
+extern "C" cudaError_t load_store(void) {
+    struct cudaFuncAttributes attributes;
+    return cudaFuncGetAttributes(&attributes, (const void *)store);
+}
 extern "C" void launch_spin(const int *until, cudaStream_t stream) { spin<<<1, 32, 0, stream>>>(until); }

@@ -1296,6 +1296,35 @@ static void without_the_signal_that_sums_are_there_sums_are_wrong(void) {
     EQUAL(shared->wrong, 1);
 }
 
+/* ---- loading ---- */
+
+static void sum_of_each(struct collet_comm *const comms[2], void *const memory[2], enum collet_type type) {
+    GOOD(collet_group_start());
+    for (int rank = 0; rank < 2; rank++)
+        GOOD(collet_allreduce(memory[rank], memory[rank], 4, type, COLLET_MAX, comms[rank], NULL));
+    GOOD(collet_group_end());
+}
+
+/* A first use would wait for kernels that may wait for this very call: so there is none behind the creation of a communicator. */
+static void no_collective_is_the_first_use_of_a_kernel(void) {
+    struct collet_comm *comms[2];
+    void *memory[2];
+    GOOD(collet_comm_init_all(comms, 2, (int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(1)}));
+    const uint64_t loads = gpusim_loads();
+    EQUAL(loads > 0, 1);
+    for (int rank = 0; rank < 2; rank++) {
+        GOOD(cudaSetDevice(rank));
+        GOOD(cudaMalloc(&memory[rank], 64));
+    }
+    for (int type = 0; type < COLLET_TYPE_COUNT; type++)
+        sum_of_each(comms, memory, type);
+    GOOD(collet_group_start());
+    for (int rank = 0; rank < 2; rank++)
+        GOOD(collet_broadcast(memory[rank], memory[rank], 4, COLLET_UINT8, 0, comms[rank], NULL));
+    GOOD(collet_group_end());
+    EQUAL(gpusim_loads(), loads);
+}
+
 /* ---- which GPUs may use LL128 ---- */
 
 /* In a process of its own, since a machine stays what it is. */
@@ -1396,6 +1425,7 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(what_no_switch_can_do_lanes_do)                                                                                  \
     X(a_rank_that_cannot_leaves_all_without_a_team)                                                                    \
     X(without_a_fence_of_teams_sums_are_old)                                                                           \
+    X(no_collective_is_the_first_use_of_a_kernel)                                                                      \
     X(lines_are_for_gpus_that_store_them_whole)                                                                        \
     X(a_message_has_a_channel_per_16_kib_up_to_the_limit)
 static const struct each_case cases[] = {CASES(EACH_ROW)};

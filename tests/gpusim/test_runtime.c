@@ -16,6 +16,7 @@ void launch_store(int *to, int value, cudaStream_t stream);
 void launch_increment(int *of, cudaStream_t stream);
 void launch_copy(int *to, const int *from, cudaStream_t stream);
 void launch_spin(const int *until, cudaStream_t stream);
+cudaError_t load_store(void);
 
 #define GOOD(call) EQUAL(call, cudaSuccess)
 
@@ -322,6 +323,64 @@ static void a_full_queue_keeps_launches_waiting(void) {
     setenv("GPUSIM_PENDING", "4", 1);
     launch_spin(opener.word, stream);
     opens_before(&opener, launch_more, stream);
+}
+
+/* A word that a kernel waits for already, and no other kernel is loaded. */
+static int *spin_alone(void) {
+    int *word;
+    GOOD(cudaHostAlloc((void **)&word, sizeof(*word), cudaHostAllocDefault));
+    *word = 0;
+    launch_spin(word, stream_here());
+    return word;
+}
+
+static int *stored_to;
+static void store_elsewhere(void *stream) { launch_store(stored_to, 2, stream); }
+static void ask_for_attributes(void *unused) {
+    (void)unused;
+    GOOD(load_store());
+}
+
+static void the_first_use_of_a_kernel_waits_for_kernels(void) {
+    cudaStream_t stream = stream_here();
+    stored_to = number_on(0, 1);
+    struct opener opener = {.word = spin_alone()};
+    opens_before(&opener, store_elsewhere, stream);
+    GOOD(cudaDeviceSynchronize());
+    EQUAL(*stored_to, 2);
+}
+
+static void to_ask_for_a_kernels_attributes_is_its_first_use(void) {
+    struct opener opener = {.word = spin_alone()};
+    opens_before(&opener, ask_for_attributes, NULL);
+    stored_to = number_on(0, 1);
+    *opener.word = 0;
+    launch_spin(opener.word, stream_here());
+    store_elsewhere(stream_here());
+    EQUAL(cudaStreamQuery(NULL), cudaSuccess);
+    gate_open(opener.word);
+    GOOD(cudaDeviceSynchronize());
+}
+
+static void a_kernel_has_a_first_use_on_each_gpu(void) {
+    gate(); /* on GPU 0 all are loaded */
+    stored_to = number_on(1, 1);
+    cudaStream_t stream = stream_here();
+    struct opener opener = {.word = spin_alone()};
+    opens_before(&opener, store_elsewhere, stream);
+    GOOD(cudaDeviceSynchronize());
+}
+
+static void kernels_that_are_loaded_with_their_context_wait_for_none(void) {
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    stored_to = number_on(0, 1);
+    cudaStream_t stream = stream_here();
+    int *word = spin_alone();
+    store_elsewhere(stream);
+    GOOD(cudaStreamSynchronize(stream));
+    gate_open(word);
+    GOOD(cudaDeviceSynchronize());
+    EQUAL(*stored_to, 2);
 }
 
 static void *number_in_pageable_memory(int value) {
@@ -754,6 +813,10 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(the_default_stream_waits_for_blocking_ones)                                                                      \
     X(freeing_waits_for_kernels)                                                                                       \
     X(a_full_queue_keeps_launches_waiting)                                                                             \
+    X(the_first_use_of_a_kernel_waits_for_kernels)                                                                     \
+    X(to_ask_for_a_kernels_attributes_is_its_first_use)                                                                \
+    X(a_kernel_has_a_first_use_on_each_gpu)                                                                            \
+    X(kernels_that_are_loaded_with_their_context_wait_for_none)                                                        \
     X(a_stream_waits_until_a_word_is_equal)                                                                            \
     X(a_destroyed_event_is_none)                                                                                       \
     X(a_wait_keeps_its_queue_waiting)                                                                                  \
