@@ -73,23 +73,25 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_ordinal, const void *from, int 
 
 /* ---- synchronous ones ---- */
 
+static cudaError_t copy_now(struct sim_stream *stream, char *to, const char *from, size_t bytes) {
+    cudaError_t error = copy_put(stream, to, from, bytes, 0);
+    return error == cudaSuccess ? wait_for_all(stream) : error;
+}
+
 static cudaError_t copy_late(struct sim_stream *stream, char *to, const char *from, size_t bytes) {
     size_t last = bytes <= STAGE_BYTES ? bytes : (bytes - 1) % STAGE_BYTES + 1, first = bytes - last;
-    cudaError_t error = wait_for_all(stream);
-    if (error == cudaSuccess && first > 0)
-        error = copy_put(stream, to, from, first, 0);
-    if (error == cudaSuccess && first > 0)
-        error = wait_for_all(stream);
-    uint64_t late_us = sim_chance(sim_number("GPUSIM_LATE_US", LATE_US) + 1);
+    uint64_t most_us = sim_number("GPUSIM_LATE_US", LATE_US);
+    if (most_us == 0)
+        return copy_now(stream, to, from, bytes);
+    cudaError_t error = first > 0 ? copy_now(stream, to, from, first) : wait_for_all(stream);
+    uint64_t late_us = sim_chance(most_us + 1);
     return error == cudaSuccess ? copy_put(stream, to + first, from + first, last, late_us * 1000) : error;
 }
 
 static cudaError_t copy_sync(struct sim_stream *stream, void *to, const void *from, size_t bytes) {
     if (is_pageable(from) && is_of_gpu(to))
         return copy_late(stream, to, from, bytes);
-    cudaError_t error = copy_put(stream, to, from, bytes, 0);
-    bool waits = !is_of_gpu(to) || !is_of_gpu(from);
-    return error == cudaSuccess && waits ? wait_for_all(stream) : error;
+    return is_of_gpu(to) && is_of_gpu(from) ? copy_put(stream, to, from, bytes, 0) : copy_now(stream, to, from, bytes);
 }
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {

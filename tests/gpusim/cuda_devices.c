@@ -5,6 +5,7 @@
  *    GPUSIM_GPUS=2             how many the machine has
  *    GPUSIM_LINKS=NVL          what joins any two, or a file that says it (cuda_links.c)
  *    GPUSIM_MIG=0              into how many instances each GPU is divided; a process sees one instance at most
+ *    GPUSIM_SMS=16             multiprocessors of each GPU
  *    GPUSIM_CAPABILITY=90      or one per GPU, with commas; the last one is that of all further ones
  *    GPUSIM_SEED=1             decides what the machine does where it may choose
  *    GPUSIM_MEAN=1             0: it is as kind as can be
@@ -99,9 +100,18 @@ static void say_seed(int status, void *unused) {
         fprintf(stderr, "GPUSIM_SEED=%llu\n", (unsigned long long)sim_number("GPUSIM_SEED", 1));
 }
 
+static struct gpusim_device_limits read_limits(void) {
+    struct gpusim_device_limits limits = gpusim_small_h100;
+    limits.sms = (uint32_t)sim_number("GPUSIM_SMS", limits.sms);
+    if (limits.sms == 0)
+        sim_violation("GPUSIM_SMS: a GPU has one multiprocessor at least");
+    return limits;
+}
+
 static void read_machine(void) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     int gpus = (int)sim_number("GPUSIM_GPUS", 2);
+    const struct gpusim_device_limits limits = read_limits();
     is_read = true;
     on_exit(say_seed, NULL);
     instances = (int)sim_number("GPUSIM_MIG", 0);
@@ -109,7 +119,7 @@ static void read_machine(void) {
     if (nplaces > SIM_GPUS_MAX)
         sim_violation("GPUSIM_GPUS: %d GPUs at most", SIM_GPUS_MAX);
     sim_links_read(gpus);
-    gpusim_reset((uint32_t)nplaces, NULL, sim_number("GPUSIM_SEED", 1));
+    gpusim_reset((uint32_t)nplaces, &limits, sim_number("GPUSIM_SEED", 1));
     if (sim_number("GPUSIM_MEAN", 1) == 0)
         gpusim_set_meanness(&(struct gpusim_meanness){.drain = 1});
     for (int place = 0; visible == NULL && place < nplaces; place++)

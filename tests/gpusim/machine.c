@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct gpusim_device_limits small_h100 = {
+const struct gpusim_device_limits gpusim_small_h100 = {
     .sms = 16,
     .sm_blocks = 32,
     .sm_threads = 2048,
@@ -91,7 +91,7 @@ void gpusim_reset(uint32_t count, const struct gpusim_device_limits *each, uint6
     memory_reset();
     chance_seed(seed);
     meanness = usual_meanness;
-    limits = each != NULL ? *each : small_h100;
+    limits = each != NULL ? *each : gpusim_small_h100;
     ndevices = count;
     devices = zeroed(count, sizeof(*devices));
     for (uint32_t d = 0; d < count; d++)

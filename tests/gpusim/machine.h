@@ -36,6 +36,8 @@ struct gpusim_device_limits {
     uint32_t max_block_threads;
 };
 
+extern const struct gpusim_device_limits gpusim_small_h100;
+
 /* Begins anew: no ranges, no grids. limits: of all GPUs; NULL: those of a small H100. */
 void gpusim_reset(uint32_t devices, const struct gpusim_device_limits *limits, uint64_t seed);
 const struct gpusim_device_limits *gpusim_limits(void);

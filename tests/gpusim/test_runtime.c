@@ -5,6 +5,7 @@
 #include "gpu/cuda_entry.h"
 #include "gpusim/each.h"
 #include "gpusim/landed.h"
+#include "gpusim/machine.h"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -762,6 +763,40 @@ static void a_process_sees_the_gpus_it_is_shown(void) {
     EQUAL(bus, 0x11);
 }
 
+#define SM_BLOCKS 32
+
+/* Blocks that have begun on GPU 0, once so many grids have come to it and had the time to begin. */
+static uint64_t blocks_begun(uint64_t grids) {
+    struct gpusim_counts counts;
+    for (gpusim_counts(0, &counts); counts.grids < grids; gpusim_counts(0, &counts))
+        usleep(1000);
+    const uint64_t later = counts.instructions + 100000;
+    for (; counts.instructions < later; gpusim_counts(0, &counts))
+        usleep(1000);
+    return counts.blocks;
+}
+
+/* One of them holds 32 blocks: the next one begins when one of these has ended. */
+static void a_gpu_has_as_many_multiprocessors_as_the_environment_says(void) {
+    struct cudaDeviceProp properties;
+    struct gpusim_counts counts;
+    int sms;
+    setenv("GPUSIM_SMS", "1", 1);
+    GOOD(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+    EQUAL(sms, 1);
+    GOOD(cudaGetDeviceProperties(&properties, 0));
+    EQUAL(properties.multiProcessorCount, 1);
+    int *word = gate();
+    gpusim_counts_clear();
+    for (int k = 0; k < SM_BLOCKS + 1; k++)
+        launch_spin(word, stream_here());
+    EQUAL(blocks_begun(SM_BLOCKS + 1), SM_BLOCKS);
+    gate_open(word);
+    GOOD(cudaDeviceSynchronize());
+    gpusim_counts(0, &counts);
+    EQUAL(counts.blocks, SM_BLOCKS + 1);
+}
+
 /* In a process of its own, since a process is shown its GPUs once. The bus of the first GPU that it sees; 0: it sees none. */
 static int first_bus(const char *visible, const char *instances) {
     int status;
@@ -833,6 +868,7 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(kernels_of_two_processes_share_a_gpu)                                                                            \
     X(a_file_of_words_says_what_joins_gpus)                                                                            \
     X(a_topology_file_says_what_joins_gpus)                                                                            \
+    X(a_gpu_has_as_many_multiprocessors_as_the_environment_says)                                                       \
     X(a_process_sees_the_gpus_it_is_shown)                                                                             \
     X(a_gpu_is_named_by_its_uuid)
 
