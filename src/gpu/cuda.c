@@ -307,8 +307,11 @@ static enum collet_result cuda_wait(void *stream, void *event, bool external) {
     return COLLET_SUCCESS;
 }
 
+/* A process that exits may still have threads of ours when CUDA has gone already: nothing is under way then, and nothing has failed. */
 static enum collet_result cuda_query(void *event) {
     cudaError_t error = cudaEventQuery(event);
+    if (error == cudaErrorCudartUnloading)
+        return COLLET_SUCCESS;
     if (error != cudaErrorNotReady)
         return error == cudaSuccess ? COLLET_SUCCESS : err_cuda(error, "work on the GPU has failed");
     cudaGetLastError();

@@ -14,8 +14,9 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static bool is_blocked; /* by a call that keeps the others out */
-static pid_t owner;     /* a child of fork() cannot use what its parent began */
+static bool is_blocked;  /* by a call that keeps the others out */
+static bool is_unloaded; /* behind the last handler of exit() */
+static pid_t owner;      /* a child of fork() cannot use what its parent began */
 static _Thread_local cudaError_t last_error;
 
 /* ---- counting ---- */
@@ -75,7 +76,9 @@ struct sim_call sim_enter(const char *name, enum sim_safety safety) {
     count(name);
     if (owner == 0)
         owner = getpid();
-    if (owner != getpid())
+    if (is_unloaded)
+        call.error = cudaErrorCudartUnloading;
+    else if (owner != getpid())
         call.error = cudaErrorInitializationError;
     else if (sim_device_count() == 0)
         call.error = cudaErrorNoDevice;
@@ -84,6 +87,13 @@ struct sim_call sim_enter(const char *name, enum sim_safety safety) {
     else
         call.error = sim_device_failed();
     return call;
+}
+
+/* The driver goes before the process: threads that still run are told so. */
+__attribute__((destructor)) static void unload(void) {
+    sim_lock();
+    is_unloaded = true;
+    sim_unlock();
 }
 
 void sim_leave(struct sim_call *call) {
@@ -153,6 +163,7 @@ cudaError_t cudaPeekAtLastError(void) { return last_error; }
     X(cudaErrorMemoryAllocation, "out of memory")                                                                      \
     X(cudaErrorInitializationError, "initialization error")                                                            \
     X(cudaErrorInvalidConfiguration, "invalid configuration argument")                                                 \
+    X(cudaErrorCudartUnloading, "driver shutting down")                                                                \
     X(cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version")                     \
     X(cudaErrorNoDevice, "no CUDA-capable device is detected")                                                         \
     X(cudaErrorInvalidDevice, "invalid device ordinal")                                                                \

@@ -272,6 +272,41 @@ static void an_abort_comes_through_while_every_call_of_the_driver_waits(void) {
     pthread_join(launcher.thread, NULL);
 }
 
+static struct pair *lingering; /* behind the end of CUDA */
+
+__attribute__((destructor(101))) static void linger(void) {
+    if (lingering == NULL)
+        return;
+    usleep(200000);
+    GOOD(collet_comm_destroy(lingering->comms[0]));
+    GOOD(collet_comm_destroy(lingering->comms[1]));
+}
+
+/* A program may end with communicators. Threads of collet still run when CUDA is no more, and have nothing to say about that. */
+static void a_process_that_ends_with_communicators_says_nothing(void) {
+    char said[4096];
+    int pipes[2], status;
+    size_t n = 0;
+    EQUAL(pipe(pipes), 0);
+    if (fork() == 0) {
+        static struct pair pair;
+        setenv("COLLET_DEBUG", "WARN", 1);
+        dup2(pipes[1], 1);
+        dup2(pipes[1], 2);
+        pair_create(&pair);
+        gate(&pair);
+        lingering = &pair;
+        exit(0);
+    }
+    close(pipes[1]);
+    for (ssize_t some; n < sizeof(said) - 1 && (some = read(pipes[0], said + n, sizeof(said) - 1 - n)) > 0;)
+        n += (size_t)some;
+    said[n] = '\0';
+    wait(&status);
+    each_equal((long long)n, 0, "what it says, in bytes,", said, __LINE__);
+    EQUAL(status, 0);
+}
+
 /* ---- a process per rank ---- */
 
 #define COMMS 3
@@ -1400,6 +1435,7 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(a_window_ends_while_a_kernel_of_another_communicator_waits)                                                      \
     X(what_a_graph_might_wait_for_is_unmapped_behind_its_communicator)                                                 \
     X(an_abort_comes_through_while_every_call_of_the_driver_waits)                                                     \
+    X(a_process_that_ends_with_communicators_says_nothing)                                                             \
     X(processes_that_are_shown_one_gpu_each_use_nvlink)                                                                \
     X(parts_of_one_gpu_share_memory_of_the_host)                                                                       \
     X(a_death_ends_kernels_while_every_call_of_the_driver_waits)                                                       \

@@ -714,6 +714,35 @@ static void kernels_of_two_processes_share_a_gpu(void) {
     EQUAL(status, 0);
 }
 
+/* ---- exit ---- */
+
+#define REFUSED 42
+static int is_leaving, error_in_handler = -1;
+
+static void ask_in_a_handler(void) { error_in_handler = cudaDeviceSynchronize(); }
+
+/* Runs behind the handlers of exit(), and behind the runtime's own end. */
+__attribute__((destructor(101))) static void ask_in_the_end(void) {
+    CUresult (*current)(CUcontext * context) =
+        is_leaving ? (CUresult(*)(CUcontext *))cuda_entry("cuCtxGetCurrent", 11000) : NULL;
+    CUcontext context;
+    if (is_leaving && error_in_handler == cudaSuccess && cudaDeviceSynchronize() == cudaErrorCudartUnloading &&
+        current(&context) == CUDA_ERROR_DEINITIALIZED)
+        _exit(REFUSED);
+}
+
+static void every_call_is_refused_when_the_runtime_is_gone(void) {
+    int status;
+    if (fork() == 0) {
+        GOOD(cudaDeviceSynchronize());
+        is_leaving = 1;
+        atexit(ask_in_a_handler);
+        exit(0); /* which the destructor changes */
+    }
+    wait(&status);
+    EQUAL(WEXITSTATUS(status), REFUSED);
+}
+
 /* ---- the machine ---- */
 
 static void expect_links(int gpus, const char *rows) {
@@ -866,6 +895,7 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(another_process_uses_memory_by_its_handle)                                                                       \
     X(memory_that_is_open_elsewhere_must_not_be_freed)                                                                 \
     X(kernels_of_two_processes_share_a_gpu)                                                                            \
+    X(every_call_is_refused_when_the_runtime_is_gone)                                                                  \
     X(a_file_of_words_says_what_joins_gpus)                                                                            \
     X(a_topology_file_says_what_joins_gpus)                                                                            \
     X(a_gpu_has_as_many_multiprocessors_as_the_environment_says)                                                       \
