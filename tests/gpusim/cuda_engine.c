@@ -149,9 +149,25 @@ static bool go_on_with_words(struct sim_stream *stream, struct sim_op *op) {
     return true;
 }
 
+/* Only the process whose slice of time it is does such things on a GPU. */
+static bool takes_time(const struct sim_op *op) {
+    return op->kind == OP_KERNEL || op->kind == OP_COPY || op->kind == OP_SET;
+}
+
+static bool wants_time(const struct sim_device *device) {
+    for (const struct sim_stream *stream = sim_streams; stream != NULL; stream = stream->next) {
+        const struct sim_op *op = stream->first;
+        if (op != NULL && stream->device == device && takes_time(op) && (op->has_begun || may_begin(stream, op)))
+            return true;
+    }
+    return false;
+}
+
 /* False: nothing has changed. */
 static bool look_at_stream(struct sim_stream *stream) {
     struct sim_op *op = stream->first;
+    if (op != NULL && takes_time(op) && !sim_slice_is_ours(stream->device))
+        return false;
     if (may_begin(stream, op))
         begin(stream, op);
     if (stream->first != op || op == NULL || !op->has_begun)
@@ -178,10 +194,11 @@ static bool look_at_stream(struct sim_stream *stream) {
 
 static bool look_at_all(bool *runs_p, bool *waits_p) {
     bool moved = false;
-    *runs_p = *waits_p = false;
+    *runs_p = false;
+    *waits_p = sim_slices_take(wants_time);
     for (struct sim_stream *stream = sim_streams; stream != NULL; stream = stream->next) {
         moved |= look_at_stream(stream);
-        *runs_p |= stream->first != NULL && stream->first->grid != NULL;
+        *runs_p |= stream->first != NULL && stream->first->grid != NULL && sim_slice_is_ours(stream->device);
         *waits_p |= stream->first != NULL &&
                     ((stream->first->kind == OP_WORDS && stream->first->has_begun) || stream->first->begins_ns > 0);
     }

@@ -14,6 +14,8 @@ void gpusim_print_calls(uint64_t divisor); /* how often each was made, divided; 
 
 uint64_t gpusim_loads(void); /* of kernels, by first uses: each has waited for what was under way on its GPU */
 
+uint64_t gpusim_switches(void); /* how often this process got a GPU from another one (cuda_slices.c) */
+
 uint32_t gpusim_contexts(void); /* by bits: the ordinals on which this process has one */
 
 #endif

@@ -269,7 +269,11 @@ static void block_begin(struct gpusim_grid *grid, struct sm *sm, uint32_t number
 
 static void sm_use(struct sm *sm, const struct gpusim_grid *grid, int sign) {
     uint32_t threads = whole_warps(grid->threads);
+    struct device *device = sm->device;
+    device->busy_sms -= sm->blocks > 0;
     sm->blocks += (uint32_t)sign;
+    device->busy_sms += sm->blocks > 0;
+    device->nblocks += (uint32_t)sign;
     sm->threads += (uint32_t)sign * threads;
     sm->registers += (uint32_t)sign * threads * grid->registers;
     sm->shared_bytes += (uint32_t)sign * grid->occupied_bytes;
@@ -421,19 +425,47 @@ static uint32_t block_turn(uint32_t at) {
     return 1 + warp_turn(warp, 1 + (uint32_t)(chance_number() % TURN_INSTRUCTIONS));
 }
 
+uint64_t gpusim_clock_ns(uint32_t device) {
+    enter_machine();
+    uint64_t clock = devices[device].clock;
+    leave_machine();
+    return clock >> 8;
+}
+
+void gpusim_pause(uint32_t device, bool is_paused) {
+    enter_machine();
+    devices[device].is_paused = is_paused;
+    leave_machine();
+}
+
+/* Of all blocks; false: all GPUs that have some are paused. */
+static bool begin_all(void) {
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < ndevices; d++)
+        if (!devices[d].is_paused) {
+            begin_blocks(&devices[d]);
+            n += devices[d].nblocks;
+        }
+    return n > 0;
+}
+
+static uint32_t some_turn(void) {
+    uint32_t at = (uint32_t)(chance_number() % nblocks);
+    struct device *device = blocks[at]->sm->device;
+    if (device->is_paused)
+        return 0;
+    const uint32_t busy_sms = device->busy_sms, executed = block_turn(at);
+    device->clock += ((uint64_t)executed << 8) / busy_sms;
+    return executed;
+}
+
 bool gpusim_run(uint64_t instructions) {
     while (__atomic_load_n(&wanted, __ATOMIC_RELAXED) > 0)
         sched_yield();
     pthread_mutex_lock(&lock);
     bool works = false;
-    for (uint64_t n = 0; n < instructions;) {
-        for (uint32_t d = 0; d < ndevices; d++)
-            begin_blocks(&devices[d]);
-        if (nblocks == 0)
-            break;
+    for (uint64_t n = 0; n < instructions && begin_all(); n += some_turn())
         works = true;
-        n += block_turn((uint32_t)(chance_number() % nblocks));
-    }
     pthread_mutex_unlock(&lock);
     return works;
 }

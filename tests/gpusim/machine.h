@@ -55,6 +55,11 @@ void gpusim_set_meanness(const struct gpusim_meanness *meanness); /* NULL: the d
 /* Advances all grids by about so many instructions of warps. False: no grid had anything to do. */
 bool gpusim_run(uint64_t instructions);
 
+/* A clock of the GPU's, which goes while blocks lie on it: an SM with blocks executes an instruction of a warp in a nanosecond. */
+uint64_t gpusim_clock_ns(uint32_t device);
+/* Until it goes on, no block of the GPU begins or has a turn. */
+void gpusim_pause(uint32_t device, bool is_paused);
+
 /* ---- memory ---- */
 
 enum gpusim_kind {

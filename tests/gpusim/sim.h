@@ -88,6 +88,8 @@ struct sim_device {
     struct sim_stream *legacy; /* the default stream */
     struct sim_stream *copies; /* whose copy the copy engine is at; NULL: it is free */
     uint32_t pending;          /* kernels in its streams */
+    bool has_slice;            /* of time */
+    uint64_t slice_ns;         /* when that began, by the GPU's clock */
 };
 int sim_device_count(void);
 struct sim_device *sim_device(int ordinal); /* NULL: there is none */
@@ -262,5 +264,11 @@ CUstreamBatchMemOpParams *sim_words_copy(const CUstreamBatchMemOpParams *words, 
 
 /* Starts the thread when there is first something to do. */
 void sim_engine_start(void);
+
+/* ---- slices of time (cuda_slices.c) ---- */
+
+/* Takes GPUs that this process has a use for, and gives up others. True: there are some that it may not have yet. */
+bool sim_slices_take(bool (*wants)(const struct sim_device *device));
+bool sim_slice_is_ours(const struct sim_device *device);
 
 #endif

@@ -77,6 +77,9 @@ struct device {
     struct pending entries[DEVICE_PENDING];
     struct gpusim_grid *first, **end; /* grids with blocks that have not begun */
     struct gpusim_counts counts;
+    uint32_t nblocks, busy_sms; /* that lie on its SMs; SMs with blocks */
+    uint64_t clock;             /* in 1/256 ns */
+    bool is_paused;
 };
 
 struct gpusim_grid {

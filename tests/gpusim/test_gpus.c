@@ -314,7 +314,7 @@ static void a_process_that_ends_with_communicators_says_nothing(void) {
 
 static struct shared {
     struct collet_unique_id ids[COMMS]; /* of communicators, in the order in which the ranks make them */
-    atomic_int nids, stage, wrong, peer_polls, pids[2];
+    atomic_int nids, stage, wrong, peer_polls, switches, pids[2];
     atomic_bool kills; /* rank 0 kills rank 1 */
 } * shared;
 
@@ -1331,6 +1331,50 @@ static void without_the_signal_that_sums_are_there_sums_are_wrong(void) {
     EQUAL(shared->wrong, 1);
 }
 
+/* ---- processes that take turns on a GPU ---- */
+
+#define TURN_BYTES (256u << 10)
+
+static int most_switches = -1; /* an argument of the program; −1: as many as there are */
+
+/* Without MPS each process has the GPU for a slice of time. A call costs as many slices as there are switches between its processes. */
+static void sum_in_turns(int rank) {
+    struct collet_comm *comm;
+    char *memory;
+    rank_sums(rank, 0, &comm);
+    GOOD(cudaMalloc((void **)&memory, TURN_BYTES));
+    GOOD(cudaMemset(memory, 0, TURN_BYTES));
+    for (int call = 0; call < 2; call++) { /* the first one makes connections */
+        GOOD(cudaDeviceSynchronize());
+        shared->stage++;
+        while (shared->stage < 2 * (call + 1))
+            usleep(1000);
+        const uint64_t before = gpusim_switches();
+        GOOD(collet_allreduce(memory, memory, TURN_BYTES / 4, COLLET_FLOAT32, COLLET_SUM, comm, NULL));
+        GOOD(cudaDeviceSynchronize());
+        if (call == 1)
+            shared->switches += (int)(gpusim_switches() - before);
+    }
+    GOOD(collet_comm_destroy(comm));
+}
+
+/* As 64 MB by 4 channels with slots of 4 MB, but 128 times less: a channel carries four times as much as its slots hold. */
+static void a_call_of_processes_that_take_turns_has_few_switches(void) {
+    char name[] = "/tmp/gpusim-machine-XXXXXX";
+    close(mkstemp(name));
+    setenv("GPUSIM_MACHINE", name, 1);
+    setenv("GPUSIM_SLICE_US", "300", 0);
+    setenv("COLLET_BUFFSIZE", "32768", 0);
+    setenv("COLLET_NCHANNELS", "2", 0);
+    each_rank(sum_in_turns);
+    unlink(name);
+    printf("a call of %u bytes took %d switches\n", TURN_BYTES, shared->switches);
+    fflush(stdout);
+    EQUAL(shared->switches > 0, 1);
+    if (most_switches >= 0)
+        EQUAL(shared->switches <= most_switches, 1);
+}
+
 /* ---- loading ---- */
 
 static void sum_of_each(struct collet_comm *const comms[2], void *const memory[2], enum collet_type type) {
@@ -1461,9 +1505,15 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(what_no_switch_can_do_lanes_do)                                                                                  \
     X(a_rank_that_cannot_leaves_all_without_a_team)                                                                    \
     X(without_a_fence_of_teams_sums_are_old)                                                                           \
+    X(a_call_of_processes_that_take_turns_has_few_switches)                                                            \
     X(no_collective_is_the_first_use_of_a_kernel)                                                                      \
     X(lines_are_for_gpus_that_store_them_whole)                                                                        \
     X(a_message_has_a_channel_per_16_kib_up_to_the_limit)
 static const struct each_case cases[] = {CASES(EACH_ROW)};
 
-int main(int argc, char **argv) { return each_main(cases, (int)(sizeof(cases) / sizeof(*cases)), argc, argv); }
+/* test_gpus [case [number]] */
+int main(int argc, char **argv) {
+    if (argc > 2)
+        most_switches = atoi(argv[2]);
+    return each_main(cases, (int)(sizeof(cases) / sizeof(*cases)), argc, argv);
+}

@@ -4,6 +4,7 @@
  */
 #include "gpu/cuda_entry.h"
 #include "gpusim/each.h"
+#include "gpusim/gpusim.h"
 #include "gpusim/landed.h"
 #include "gpusim/machine.h"
 
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 void launch_store(int *to, int value, cudaStream_t stream);
 void launch_increment(int *of, cudaStream_t stream);
@@ -714,6 +716,85 @@ static void kernels_of_two_processes_share_a_gpu(void) {
     EQUAL(status, 0);
 }
 
+/* ---- slices of time ---- */
+
+/* Words that two processes and their kernels see. */
+static struct turns { int until, stored, has_begun, is_waiting, is_ready[2]; } * turns;
+
+static void share_turns(const char *slice_us) {
+    static char name[] = "/tmp/gpusim-machine-XXXXXX";
+    close(mkstemp(name));
+    setenv("GPUSIM_MACHINE", name, 1);
+    setenv("GPUSIM_SLICE_US", slice_us, 1);
+    turns = mmap(NULL, sizeof(*turns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static void until_set(int *word) {
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0)
+        usleep(1000);
+}
+static void set(int *word) { __atomic_store_n(word, 1, __ATOMIC_RELEASE); }
+
+static void each_process(void (*run)(int process)) {
+    int status[2];
+    for (int k = 0; k < 2; k++)
+        if (fork() == 0) {
+            GOOD(cudaHostRegister(turns, sizeof(*turns), cudaHostRegisterDefault));
+            alarm(EACH_SECONDS);
+            gate();
+            set(&turns->is_ready[k]);
+            until_set(&turns->is_ready[1 - k]);
+            run(k);
+            _exit(0);
+        }
+    wait(&status[0]);
+    wait(&status[1]);
+    unlink(getenv("GPUSIM_MACHINE"));
+    EQUAL(status[0] | status[1], 0);
+}
+
+static void store_behind_the_other(int process) {
+    cudaStream_t stream = stream_here();
+    if (process == 0) {
+        launch_store(&turns->has_begun, 1, stream);
+        launch_spin(&turns->until, stream);
+        until_set(&turns->is_waiting);
+        EQUAL(turns->stored, 0);
+        set(&turns->until);
+    } else {
+        until_set(&turns->has_begun);
+        launch_store(&turns->stored, 1, stream);
+        for (int k = 0; k < 20; k++, usleep(1000))
+            EQUAL(cudaStreamQuery(stream), cudaErrorNotReady);
+        set(&turns->is_waiting);
+    }
+    GOOD(cudaStreamSynchronize(stream));
+}
+
+static void one_process_has_a_gpu_at_a_time(void) {
+    share_turns("100000000");
+    each_process(store_behind_the_other);
+}
+
+/* Process 0 waits for what process 1 stores, and gets the GPU back. */
+static void wait_for_the_other(int process) {
+    const uint64_t before = gpusim_switches();
+    if (process == 0) {
+        launch_store(&turns->has_begun, 1, NULL);
+        launch_spin(&turns->until, NULL);
+    } else {
+        until_set(&turns->has_begun);
+        launch_store(&turns->until, 1, NULL);
+    }
+    GOOD(cudaDeviceSynchronize());
+    EQUAL(gpusim_switches() > before, 1);
+}
+
+static void a_slice_ends_where_another_process_waits(void) {
+    share_turns("20");
+    each_process(wait_for_the_other);
+}
+
 /* ---- exit ---- */
 
 #define REFUSED 42
@@ -895,6 +976,8 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(another_process_uses_memory_by_its_handle)                                                                       \
     X(memory_that_is_open_elsewhere_must_not_be_freed)                                                                 \
     X(kernels_of_two_processes_share_a_gpu)                                                                            \
+    X(one_process_has_a_gpu_at_a_time)                                                                                 \
+    X(a_slice_ends_where_another_process_waits)                                                                        \
     X(every_call_is_refused_when_the_runtime_is_gone)                                                                  \
     X(a_file_of_words_says_what_joins_gpus)                                                                            \
     X(a_topology_file_says_what_joins_gpus)                                                                            \
