@@ -307,6 +307,57 @@ static void a_process_that_ends_with_communicators_says_nothing(void) {
     EQUAL(status, 0);
 }
 
+/* ---- threads whose ranks share a GPU ---- */
+
+struct gatherer_of_pair {
+    const struct pair *pair;
+    cudaStream_t stream;
+    float *to;
+    atomic_bool has_called;
+};
+
+static void *call_first(void *g_) {
+    struct gatherer_of_pair *g = g_;
+    GOOD(collet_allgather(g->pair->of[0], g->to, 1, COLLET_FLOAT32, g->pair->comms[0], g->stream));
+    g->has_called = true;
+    return NULL;
+}
+
+/* As the nccl-tests do before each size: a thread sets the buffers of its rank and waits for all that its GPU does. But a kernel of another
+ * rank runs there already, and waits for this very rank. A GPU cannot help it; the report must say who waits for whom. */
+static void a_rank_that_waits_for_its_gpu_before_its_call_is_named(void) {
+    struct gatherer_of_pair g = {.to = NULL};
+    enum collet_result error = COLLET_SUCCESS;
+    struct pair pair;
+    pthread_t thread;
+    setenv("COLLET_TIMEOUT", "2", 1);
+    pair_create(&pair);
+    gate(&pair);
+    g.pair = &pair;
+    GOOD(cudaMalloc((void **)&g.to, 4 * sizeof(float)));
+    GOOD(cudaStreamCreateWithFlags(&g.stream, cudaStreamNonBlocking));
+    GOOD(collet_group_start()); /* all ranks meet before the first one */
+    for (int rank = 0; rank < 2; rank++)
+        GOOD(collet_allgather(pair.of[rank], g.to + 2L * rank, 1, COLLET_FLOAT32, pair.comms[rank], NULL));
+    GOOD(collet_group_end());
+    GOOD(cudaDeviceSynchronize());
+    EQUAL(pthread_create(&thread, NULL, call_first, &g), 0);
+    while (!g.has_called)
+        usleep(1000);
+    GOOD(cudaMemset(pair.of[1], 0, sizeof(float)));
+    GOOD(cudaDeviceSynchronize());
+    while (error == COLLET_SUCCESS) { /* a thread looks at the GPU now and then */
+        usleep(1000);
+        GOOD(collet_comm_get_async_error(pair.comms[1], &error));
+    }
+    EQUAL(error, COLLET_ERR_TIMEOUT);
+    EQUAL(collet_allgather(pair.of[1], g.to + 2L, 1, COLLET_FLOAT32, pair.comms[1], NULL), COLLET_ERR_TIMEOUT);
+    const char *said = collet_last_error(NULL);
+    each_equal(strstr(said, "rank 0 made no progress for") != NULL && strstr(said, "waiting for rank 1") != NULL, 1,
+               "the report", said, __LINE__);
+    pthread_join(thread, NULL);
+}
+
 /* ---- a process per rank ---- */
 
 #define COMMS 3
@@ -1480,6 +1531,7 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(what_a_graph_might_wait_for_is_unmapped_behind_its_communicator)                                                 \
     X(an_abort_comes_through_while_every_call_of_the_driver_waits)                                                     \
     X(a_process_that_ends_with_communicators_says_nothing)                                                             \
+    X(a_rank_that_waits_for_its_gpu_before_its_call_is_named)                                                          \
     X(processes_that_are_shown_one_gpu_each_use_nvlink)                                                                \
     X(parts_of_one_gpu_share_memory_of_the_host)                                                                       \
     X(a_death_ends_kernels_while_every_call_of_the_driver_waits)                                                       \
