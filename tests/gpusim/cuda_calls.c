@@ -18,6 +18,7 @@ static bool is_blocked;  /* by a call that keeps the others out */
 static bool is_unloaded; /* behind the last handler of exit() */
 static pid_t owner;      /* a child of fork() cannot use what its parent began */
 static _Thread_local cudaError_t last_error;
+static _Thread_local bool is_host_function; /* what runs in this thread */
 
 /* ---- counting ---- */
 
@@ -70,6 +71,8 @@ void sim_wait_briefly(void) {
 
 struct sim_call sim_enter(const char *name, enum sim_safety safety) {
     struct sim_call call = {cudaSuccess};
+    if (is_host_function)
+        sim_violation("a function of the host that a stream calls may not call CUDA, and calls %s", name);
     sim_lock();
     while (is_blocked)
         sim_wait();
@@ -87,6 +90,12 @@ struct sim_call sim_enter(const char *name, enum sim_safety safety) {
     else
         call.error = sim_device_failed();
     return call;
+}
+
+void sim_host_function(void (*function)(void *argument), void *argument) {
+    is_host_function = true;
+    function(argument);
+    is_host_function = false;
 }
 
 /* The driver goes before the process: threads that still run are told so. */

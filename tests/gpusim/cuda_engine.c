@@ -76,7 +76,7 @@ static bool may_move(const struct sim_stream *stream, const struct sim_op *op) {
 static void *host_main(void *stream_) {
     struct sim_stream *stream = stream_;
     struct sim_op *op = stream->first;
-    op->function(op->argument);
+    sim_host_function(op->function, op->argument);
     sim_lock();
     op->has_ended = true;
     sim_changed();

@@ -57,6 +57,9 @@ void sim_leave(struct sim_call *call);
     if (call_.error != cudaSuccess)                                                                                    \
     return (CUresult)call_.error
 
+/* What a stream calls (cudaLaunchHostFunc): it may not call CUDA. */
+void sim_host_function(void (*function)(void *argument), void *argument);
+
 cudaError_t sim_result(cudaError_t error); /* becomes the thread's last error */
 
 /* With the lock: waits until something changes; lets other calls through, or keeps all of them out. */

@@ -289,6 +289,8 @@ static void *open_later(void *opener_) {
     return NULL;
 }
 
+static void open_later_in_stream(void *opener) { open_later(opener); }
+
 static void opens_before(struct opener *opener, void (*call)(void *argument), void *argument) {
     pthread_t thread;
     EQUAL(pthread_create(&thread, NULL, open_later, opener), 0);
@@ -384,6 +386,46 @@ static void kernels_that_are_loaded_with_their_context_wait_for_none(void) {
     gate_open(word);
     GOOD(cudaDeviceSynchronize());
     EQUAL(*stored_to, 2);
+}
+
+/* ---- functions of the host in a stream ---- */
+
+static void add_one(void *number) { ++*(int *)number; }
+
+/* In its stream's order, and at each replay. What comes behind it waits. */
+static void a_function_of_the_host_runs_in_its_streams_order(void) {
+    struct opener opener = {.word = gate()};
+    cudaStream_t stream = stream_here();
+    cudaGraphExec_t made;
+    cudaGraph_t graph;
+    int called = 0, *number = number_on(0, 0);
+    GOOD(cudaLaunchHostFunc(stream, open_later_in_stream, &opener));
+    launch_spin(opener.word, stream);
+    launch_increment(number, stream);
+    GOOD(cudaStreamSynchronize(stream));
+    EQUAL(opener.is_open, 1);
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    GOOD(cudaLaunchHostFunc(stream, add_one, &called));
+    GOOD(cudaStreamEndCapture(stream, &graph));
+    EQUAL(called, 0);
+    GOOD(cudaGraphInstantiateWithFlags(&made, graph, 0));
+    for (int k = 0; k < 3; k++)
+        GOOD(cudaGraphLaunch(made, stream));
+    GOOD(cudaStreamSynchronize(stream));
+    EQUAL(called, 3);
+}
+
+static void synchronize(void *stream) { cudaStreamQuery(stream); }
+
+static void a_function_of_the_host_must_not_call_cuda(void) {
+    int status;
+    if (fork() == 0) {
+        GOOD(cudaLaunchHostFunc(NULL, synchronize, stream_here()));
+        GOOD(cudaDeviceSynchronize());
+        _exit(0);
+    }
+    wait(&status);
+    EQUAL(WTERMSIG(status), SIGABRT);
 }
 
 static void *number_in_pageable_memory(int value) {
@@ -962,6 +1004,8 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(to_ask_for_a_kernels_attributes_is_its_first_use)                                                                \
     X(a_kernel_has_a_first_use_on_each_gpu)                                                                            \
     X(kernels_that_are_loaded_with_their_context_wait_for_none)                                                        \
+    X(a_function_of_the_host_runs_in_its_streams_order)                                                                \
+    X(a_function_of_the_host_must_not_call_cuda)                                                                       \
     X(a_stream_waits_until_a_word_is_equal)                                                                            \
     X(a_destroyed_event_is_none)                                                                                       \
     X(a_wait_keeps_its_queue_waiting)                                                                                  \
