@@ -60,7 +60,11 @@ static void memory_free(void *memory, enum gpu_side_memory kind) {
         MUST(cudaFree(memory));
 }
 
-static void copy(void *to, const void *from, size_t bytes) { MUST(cudaMemcpy(to, from, bytes, cudaMemcpyDefault)); }
+/* From pageable memory it may land behind cudaMemcpy()'s return, and calls are in streams that do not wait for it. */
+static void copy(void *to, const void *from, size_t bytes) {
+    MUST(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+    MUST(cudaStreamSynchronize(cudaStreamLegacy));
+}
 
 static void *stream(void) {
     cudaStream_t made;
