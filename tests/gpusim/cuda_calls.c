@@ -180,6 +180,7 @@ cudaError_t cudaPeekAtLastError(void) { return last_error; }
     X(cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device")                     \
     X(cudaErrorPeerAccessUnsupported, "peer access is not supported between these two devices")                        \
     X(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled")                                             \
+    X(cudaErrorTooManyPeers, "peer mapping resources exhausted")                                                       \
     X(cudaErrorPeerAccessNotEnabled, "peer access has not been enabled")                                               \
     X(cudaErrorInvalidResourceHandle, "invalid resource handle")                                                       \
     X(cudaErrorNotReady, "device not ready")                                                                           \

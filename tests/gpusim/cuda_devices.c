@@ -5,6 +5,7 @@
  *    GPUSIM_GPUS=2             how many the machine has
  *    GPUSIM_LINKS=NVL          what joins any two, or a file that says it (cuda_links.c)
  *    GPUSIM_MIG=0              into how many instances each GPU is divided; a process sees one instance at most
+ *    GPUSIM_PEERS=8            how many peers a GPU may have, where not all are joined by NVSwitches (any two by NVLink)
  *    GPUSIM_SMS=16             multiprocessors of each GPU
  *    GPUSIM_CAPABILITY=90      or one per GPU, with commas; the last one is that of all further ones
  *    GPUSIM_SEED=1             decides what the machine does where it may choose
@@ -331,6 +332,19 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int ordinal, int other) {
     return cudaSuccess;
 }
 
+static bool is_joined_to_all(const struct sim_device *device) {
+    for (int k = 0; k < sim_device_count(); k++)
+        if (sim_link(device->place, sim_device(k)->place) != LINK_NVL)
+            return false;
+    return true;
+}
+
+/* "On non-NVSwitch enabled systems, each device can support a system-wide maximum of eight peer connections." */
+static bool has_all_peers(const struct sim_device *device) {
+    uint64_t most = is_joined_to_all(device) ? SIM_GPUS_MAX : 8;
+    return (uint64_t)__builtin_popcount(device->peers) >= sim_number("GPUSIM_PEERS", most);
+}
+
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags) {
     SIM_CALL(SIM_UNSAFE);
     struct sim_device *device = sim_device_here(), *peer = sim_device(other);
@@ -342,6 +356,8 @@ cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags) {
         return sim_result(cudaErrorPeerAccessUnsupported);
     if (device->peers >> other & 1)
         return sim_result(cudaErrorPeerAccessAlreadyEnabled);
+    if (has_all_peers(device))
+        return sim_result(cudaErrorTooManyPeers);
     device->peers |= 1u << other;
     gpusim_peer_access(device->place, peer->place, true);
     return cudaSuccess;

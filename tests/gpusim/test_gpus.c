@@ -1455,6 +1455,37 @@ static void no_collective_is_the_first_use_of_a_kernel(void) {
     EQUAL(gpusim_loads(), loads);
 }
 
+/* ---- more GPUs than one may have peers ---- */
+
+#define PEER_RANKS 4
+
+/* What a GPU cannot reach goes through memory of the host. */
+static void ranks_beyond_the_limit_of_peers_are_reached(void) {
+    struct collet_comm *comms[PEER_RANKS];
+    const int devices[PEER_RANKS] = {COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(1), COLLET_DEVICE_CUDA(2),
+                                     COLLET_DEVICE_CUDA(3)};
+    float *numbers[PEER_RANKS], got;
+    setenv("GPUSIM_GPUS", "4", 1);
+    setenv("GPUSIM_PEERS", "1", 1);
+    setenv("COLLET_ALGO", "oneshot", 1);
+    GOOD(collet_comm_init_all(comms, PEER_RANKS, devices));
+    for (int rank = 0; rank < PEER_RANKS; rank++) {
+        got = (float)rank;
+        GOOD(cudaSetDevice(rank));
+        GOOD(cudaMalloc((void **)&numbers[rank], sizeof(got)));
+        GOOD(copy_landed(numbers[rank], &got, sizeof(got)));
+    }
+    GOOD(collet_group_start());
+    for (int rank = 0; rank < PEER_RANKS; rank++)
+        GOOD(collet_allreduce(numbers[rank], numbers[rank], 1, COLLET_FLOAT32, COLLET_SUM, comms[rank], NULL));
+    GOOD(collet_group_end());
+    for (int rank = 0; rank < PEER_RANKS; rank++) {
+        GOOD(cudaSetDevice(rank));
+        GOOD(cudaMemcpy(&got, numbers[rank], sizeof(got), cudaMemcpyDefault));
+        EQUAL(got, 6);
+    }
+}
+
 /* ---- which GPUs may use LL128 ---- */
 
 /* In a process of its own, since a machine stays what it is. */
@@ -1558,6 +1589,7 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(a_rank_that_cannot_leaves_all_without_a_team)                                                                    \
     X(without_a_fence_of_teams_sums_are_old)                                                                           \
     X(a_call_of_processes_that_take_turns_has_few_switches)                                                            \
+    X(ranks_beyond_the_limit_of_peers_are_reached)                                                                     \
     X(no_collective_is_the_first_use_of_a_kernel)                                                                      \
     X(lines_are_for_gpus_that_store_them_whole)                                                                        \
     X(a_message_has_a_channel_per_16_kib_up_to_the_limit)

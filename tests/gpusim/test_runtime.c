@@ -92,6 +92,32 @@ static void peer_access_is_directional(void) {
     EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
 }
 
+/* How many it gets of so many others. */
+static int peers_of(const char *links, const char *gpus) {
+    int status, peers = 0;
+    if (fork() == 0) {
+        setenv("GPUSIM_LINKS", links, 1);
+        setenv("GPUSIM_GPUS", gpus, 1);
+        GOOD(cudaSetDevice(0));
+        for (int k = 1; k < atoi(gpus); k++) {
+            cudaError_t error = cudaDeviceEnablePeerAccess(k, 0);
+            EQUAL(error == cudaSuccess || error == cudaErrorTooManyPeers, 1);
+            peers += error == cudaSuccess;
+        }
+        _exit(peers);
+    }
+    wait(&status);
+    EQUAL(WIFEXITED(status), 1);
+    return WEXITSTATUS(status);
+}
+
+static void a_gpu_has_eight_peers_without_nvswitches(void) {
+    EQUAL(peers_of("PCI", "11"), 8);
+    EQUAL(peers_of("NVL", "11"), 10);
+    setenv("GPUSIM_PEERS", "2", 1);
+    EQUAL(peers_of("NVL", "11"), 2);
+}
+
 static int *number_of_pool(void) {
     int *number;
     GOOD(cudaSetDevice(1));
@@ -983,6 +1009,7 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(a_kernel_writes_what_a_copy_reads)                                                                               \
     X(a_gpu_may_not_touch_another_ones_memory)                                                                         \
     X(peer_access_is_directional)                                                                                      \
+    X(a_gpu_has_eight_peers_without_nvswitches)                                                                        \
     X(a_pool_is_granted_apart_from_peer_access)                                                                        \
     X(peer_access_alone_opens_no_pool)                                                                                 \
     X(freed_memory_may_not_be_touched)                                                                                 \
