@@ -311,6 +311,7 @@ $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/
 # A tool of several files has a folder; collet-tune takes its meetings from the bench.
 $(BUILD)/bin/collet-prog $(BUILD)/tests/unit/test_program $(BUILD)/tests/unit/test_verifier: $(call objects_of,$(wildcard src/tools/prog/*.c))
 $(OBJ)/src/tools/prog/page_text.o: src/tools/prog/page.html
+$(OBJ)/src/plan/cards.o: $(wildcard src/plan/cards/*.tuning)
 $(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/tools/sim/*.c))
 $(BUILD)/bin/collet-status $(BUILD)/tests/fault/test_status: $(call objects_of,$(wildcard src/tools/status/*.c))
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)

@@ -151,11 +151,12 @@ static enum bound bound_of(const struct forecast *f) {
 
 static void print_bound(const struct forecast_job *job, const struct forecast *f, FILE *out) {
     char link[200];
+    double gbps;
     switch (bound_of(f)) {
     case BOUND_LINK:
+        gbps = sim_link_gbps(job->net->link_gbps, &job->costs, f->bounds.link);
         fprintf(out, "its busiest link, %s: %.2f MB at %.1f GB/s take %.1f us, %.0f %% of the time",
-                net_link_name(job->net, f->bounds.link, link, sizeof link),
-                f->bounds.link_ns * job->net->link_gbps[f->bounds.link] / 1e6, job->net->link_gbps[f->bounds.link],
+                net_link_name(job->net, f->bounds.link, link, sizeof link), f->bounds.link_ns * gbps / 1e6, gbps,
                 f->bounds.link_ns / 1000, 100 * f->bounds.link_ns / f->choice.predicted_ns);
         break;
     case BOUND_LATENCY:

@@ -108,11 +108,13 @@ static enum collet_result set_choice(struct forecast_stage *stage, const struct 
 }
 
 /* Bytes and time of the busiest link of each kind. */
-static void sum_up_links(const struct net *net, const double *load, struct forecast *f) {
+static void sum_up_links(const struct net *net, const struct cost_table *costs, const double *load,
+                         struct forecast *f) {
     for (int link = 0; link < net->nlinks; link++) {
         enum topo_medium medium = net_link_medium(net, link);
         f->load[medium] = fmax(f->load[medium], load[link]);
-        f->use[medium] = fmax(f->use[medium], load[link] / net->link_gbps[link]);
+        double gbps = sim_link_gbps(net->link_gbps, costs, link);
+        f->use[medium] = fmax(f->use[medium], gbps > 0 ? load[link] / gbps : 0);
     }
 }
 
@@ -122,7 +124,7 @@ static enum collet_result find_bounds(const struct forecast_stage *stage, struct
     COLLET_TRY(
         memory_get(&load, (size_t)net->nlinks + 1, sizeof(*load), "no memory for the load of %d links", net->nlinks));
     COLLET_TRY(cost_bound(stage->cost, sim, &f->choice, &f->bounds, load));
-    sum_up_links(net, load, f);
+    sum_up_links(net, stage->machine.costs, load, f);
     return COLLET_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "chan/chan.h"
+#include "plan/cards.h"
 #include "plan/map.h"
 #include "plan/nvlink.h"
 
@@ -110,6 +111,11 @@ static enum collet_result job_routes(struct forecast_job *job) {
 
 /* ---- what may be chosen ---- */
 
+/* Node of the graph that a rank of a host is on. */
+static int place_of(const struct forecast_job *job, int i) {
+    return job->rings->place[topo_rank_of(job->rings, 0, order_of(job->rings, 0)[i])];
+}
+
 /* NVSwitches of the third generation join H100, the fourth B200. Whether they make the sums of a call, its buffers decide: forecasts
  * say what happens if they do. */
 static bool switches_sum(const struct forecast_job *job) {
@@ -142,6 +148,22 @@ static enum collet_result lines_are_whole(const struct forecast_job *job, bool *
     return COLLET_SUCCESS;
 }
 
+/* As communicators count them (plan.c). */
+static int ranks_of_a_gpu(const struct forecast_job *job, bool *apart_p) {
+    int most = 1;
+    *apart_p = false;
+    for (int a = 0; a < job->nlocal; a++) {
+        int here = 0;
+        for (int b = 0; b < job->nlocal; b++) {
+            bool shared = place_of(job, a) == place_of(job, b);
+            here += shared;
+            *apart_p |= !shared;
+        }
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
 static enum collet_result set_limits(struct forecast_job *job) {
     const struct chan_scale scale = {job->nranks, job->nlocal, job->nhosts > 1, job->machine.gpu};
     struct fifo_layout layouts[PROG_CONNECTS_COUNT];
@@ -152,8 +174,10 @@ static enum collet_result set_limits(struct forecast_job *job) {
         return COLLET_SUCCESS;
     bool whole;
     COLLET_TRY(lines_are_whole(job, &whole));
-    tuner_limits_of_gpus(&job->config, 1, &job->limits);
+    bool apart;
+    int sharers = ranks_of_a_gpu(job, &apart);
     job->limits.protocol_allowed[PROTOCOL_LL128] &= whole;
+    tuner_limits_of_gpus(&job->config, job->costs.gpu_blocks, sharers, apart, &job->limits);
     job->machine.switched_from = whole && switches_sum(job) ? net_switched_from(&job->config) : 0;
     return COLLET_SUCCESS;
 }
@@ -188,11 +212,13 @@ static enum collet_result fill(struct forecast_job *job, const struct topo *topo
     COLLET_TRY(find_rings(topo, per_host, &job->rings));
     job->nlocal = topo_nlocal(job->rings, 0);
     job->nranks = job->nhosts * job->nlocal;
+    const struct topo_node *first = &topo->nodes[job->rings->place[0]];
     job->costs = costs_default;
-    costs_suit(&job->costs, &topo->nodes[job->rings->place[0]]);
+    if (first->kind == TOPO_GPU)
+        COLLET_TRY(card_suit(first->gpu.sm, &job->costs));
     job->machine = (struct cost_machine){
         .costs = &job->costs,
-        .gpu = topo->nodes[job->rings->place[0]].kind == TOPO_GPU,
+        .gpu = first->kind == TOPO_GPU,
         .cast = {.grouping = SIM_EACH, .nhosts = job->nhosts, .nlocal = job->nlocal},
         .uniform = job->nranks > COST_RANKS_MAX,
     };

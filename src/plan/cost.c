@@ -141,6 +141,7 @@ enum collet_result cost_set(struct cost_stage *stage, const struct plan_choice *
     sim->machine.costs = stage->machine->costs;
     sim->turns = (double)choice->nchannels / nrings;
     sim->switched = cost_by_switches(stage, choice, count, elem_bytes);
+    sim->lent_from = (uint32_t)stage->npeers <= LOAN_GPU_PEERS ? stage->machine->lent_from : 0;
     for (int channel = 0; channel < nrings; channel++) {
         struct sim_lengths lengths = lengths_of(stage, choice, count, elem_bytes, channel);
         sim_set(sim, channel, &lengths);
@@ -157,7 +158,8 @@ static double launch_ns(const struct cost_stage *stage, const struct plan_choice
 
 static void bound_by_links(const struct sim *sim, const double *load, struct cost_bounds *bounds) {
     for (int link = 0; link < sim->machine.nlinks; link++) {
-        double ns = load[link] / sim->machine.link_gbps[link];
+        double gbps = sim_link_gbps(sim->machine.link_gbps, sim->machine.costs, link);
+        double ns = gbps > 0 ? load[link] / gbps : 0;
         if (ns > bounds->link_ns) {
             bounds->link_ns = ns;
             bounds->link = link;

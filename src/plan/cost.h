@@ -42,7 +42,8 @@ struct cost_machine {
     const int *node;     /* [rank]: ascending; NULL: hosts of the cast */
     uint32_t nslots;
     uint32_t
-        switched_from; /* GPUs: slices of so many bytes switches sum, if a call's buffers let them; 0: they do not */
+        switched_from;  /* GPUs: slices of so many bytes switches sum, if a call's buffers let them; 0: they do not */
+    uint32_t lent_from; /* GPUs: payloads of so many bytes are lent, if a call's buffers let them; 0: they do not */
     const struct sim_skipper *skips; /* NULL: none */
 };
 

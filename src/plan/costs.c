@@ -71,20 +71,10 @@ const struct cost_table costs_default =
         .gpu_call_ns = 8600,
         .gpu_block_ns = 50,
         .gpu_blocks = 64,
+        .gpu_memory_gbps = 0,
+        .gpu_lent_share = 0.5,
         .switched_share = 0.85,
 };
-
-/* What a block moves round a ring, in GB/s (tuning.cc of 2026, the same constants of newer generations). */
-static double block_gbps(int sm) { return sm >= 100 ? 40 : sm >= 90 ? 36.7 : 20; }
-
-void costs_suit(struct cost_table *costs, const struct topo_node *place) {
-    double faster = place->kind == TOPO_GPU ? block_gbps(place->gpu.sm) / block_gbps(0) : 1;
-    if (place->kind == TOPO_GPU && place->gpu.sm >= 100)
-        costs->switched_share = 0.74;
-    for (int class = LINK_GPU; class < LINK_CLASS_COUNT; class ++)
-        for (int p = 0; p < COSTS_PROTOCOLS; p++)
-            costs->step[class][p].byte_ns /= faster;
-}
 
 enum link_class costs_class_of_gpus(enum topo_class path) {
     static const enum link_class classes[TOPO_CLASS_COUNT] = {
@@ -93,16 +83,12 @@ enum link_class costs_class_of_gpus(enum topo_class path) {
     return classes[path];
 }
 
-double costs_launch_ns(const struct cost_table *costs, int blocks) {
-    int grids = (blocks + costs->gpu_blocks - 1) / costs->gpu_blocks;
-    return grids * costs->gpu_call_ns + blocks * costs->gpu_block_ns;
-}
-
 static bool is_sound(double number) { return isfinite(number) && number >= 0; }
 
 bool costs_are_sound(const struct cost_table *costs) {
     bool sound = is_sound(costs->switch_ns) && is_sound(costs->turns_share) && is_sound(costs->gpu_call_ns) &&
-                 is_sound(costs->gpu_block_ns) && is_sound(costs->switched_share) && costs->gpu_blocks >= 1;
+                 is_sound(costs->gpu_block_ns) && is_sound(costs->gpu_memory_gbps) && is_sound(costs->gpu_lent_share) &&
+                 is_sound(costs->switched_share) && costs->gpu_blocks >= 1;
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++) {
             const struct step_cost *step = &costs->step[class][p];

@@ -52,15 +52,13 @@ struct cost_table {
     double turns_share;    /* on a CPU that runs several workers in turns, bytes cost so much more */
     double gpu_call_ns;    /* launch and end of a grid on a GPU */
     double gpu_block_ns;   /* the same, of each of its blocks */
-    int gpu_blocks;        /* that a GPU runs at once */
+    int gpu_blocks;        /* that a GPU runs at once, of all ranks on it; a communicator has it from its drivers */
+    double gpu_memory_gbps; /* payload that passes between ranks of one GPU, all its blocks together; 0: it binds nothing */
+    double gpu_lent_share; /* of what a byte costs in a slot: the same of a payload that is lent between GPUs, or in one */
     double switched_share; /* of a link's bandwidth, for what switches sum and store; 0: there are none that can */
 };
 
 extern const struct cost_table costs_default;
-
-/* The same for GPUs of another generation than those that costs_default is of: the newer ones' blocks are faster, and their switches. place: a
- * node of the machine; if it is no GPU, or one of unknown capability, nothing changes. */
-void costs_suit(struct cost_table *costs, const struct topo_node *place);
 
 /* Between two GPUs, by their path (topo/paths.h): those of one host reach each other's memory unless CPUs are joined on the
  * way. LOC: they are the same. */
@@ -69,8 +67,10 @@ enum link_class costs_class_of_gpus(enum topo_class path);
 /* Is it carried over a network, message by message? */
 static inline bool costs_is_remote(enum link_class class) { return class == LINK_NET || class == LINK_GPU_NET; }
 
-/* What a call of so many blocks on a GPU costs besides its steps. More than run at once are several grids. */
-double costs_launch_ns(const struct cost_table *costs, int blocks);
+/* What a call of so many blocks on a GPU, in one grid, costs besides its steps. */
+static inline double costs_launch_ns(const struct cost_table *costs, int blocks) {
+    return costs->gpu_call_ns + blocks * costs->gpu_block_ns;
+}
 
 /* All numbers finite and not negative, something to divide by where that is done. */
 bool costs_are_sound(const struct cost_table *costs);

@@ -8,13 +8,14 @@
 #include "exec/exec.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NAME_BYTES 48
-#define CONSTANTS_MAX (6 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 6)
+#define CONSTANTS_MAX (6 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 8)
 
 static const char *const class_names[LINK_CLASS_COUNT] = {[LINK_MEMORY] = "memory",
                                                           [LINK_MEMORY_FAR] = "memory-far",
@@ -67,6 +68,8 @@ static void list_constants(struct cost_table *costs, struct constants *all) {
     add_constant(all, &costs->turns_share, "share", "host", "turns", "");
     add_constant(all, &costs->gpu_call_ns, "ns", "gpu", "call", "");
     add_constant(all, &costs->gpu_block_ns, "ns", "gpu", "block", "");
+    add_constant(all, &costs->gpu_memory_gbps, "GB/s", "gpu", "memory", "");
+    add_constant(all, &costs->gpu_lent_share, "share", "gpu", "lent", "");
     add_constant(all, &costs->switched_share, "share", "gpu", "switched", "");
     all->list[all->count++] = (struct constant){"gpu.blocks", "blocks", NULL, &costs->gpu_blocks};
 }
@@ -107,7 +110,10 @@ static struct constant *find(struct constants *all, const char *name) {
 
 static enum collet_result store(const struct place *place, struct constant *c, const char *text) {
     char *end;
-    double value = strtod(text, &end);
+    locale_t plain = newlocale(LC_ALL_MASK, "C", NULL); /* the program's may have a comma for the point */
+    double value = plain != NULL ? strtod_l(text, &end, plain) : strtod(text, &end);
+    if (plain != NULL)
+        freelocale(plain);
     if (end == text || *end != '\0' || !isfinite(value) || value < 0)
         return BAD(place, "%s is \"%s\": expected a number, 0 or more", c->name, text);
     if (c->count != NULL && (value < 1 || value > 65536 || value != floor(value)))
@@ -139,7 +145,7 @@ static enum collet_result read_line(const struct place *place, char *line, struc
     return store(place, c, value);
 }
 
-enum collet_result costs_read(const char *path, struct cost_table *costs) {
+static enum collet_result read_lines(FILE *in, const char *path, struct cost_table *costs) {
     struct cost_table read = *costs;
     struct constants all;
     bool seen[CONSTANTS_MAX] = {false};
@@ -147,9 +153,6 @@ enum collet_result costs_read(const char *path, struct cost_table *costs) {
     char *line = NULL;
     size_t room = 0;
     enum collet_result result = COLLET_SUCCESS;
-    FILE *in = fopen(path, "re");
-    if (in == NULL)
-        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_TUNER_FILE: cannot open %s: %s", path, strerror(errno));
     list_constants(&read, &all);
     while (result == COLLET_SUCCESS && getline(&line, &room, in) >= 0) {
         place.line++;
@@ -158,8 +161,25 @@ enum collet_result costs_read(const char *path, struct cost_table *costs) {
     if (result == COLLET_SUCCESS && ferror(in))
         result = err_set(COLLET_ERR_INVALID_USAGE, "COLLET_TUNER_FILE: cannot read %s", path);
     free(line);
-    fclose(in);
     if (result == COLLET_SUCCESS)
         *costs = read;
+    return result;
+}
+
+enum collet_result costs_read(const char *path, struct cost_table *costs) {
+    FILE *in = fopen(path, "re");
+    if (in == NULL)
+        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_TUNER_FILE: cannot open %s: %s", path, strerror(errno));
+    enum collet_result result = read_lines(in, path, costs);
+    fclose(in);
+    return result;
+}
+
+enum collet_result costs_read_text(const char *text, const char *name, struct cost_table *costs) {
+    FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "re");
+    if (in == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory to read %s", name);
+    enum collet_result result = read_lines(in, name, costs);
+    fclose(in);
     return result;
 }

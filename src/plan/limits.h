@@ -21,6 +21,8 @@ struct tuner_limits {
     bool protocol_allowed[PROTOCOL_COUNT]; /* by enum protocol */
     int nchannels;                         /* the fewest */
     int most_nchannels;                    /* the most that are tried: twice as many from one number to the next */
+    int gpu_blocks;                        /* that a GPU runs at once; 0: on host memory */
+    int gpu_ranks;                         /* of the communicator that are on one GPU, at most */
     bool channels_given;                   /* by the configuration */
     int nrails;                            /* so many channels use all adapters */
     uint32_t forced_chunk_bytes;           /* 0: free */
@@ -41,9 +43,16 @@ enum collet_result tuner_check_names(const struct config *config);
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout layouts[PROG_CONNECTS_COUNT],
                                      int nrails, struct tuner_limits *limits);
 
-/* Ranks on GPUs, of which so many share one: each channel has blocks of its own, so their number is chosen too, unless the
- * configuration has it. */
-void tuner_limits_of_gpus(const struct config *config, int ranks_of_a_gpu, struct tuner_limits *limits);
+/* Ranks on GPUs that run so many blocks at once: each channel has blocks of its own, so their number is chosen too, unless the
+ * configuration has it. So many of the ranks share a GPU; apart: some ranks of one host are on different ones. */
+void tuner_limits_of_gpus(const struct config *config, int blocks, int ranks, bool apart, struct tuner_limits *limits);
+
+/* How many channels of so many blocks each a rank on a GPU may have. Ranks that share the GPU may be launched one by one, and
+ * wait for each other: the blocks of all of them must find room. 0: not even those of one channel do. Any number on host memory. */
+int tuner_fitting_channels(const struct tuner_limits *limits, int blocks);
+
+/* Says that they do not. What: "allreduce". */
+enum collet_result tuner_err_no_room(const struct tuner_limits *limits, const char *what, int blocks);
 
 /* Does the algorithm, which cuts buffers into so many slices, keep what COLLET_DETERMINISM promises? */
 bool tuner_keeps_bits(const struct tuner_limits *limits, const struct algorithm *algorithm, int nslices);

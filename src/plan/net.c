@@ -60,6 +60,23 @@ static enum collet_result add_hop(struct net *net, int from, int to, struct net_
     return l < 0 ? COLLET_SUCCESS : add_net_link(net, l, path);
 }
 
+/* The memory of the GPU that `from` is on, as the memory of the lowest rank there. Lower ranks have their routes. */
+static enum collet_result add_memory(struct net *net, int from, struct net_path *path) {
+    int owner = 0;
+    while (owner < from && net->inside[owner * net->nranks + from].class != LINK_GPU)
+        owner++;
+    if (net->memory_of[owner] < 0) {
+        net->memory_of[owner] = net->nlinks;
+        net->link_of[net->nlinks] = -1 - owner;
+        net->link_gbps[net->nlinks++] = 0;
+    }
+    if (!grow(&net->links, (size_t)net->nlinks_listed, 1, &net->room, sizeof(*net->links)))
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for routes of %d links", net->nlinks_listed + 1);
+    net->links[net->nlinks_listed++] = net->memory_of[owner];
+    path->nlinks++;
+    return COLLET_SUCCESS;
+}
+
 /* ---- inside a host ---- */
 
 static bool is_gpu(const struct topo *topo, int place) { return topo->nodes[place].kind == TOPO_GPU; }
@@ -87,6 +104,8 @@ static enum collet_result find_inside(struct net *net, const struct net_source *
         net->gpu ? class_of_gpus(reach, on_map && is_inside ? topo_path_to(paths, b) : NULL) : class_of_hosts(reach);
     if (!net->gpu && from != to && reach != NET_REMOTE && source->loan != NULL)
         path->loan = source->loan(source->context, from, to);
+    if (path->class == LINK_GPU && from != to)
+        return add_memory(net, from, path);
     if (!is_inside || !net->gpu || !on_map || path->class == LINK_GPU_NET)
         return COLLET_SUCCESS;
     return add_path(net, paths, b, path);
@@ -176,26 +195,29 @@ static int number_nics(const struct topo *topo, int *nics) {
 
 static enum collet_result make_room(struct net *net, const struct net_source *source) {
     size_t n = (size_t)net->nranks, nranks = n * (source->nhosts > 1 ? 2 : 1);
-    size_t nnodes = (size_t)net->topo->nnodes, nlinks = (size_t)net->topo->nlinks + 1;
+    size_t nnodes = (size_t)net->topo->nnodes, nlinks = (size_t)net->topo->nlinks + 1, numbers = nlinks + n;
     struct arena *arena = &net->arena;
     net->nics = arena_get(arena, nnodes, sizeof(*net->nics));
     net->nnics = net->nics != NULL ? number_nics(net->topo, net->nics) : 1;
     net->rank_of = arena_get(arena, nranks, sizeof(*net->rank_of));
     net->host_of = arena_get(arena, n, sizeof(*net->host_of));
+    net->place = arena_get(arena, n, sizeof(*net->place));
     net->inside = arena_get(arena, n * n, sizeof(*net->inside));
     net->out = arena_get(arena, n * (size_t)net->nnics, sizeof(*net->out));
     net->in = arena_get(arena, n * (size_t)net->nnics, sizeof(*net->in));
     net->nearest = arena_get(arena, n, sizeof(*net->nearest));
     net->number_of = arena_get(arena, nlinks, sizeof(*net->number_of));
-    net->link_of = arena_get(arena, nlinks, sizeof(*net->link_of));
-    net->link_gbps = arena_get(arena, nlinks, sizeof(*net->link_gbps));
+    net->link_of = arena_get(arena, numbers, sizeof(*net->link_of));
+    net->link_gbps = arena_get(arena, numbers, sizeof(*net->link_gbps));
+    net->memory_of = arena_get(arena, n, sizeof(*net->memory_of));
     COLLET_TRY(arena_check(arena, "no memory for the routes of %d ranks", net->nranks));
     memcpy(net->rank_of, source->rank_of, nranks * sizeof(*net->rank_of));
     for (size_t k = 0; k < nlinks; k++)
         net->number_of[k] = -1;
     for (size_t k = 0; k < n; k++) {
+        net->place[k] = source->place[k];
         net->host_of[k] = net->topo->nodes[source->place[k]].host;
-        net->nearest[k] = -1;
+        net->nearest[k] = net->memory_of[k] = -1;
     }
     return COLLET_SUCCESS;
 }
@@ -281,13 +303,18 @@ bool net_has_class(const struct net *net, enum link_class class) {
 }
 
 const char *net_link_name(const struct net *net, int link, char *text, size_t bytes) {
-    const struct topo_link *l = &net->topo->links[net->link_of[link]];
     char from[TOPO_NAME_BYTES + 16], to[TOPO_NAME_BYTES + 16];
+    if (net->link_of[link] < 0) {
+        const int place = net->place[-1 - net->link_of[link]];
+        snprintf(text, bytes, "memory of %s", topo_node_name(net->topo, place, from));
+        return text;
+    }
+    const struct topo_link *l = &net->topo->links[net->link_of[link]];
     snprintf(text, bytes, "%s %s ▶ %s", topo_link_name(net->topo, l), topo_node_name(net->topo, l->from, from),
              topo_node_name(net->topo, l->to, to));
     return text;
 }
 
 enum topo_medium net_link_medium(const struct net *net, int link) {
-    return net->topo->links[net->link_of[link]].medium;
+    return net->link_of[link] < 0 ? MEDIUM_LOCAL : net->topo->links[net->link_of[link]].medium;
 }

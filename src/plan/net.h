@@ -8,7 +8,7 @@
  *
  * Between hosts a message takes the NICs that its channel's ring ties the connection to (topo_nic_towards()); without rings,
  * the nearest ones. What host ranks of one host share is in the class of the link, not in links. A link whose speed is not
- * known binds nothing, and is left out.
+ * known binds nothing, and is left out. Ranks of one GPU share its memory: that is a link too, though no graph has it.
  *
  * The ranks are those of a communicator. Or hosts are alike: then the ranks are those of one host, and it stands for all.
  */
@@ -55,13 +55,15 @@ struct net {
     bool gpu;
     struct arena arena;        /* has the arrays, but for links */
     int *rank_of, *host_of;    /* as in the source; [nranks]: host of the graph */
+    int *place;                /* as in the source */
     struct net_path *inside;   /* [from · nranks + to]; between hosts the class alone */
     struct net_path *out, *in; /* [rank · nnics + NIC of its host]: to and from the network */
     int *nearest;              /* [rank]: NIC of its host; −1: it has none */
     int *nics;                 /* [node of the graph]: which NIC of its host it is */
     int *number_of;            /* [link of the graph]: its number; −1: no route crosses it */
-    int *link_of, nlinks;      /* [number]: link of the graph */
-    double *link_gbps;         /* [number] */
+    int *link_of, nlinks;      /* [number]: link of the graph; below 0: memory of the GPU of rank −1 − link */
+    double *link_gbps;         /* [number]; 0: memory of a GPU, see sim_link_gbps() */
+    int *memory_of;            /* [rank]: the number of its GPU's memory; −1: no route crosses it, or a lower rank has it */
     int *links, nlinks_listed, room;
 };
 
@@ -81,7 +83,7 @@ uint32_t net_switched_from(const struct config *config);
 /* Does anything of this class lie between two ranks? */
 bool net_has_class(const struct net *net, enum link_class class);
 
-/* "PCI GPU 0 ▶ PCI 0000:10:00.0". */
+/* "PCI GPU 0 ▶ PCI 0000:10:00.0", "memory of GPU 0". */
 const char *net_link_name(const struct net *net, int link, char *text, size_t bytes);
 enum topo_medium net_link_medium(const struct net *net, int link);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/nvlink.h"
 
+#include "base/err.h"
 #include "gpu/gpu.h"
 #include "topo/paths.h"
 
@@ -11,20 +12,23 @@ static bool stores_lines(const struct nvlink_card *card) {
     return card->on_gpu && (card->capability == 70 || card->capability == 80 || card->capability >= 90);
 }
 
-void nvlink_ask(int device, struct nvlink_card *card) {
+enum collet_result nvlink_ask(int device, struct nvlink_card *card) {
     const struct gpu_driver *driver = gpu_driver();
     const char *why;
     *card = (struct nvlink_card){.on_gpu = device != COLLET_DEVICE_HOST};
     if (!card->on_gpu)
-        return;
+        return COLLET_SUCCESS;
     int own = device - COLLET_DEVICE_CUDA(0), count = driver->count(&why);
+    COLLET_TRY(driver->open(own)); /* only then it is known how many blocks it runs */
     card->gpu = driver->identity(own);
     card->capability = driver->capability(own);
+    card->blocks = driver->streams->resident(own);
     for (int other = 0; other < count && card->nseen < NVLINK_GPUS_MAX; other++) {
         bool joined = driver->sharing->keeps_lines(own, other) && driver->sharing->keeps_lines(other, own);
         card->joined |= (uint32_t)joined << card->nseen;
         card->seen[card->nseen++] = driver->identity(other);
     }
+    return COLLET_SUCCESS;
 }
 
 /* The process of this rank sees that GPU, and it is not joined with its own. */

@@ -16,6 +16,8 @@
 
 #include "topo/topo.h"
 
+#include "collet.h"
+
 /* Further ones are left out: they then count as not seen. */
 #define NVLINK_GPUS_MAX 32
 
@@ -23,14 +25,15 @@
 struct nvlink_card {
     uint32_t on_gpu;
     uint32_t capability; /* gpu_driver.capability() */
+    uint32_t blocks;     /* that it runs at once: gpu_streams.resident() */
     uint64_t gpu;        /* gpu_driver.identity() */
     uint32_t nseen;      /* GPUs that this process sees */
     uint32_t joined;     /* bit k: seen[k] is joined with it, both ways */
     uint64_t seen[NVLINK_GPUS_MAX];
 };
 
-/* device: as in collet.h, one that is there. */
-void nvlink_ask(int device, struct nvlink_card *card);
+/* device: as in collet.h, one that is there; a GPU is open afterwards. Errors: those of gpu_driver.open(). */
+enum collet_result nvlink_ask(int device, struct nvlink_card *card);
 
 /* Between any two of these ranks, at places of one host? What cards say may be anything. */
 bool nvlink_joins_all(const struct topo *topo, const int32_t *place, const struct nvlink_card *cards, int n);

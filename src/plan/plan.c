@@ -35,6 +35,7 @@ struct planner {
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
     struct plan_choice switched[SIZE_CLASSES]; /* of allreduces that may switch */
     bool warned[PROG_COLLECTIVE_COUNT];        /* of names that cannot be followed */
+    bool warned_of_channels;                   /* more are asked for than find room */
     struct exec_program *programs;             /* most recently used first */
     struct exec_call recent[RECENT_CALLS];     /* prepared calls by hash of their request; program NULL: none */
     uint64_t prepared;                         /* how many there have been */
@@ -155,13 +156,17 @@ static int most_channels(const struct planner *planner) {
     return limits->most_nchannels > limits->nchannels ? limits->most_nchannels : limits->nchannels;
 }
 
-/* The most ranks that share a GPU of a host. */
-static int ranks_of_a_gpu(const struct chan *chan) {
+/* The most ranks that share a GPU of a host; *apart_p: some of one host do not. */
+static int ranks_of_a_gpu(const struct chan *chan, bool *apart_p) {
     int most = 1;
+    *apart_p = false;
     for (int a = 0; a < chan->owner.nranks; a++) {
         int here = 0;
-        for (int b = 0; b < chan->owner.nranks; b++)
-            here += transport_shares_device(&chan->owner.peers[a], &chan->owner.peers[b]);
+        for (int b = 0; b < chan->owner.nranks; b++) {
+            const struct peer_info *x = &chan->owner.peers[a], *y = &chan->owner.peers[b];
+            here += transport_shares_device(x, y);
+            *apart_p |= x->node == y->node && !transport_shares_device(x, y);
+        }
         most = here > most ? here : most;
     }
     return most;
@@ -189,9 +194,10 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     planner->map = map;
     enum collet_result result = tuner_limits_read(config, chan->owner.layouts, map_rails(map), &planner->limits);
     if (result == COLLET_SUCCESS && chan->owner.gpu != NULL) {
-        chan->owner.gpu->sharers = ranks_of_a_gpu(chan);
-        tuner_limits_of_gpus(config, chan->owner.gpu->sharers, &planner->limits);
+        bool apart;
+        chan->owner.gpu->sharers = ranks_of_a_gpu(chan, &apart);
         result = limit_to_gpu(chan, map, &planner->limits);
+        tuner_limits_of_gpus(config, map->costs.gpu_blocks, chan->owner.gpu->sharers, apart, &planner->limits);
     }
     if (result == COLLET_SUCCESS)
         result = shapes_init(planner);
@@ -249,7 +255,10 @@ static uint64_t class_bytes(uint32_t class) {
 
 /* A GPU moves a part of a message by a block of its own. A part that is shorter than this is not worth a block. */
 #define P2P_PART_BYTES (16u << 10)
+/* Per channel of a round of messages, which has one to a rank and one from another. */
+#define P2P_BLOCKS 2
 
+/* 0: a GPU has no room for the blocks. */
 static int p2p_channels(const struct planner *planner, const struct transport *transport, uint64_t message_bytes) {
     const struct conn_owner *owner = &planner->chan->owner;
     bool by_network = transport != NULL && transport->remote;
@@ -258,8 +267,9 @@ static int p2p_channels(const struct planner *planner, const struct transport *t
     limits.sizes = limits.sizes_of[PROG_TO_ALL];
     if (owner->gpu == NULL)
         return 1;
-    most = tuner_most_channels(&limits, owner->layouts[PROG_TO_ALL].nslots, owner->nranks - 1, by_network);
-    while (2 * n <= most && message_bytes / (2 * (uint64_t)n) >= P2P_PART_BYTES)
+    most = tuner_most_channels(&limits, owner->layouts[PROG_TO_ALL].nslots, owner->nranks - 1, P2P_BLOCKS, by_network);
+    n = n < tuner_fitting_channels(&limits, P2P_BLOCKS) ? n : tuner_fitting_channels(&limits, P2P_BLOCKS);
+    while (n > 0 && 2 * n <= most && message_bytes / (2 * (uint64_t)n) >= P2P_PART_BYTES)
         n *= 2;
     return n;
 }
@@ -283,13 +293,16 @@ static uint32_t p2p_chunk(const struct planner *planner, const struct transport 
 }
 
 /* Sends and receives have one algorithm. */
-static struct plan_choice choose_p2p(const struct planner *planner, const struct exec_request *request,
-                                     uint64_t message_bytes) {
+static enum collet_result choose_p2p(const struct planner *planner, const struct exec_request *request,
+                                     uint64_t message_bytes, struct plan_choice *choice) {
     const struct chan *chan = planner->chan;
     const struct transport *transport = chan_pair_transport(chan, chan->owner.rank, request->root);
     int nchannels = p2p_channels(planner, transport, message_bytes);
-    return (struct plan_choice){algorithm_find(request->collective, "direct"), PROTOCOL_SIMPLE, nchannels,
-                                p2p_chunk(planner, transport, message_bytes / (uint64_t)nchannels), 0};
+    if (nchannels == 0)
+        return tuner_err_no_room(&planner->limits, "an exchange of messages", P2P_BLOCKS);
+    *choice = (struct plan_choice){algorithm_find(request->collective, "direct"), PROTOCOL_SIMPLE, nchannels,
+                                   p2p_chunk(planner, transport, message_bytes / (uint64_t)nchannels), 0};
+    return COLLET_SUCCESS;
 }
 
 /* A call by copies has the one algorithm whose ranks send to where their blocks belong; it knows no slots. */
@@ -302,6 +315,18 @@ static void warn_once(struct planner *planner, enum prog_collective collective) 
     if (planner->chan->owner.rank == 0 && !planner->warned[collective])
         tuner_warn_of_names(&planner->limits, collective, &planner->shapes[0]);
     planner->warned[collective] = true;
+}
+
+static void warn_of_channels(struct planner *planner, const struct plan_choice *choice) {
+    const struct tuner_limits *limits = &planner->limits;
+    if (choice->nchannels >= limits->nchannels || limits->gpu_blocks == 0 || planner->chan->owner.rank != 0 ||
+        planner->warned_of_channels)
+        return;
+    planner->warned_of_channels = true;
+    log_always(PLAN,
+               "%d channels are asked for, but a GPU runs %d blocks and has %d ranks, whose blocks must find room together: %s "
+               "gets %d",
+               limits->nchannels, limits->gpu_blocks, limits->gpu_ranks, choice->algorithm->name, choice->nchannels);
 }
 
 static enum collet_result choose_new(struct planner *planner, const struct exec_request *request, uint64_t bytes,
@@ -328,10 +353,8 @@ enum collet_result plan_choose(struct planner *planner, const struct exec_reques
     uint32_t class = size_class(planned_count(request) * elem_bytes);
     struct plan_choice *choice =
         request->may_switch ? &planner->switched[class] : &planner->choices[request->collective][class];
-    if (prog_is_p2p(request->collective)) {
-        *choice_p = choose_p2p(planner, request, class_bytes(class));
-        return COLLET_SUCCESS;
-    }
+    if (prog_is_p2p(request->collective))
+        return choose_p2p(planner, request, class_bytes(class), choice_p);
     if (request->by_copies) {
         *choice_p = choose_copies(request);
         return COLLET_SUCCESS;
@@ -340,6 +363,7 @@ enum collet_result plan_choose(struct planner *planner, const struct exec_reques
     if (choice->algorithm == NULL) {
         warn_once(planner, request->collective);
         COLLET_TRY(choose_new(planner, request, class_bytes(class), choice));
+        warn_of_channels(planner, choice);
     }
     *choice_p = *choice;
     return COLLET_SUCCESS;

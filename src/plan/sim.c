@@ -109,7 +109,9 @@ struct transit {
 static void cross(struct sim *sim, const struct sim_links *links, int host, double bytes, struct sim_crossing crossing,
                   struct transit *transit) {
     for (int k = 0; k < links->count; k++) {
-        const double part = k == 0 ? crossing.first : crossing.behind;
+        double part = k == 0 ? crossing.first : crossing.behind;
+        if (sim->machine.link_gbps[links->link[k]] == 0)
+            part *= sim_moved_share(sim, LINK_GPU, bytes);
         int64_t *free_ps = &sim->link_free[host * sim->machine.nlinks + links->link[k]];
         transit->head_ps = later(transit->head_ps, *free_ps);
         int64_t ps = (int64_t)(bytes * part * sim->link_ps[links->link[k]] + 0.5);
@@ -147,6 +149,13 @@ const struct sim_route *sim_peer_route(const struct sim *sim, const struct sim_r
     return &sim->conns[sim->refs[ref]].route;
 }
 
+double sim_moved_share(const struct sim *sim, enum link_class class, double bytes) {
+    const bool near = class == LINK_GPU || class == LINK_GPU_NVLINK;
+    if (!near || sim->lent_from == 0 || bytes < sim->lent_from || sim->protocol != PROTOCOL_SIMPLE)
+        return 1;
+    return 1 - sim->machine.lent * (1 - sim->machine.costs->gpu_lent_share);
+}
+
 /* Of a message of so many bytes: a mean one of the program, of whose messages a share is lent. */
 static struct step_cost cost_between(const struct sim *sim, const struct sim_route *route, double bytes) {
     const struct step_cost *slot = cost_of(sim, route->class), *loan = cost_of(sim, route->loan.class);
@@ -169,7 +178,8 @@ static struct sim_work work_of_kind(const struct sim *sim, const struct sim_kind
     for (uint32_t k = 0; k < run->recv_count + run->send_count; k++) {
         struct step_cost cost = cost_between(sim, sim_peer_route(sim, run, k), bytes);
         work.fixed_ns += cost.peer_ns;
-        work.bytes_ns += sim->switched ? 0 : bytes * cost.byte_ns;
+        double moved = sim_moved_share(sim, sim_peer_route(sim, run, k)->class, bytes);
+        work.bytes_ns += sim->switched ? 0 : moved * bytes * cost.byte_ns;
         fence_ns = fmax(fence_ns, cost.fence_ns);
     }
     work.fixed_ns +=
@@ -192,6 +202,10 @@ struct sim_work sim_work_of(struct sim *sim, const struct sim_run *run, double b
 
 void sim_begin(struct sim *sim, enum protocol protocol) {
     sim->protocol = protocol;
+    for (int link = 0; link < sim->machine.nlinks; link++) {
+        double gbps = sim_link_gbps(sim->machine.link_gbps, sim->machine.costs, link);
+        sim->link_ps[link] = gbps > 0 ? 1000 / gbps : 0;
+    }
     for (size_t k = 0; k < sim->nkinds; k++)
         sim->kinds[k].bytes = -1;
 }

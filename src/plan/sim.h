@@ -82,13 +82,18 @@ struct sim_machine {
     const double *crowd;     /* [rank]: ranks per CPU of its node; NULL: each has a CPU */
     const int *node;         /* [rank]: ascending; NULL: hosts of the cast */
     int nlinks;              /* of one host */
-    const double *link_gbps; /* [nlinks] */
+    const double *link_gbps; /* [nlinks]; 0: memory of a GPU (sim_link_gbps()) */
     uint32_t nslots;
     double lent;       /* share of all messages that steps lend where they may; the others lie in slots */
     bool root_reduces; /* then nothing is lent through the kernel (kernels/operands.h) */
     void (*route)(const void *context, int channel, int from, int to, struct sim_route *route);
     const void *context;
 };
+
+/* 0: it binds nothing. */
+static inline double sim_link_gbps(const double *link_gbps, const struct cost_table *costs, int link) {
+    return link_gbps[link] > 0 ? link_gbps[link] : costs->gpu_memory_gbps;
+}
 
 /* How long pieces are, in each channel. */
 struct sim_lengths {
@@ -165,6 +170,7 @@ struct sim {
     double turns;                    /* so many channels does each of them stand for: they send in turn */
     bool weightless;                 /* bytes cost nothing: what is left is latency */
     bool switched;                   /* switches move what steps lend: struct sim_crossing */
+    uint32_t lent_from;              /* GPUs: payloads of so many bytes are lent if a step may; 0: none is */
     const struct sim_skipper *skips; /* NULL: every step is simulated */
     uint32_t rounds_run;             /* how many rounds are simulated */
 
@@ -184,7 +190,7 @@ struct sim {
     int64_t *link_free;    /* [host · nlinks + link] */
     int64_t *engine_free;  /* [engine], and behind these [CPU]: has nothing to do since when */
     struct sim_cpus *cpus; /* [engine]; NULL: engines do not share CPUs */
-    double *link_ps;       /* [link]: a byte */
+    double *link_ps;       /* [link]: a byte; set by sim_begin() */
     size_t nlinks, nengines, nclocks;
     struct sim_queue *queue;
     uint64_t norders, nevents;
@@ -227,6 +233,8 @@ const struct sim_route *sim_peer_route(const struct sim *sim, const struct sim_r
 struct sim_crossing {
     double first, behind;
 };
+/* How much of a payload's bytes ranks of one GPU, or of two that NVLink joins, move through memory: less than all if some is lent. */
+double sim_moved_share(const struct sim *sim, enum link_class class, double bytes);
 /* Of what the run's steps send. */
 struct sim_crossing sim_crossing_of(const struct sim *sim, const struct sim_run *run);
 /* What the engine does for a step, by the protocol of sim_begin(), which forgets what was computed by another. */

@@ -18,8 +18,11 @@ static const struct sim_run *runs_of(const struct sim *sim, const struct sim_wor
 
 static void load_links(const struct sim *sim, const struct sim_links *links, int host, double bytes,
                        struct sim_crossing crossing, double *on) {
-    for (int k = 0; k < links->count; k++)
-        on[host * sim->machine.nlinks + links->link[k]] += bytes * (k == 0 ? crossing.first : crossing.behind);
+    for (int k = 0; k < links->count; k++) {
+        const bool memory = sim->machine.link_gbps[links->link[k]] == 0;
+        const double moved = memory ? sim_moved_share(sim, LINK_GPU, INFINITY) : 1; /* what is short is not lent */
+        on[host * sim->machine.nlinks + links->link[k]] += moved * bytes * (k == 0 ? crossing.first : crossing.behind);
+    }
 }
 
 static void load_run(const struct sim *sim, enum protocol protocol, const struct sim_run *run, double bytes,
@@ -85,6 +88,7 @@ static enum collet_result count_crossed(struct sim *sim, enum protocol protocol)
 }
 
 enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *load) {
+    sim_begin(sim, protocol);
     bool uniform = is_uniform(sim);
     COLLET_TRY(uniform ? count_crossed(sim, protocol) : load_all_runs(sim, protocol, true, load));
     for (int link = 0; link < sim->machine.nlinks; link++)

@@ -267,8 +267,6 @@ enum collet_result sim_create(const struct sim_machine *machine, const struct si
         sim_destroy(sim);
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to simulate %d links", machine->nlinks);
     }
-    for (int link = 0; link < machine->nlinks; link++)
-        sim->link_ps[link] = 1000 / machine->link_gbps[link];
     enum collet_result result = find_cpus(sim);
     if (result == COLLET_SUCCESS)
         *sim_p = sim;

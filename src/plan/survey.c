@@ -13,6 +13,7 @@
 #include "boot/bundle.h"
 #include "chan/crowd.h"
 #include "plan/atlas.h"
+#include "plan/cards.h"
 #include "plan/costs_file.h"
 #include "plan/import.h"
 #include "topo/xml_attrs.h"
@@ -65,7 +66,7 @@ static enum collet_result say_surveyed(const struct survey *survey, const char *
     snprintf(answer.where.busid, sizeof answer.where.busid, "%s", busid);
     for (int k = 0; k < TOPO_CPU_WORDS && k < OS_CPUS / 32; k++)
         answer.where.cpus[k] = (uint32_t)(self->cpus.word[k / 2] >> 32 * (k % 2));
-    nvlink_ask(self->device, &answer.card);
+    COLLET_TRY(nvlink_ask(self->device, &answer.card));
     return boot_send(survey->boot, self->node, KEY_WHERE, &answer, sizeof answer);
 }
 
@@ -90,6 +91,14 @@ static enum collet_result look_here(const struct survey *survey, const struct to
     return COLLET_SUCCESS;
 }
 
+/* The fewest of all cards. */
+static uint32_t blocks_of(const struct nvlink_card *cards, int n) {
+    uint32_t fewest = cards[0].blocks;
+    for (int k = 1; k < n; k++)
+        fewest = cards[k].blocks < fewest ? cards[k].blocks : fewest;
+    return fewest;
+}
+
 /* What a report begins with. */
 struct report_head {
     uint32_t graph_bytes;
@@ -106,6 +115,7 @@ static enum collet_result send_report(const struct survey *survey, const struct 
     head.facts.far = distance_is_far(survey->config, survey->peers, survey->nranks, survey->rank);
     head.facts.kernel_copies = kernel_copies_pay(survey->config, survey->peers, survey->nranks, survey->rank);
     head.facts.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
+    head.facts.blocks = blocks_of(survey->cards, nlocal);
     COLLET_TRY(topo_share(here, nlocal, place, &graph));
     size_t graph_bytes = strlen(graph), size = sizeof head + graph_bytes + (size_t)nlocal * sizeof *place;
     COLLET_TRY(memory_get(&report, size, 1, "no memory to report on %d ranks", nlocal));
@@ -161,18 +171,30 @@ static enum collet_result read_report(const struct survey *survey, int lowest, s
     return COLLET_SUCCESS;
 }
 
-/* Rank 0's are everybody's: those of its GPU's generation, and what its file says. */
+/* Rank 0's are everybody's: those of its GPU, and what its file says. */
 static enum collet_result read_costs(const struct survey *survey, struct cost_table *costs) {
     const struct config *config = survey->config;
-    const struct topo *here;
+    const struct nvlink_card *card = &survey->cards[0];
+    char note[CARD_NOTE_BYTES];
     *costs = costs_default;
-    if (topo_here(config->topo_file, &here) == COLLET_SUCCESS)
-        costs_suit(costs, &here->nodes[topo_locate(here, &survey->where[0])]);
+    if (card->on_gpu) {
+        COLLET_TRY(card_suit((int)card->capability, costs));
+        log_info(PLAN, "the cost model's constants: %s", card_note((int)card->capability, note));
+    }
     if (config->tuner_file[0] == '\0')
         return COLLET_SUCCESS;
     COLLET_TRY(costs_read(config->tuner_file, costs));
     log_info(PLAN, "the cost model's constants are those of %s", config->tuner_file);
     return COLLET_SUCCESS;
+}
+
+/* What drivers say counts, not what a file says: a call must find room on the GPU with the fewest blocks. */
+static void take_blocks(const struct atlas_node *nodes, int nnodes, struct cost_table *costs) {
+    uint32_t fewest = nodes[0].facts.blocks;
+    for (int n = 1; n < nnodes; n++)
+        fewest = nodes[n].facts.blocks < fewest ? nodes[n].facts.blocks : fewest;
+    if (fewest > 0)
+        costs->gpu_blocks = (int)fewest;
 }
 
 /* Rank 0's schedule, if it has one, goes behind the atlas, and behind that how many bytes the schedule has. */
@@ -197,6 +219,7 @@ static enum collet_result send_atlas(const struct survey *survey, const struct a
     size_t size;
     struct cost_table costs;
     COLLET_TRY(read_costs(survey, &costs));
+    take_blocks(nodes, nnodes, &costs);
     COLLET_TRY(atlas_pack(nodes, nnodes, &costs, &atlas, &size));
     COLLET_TRY(append_schedule(survey->config, &atlas, &size));
     for (int rank = 0; rank < survey->nranks; rank++)

@@ -57,13 +57,31 @@ int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WA
 /* Over a network each channel of an adapter has queue pairs of its own, and one proxy carries the slots of all. */
 #define RAIL_CHANNELS 2
 
-int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int npeers, bool by_network) {
+int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int npeers, int blocks, bool by_network) {
+    int fit = tuner_fitting_channels(limits, blocks);
     uint64_t slots_bytes = (uint64_t)nslots * limits->sizes.long_bytes;
     int most = (int)(GPU_CONNECTIONS_BYTES / slots_bytes) / (npeers > 0 ? npeers : 1);
     most = most > limits->nrails ? most : limits->nrails;
     if (by_network && most > RAIL_CHANNELS * limits->nrails)
         most = RAIL_CHANNELS * limits->nrails;
-    return most < limits->most_nchannels ? most : limits->most_nchannels;
+    most = most < limits->most_nchannels ? most : limits->most_nchannels;
+    return most < fit ? most : fit;
+}
+
+/* The number of channels that is tried behind this one; 0: none. The last is as many as blocks find room, if that is a quarter more
+ * than the one before. */
+static int channels_behind(int channels, int most, int fit) {
+    if (2 * channels <= most)
+        return 2 * channels;
+    return most == fit && 4 * most >= 5 * channels ? most : 0;
+}
+
+/* What was measured on one GPU: lines on 16 channels at most. On more of them the model would wish for lines where nobody knows. */
+#define LINES_CHANNELS_SHARED 16
+
+static int most_of_way(const struct tuner_limits *limits, const struct tuner_way *way, int most) {
+    bool lines = protocol_slots(way->protocol) != PROTOCOL_LONG;
+    return lines && limits->gpu_ranks > 1 && most > LINES_CHANNELS_SHARED ? LINES_CHANNELS_SHARED : most;
 }
 
 static uint64_t block_bytes(const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes) {
@@ -139,13 +157,14 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
     if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices) ||
         !tuner_has_room(limits, stage->machine, stage->algorithm))
         return 0;
-    int n = 0, nways = tuner_ways(&own, ways), fewest = limits->nchannels;
-    int most = tuner_most_channels(&own, stage->machine->nslots, stage->npeers,
+    int n = 0, nways = tuner_ways(&own, ways), fit = tuner_fitting_channels(limits, stage->nworkers);
+    int fewest = limits->nchannels < fit ? limits->nchannels : fit;
+    int most = tuner_most_channels(&own, stage->machine->nslots, stage->npeers, stage->nworkers,
                                    net_has_class(stage->machine->net, LINK_GPU_NET));
     for (int k = 0; k < nways; k++) {
         struct tuner_way *way = &ways[k], *before = k > 0 ? &ways[k - 1] : NULL;
         way->chunk_bytes = room_in_slot(stage, way);
-        for (int channels = fewest; channels == fewest || channels <= most; channels *= 2) {
+        for (int channels = fewest; channels > 0; channels = channels_behind(channels, most_of_way(limits, way, most), fit)) {
             const struct plan_choice choice = {stage->algorithm, way->protocol, channels, way->chunk_bytes, INFINITY};
             if (way->chunk_bytes >= LARGEST_ELEM_BYTES && is_different(way, before, fewest, channels, block) &&
                 is_wanted(limits, stage, &choice, count, elem_bytes))
@@ -262,6 +281,7 @@ struct contest {
     struct cost_stage *stages[ALGORITHMS_MAX]; /* by index in algorithms[]; NULL: not allowed */
     struct tuner_try *tries;
     int ntries, room;
+    int least_blocks; /* of a rank and channel, of algorithms whose blocks find no room; 0: all do */
 };
 
 static struct cost_stage *stage_of(const struct contest *contest, const struct tuner_try *one) {
@@ -301,6 +321,10 @@ static enum collet_result contest_add(struct contest *contest, const struct algo
         COLLET_TRY(cost_stage_open(contest->machine, algorithm, stage_p));
     if (!grow(&contest->tries, (size_t)contest->ntries, TUNER_TRIES_MAX, &contest->room, sizeof *contest->tries))
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to compare algorithms");
+    const int blocks = (*stage_p)->nworkers;
+    if (tuner_fitting_channels(contest->limits, blocks) == 0 &&
+        (contest->least_blocks == 0 || blocks < contest->least_blocks))
+        contest->least_blocks = blocks;
     contest->ntries +=
         tuner_list(contest->limits, *stage_p, contest->count, contest->elem_bytes, contest->tries + contest->ntries);
     return COLLET_SUCCESS;
@@ -356,6 +380,8 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
         *choice = contest.tries[best].choice;
     contest_end(&contest);
     COLLET_TRY(result);
+    if (best < 0 && contest.least_blocks > 0)
+        return tuner_err_no_room(limits, prog_collective_name(collective), contest.least_blocks);
     if (best < 0 && limits->determinism != DETERMINISM_NONE && prog_facts[collective].reduces)
         return err_set(
             COLLET_ERR_INVALID_USAGE,

@@ -2,7 +2,7 @@
  *
  * The tuner: one list of what may be chosen, and the search through it. Communicators and forecasts use both.
  *
- *      list      algorithms × protocols and chunks × numbers of channels
+ *      list      algorithms × protocols and chunks × numbers of channels; on GPUs, as many as have room for their blocks
  *      bounds    of each: its busiest link or engine, without a simulation
  *      search    those with the lowest bounds are simulated first; one whose bound says that it cannot win is spared
  *      pick      the least time; of times that hardly differ the one with the fewest connections
@@ -28,9 +28,9 @@ struct tuner_way {
 #define TUNER_WAYS_MAX (3 * PROTOCOL_COUNT)
 int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WAYS_MAX]);
 
-/* How many channels a call of ranks on GPUs may have that connects each of them with so many others: more than the fewest, if
- * slots leave room. */
-int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int npeers, bool by_network);
+/* How many channels a call of ranks on GPUs may have that connects each of them with so many others, and takes so many blocks of a
+ * rank for each channel: more than the fewest, if slots and blocks find room. */
+int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int npeers, int blocks, bool by_network);
 
 /* Does a rank's memory have room for all connections of the algorithm? Their slots do not get shorter than some hundred bytes. Where it has none,
  * only who names the algorithm gets it. */

@@ -7,6 +7,7 @@
 #define COLLET_TESTS_MODELLED_H
 
 #include "plan/atlas.h"
+#include "plan/cards.h"
 #include "plan/limits.h"
 #include "plan/model.h"
 
@@ -33,6 +34,17 @@ struct modelled {
     struct model *model;
 };
 
+/* As transport_shares_device() says it of ranks that are there. */
+static inline int modelled_sharers(const struct modelled *job, bool *apart_p) {
+    int here = 0;
+    *apart_p = false;
+    for (int rank = 0; rank < job->map->nranks && job->peers[rank].node == 0; rank++) {
+        here += job->peers[rank].device == job->peers[0].device;
+        *apart_p |= job->peers[rank].device != job->peers[0].device;
+    }
+    return here;
+}
+
 static inline void modelled_draw(struct modelled *job, int nnodes, int per_host) {
     struct atlas_node nodes[NODES_MAX];
     int32_t place[NODE_RANKS_MAX];
@@ -40,6 +52,7 @@ static inline void modelled_draw(struct modelled *job, int nnodes, int per_host)
     char *graph;
     void *atlas;
     size_t size;
+    struct cost_table costs = costs_default;
     assert_int_equal(topo_place_ranks(job->host, per_host, &nlocal, &places), COLLET_SUCCESS);
     for (int k = 0; k < nlocal; k++)
         place[k] = places[k];
@@ -51,9 +64,11 @@ static inline void modelled_draw(struct modelled *job, int nnodes, int per_host)
     for (int rank = 0; rank < nnodes * nlocal; rank++)
         job->peers[rank] = (struct peer_info){.rank = rank,
                                               .node = rank / nlocal * nlocal,
-                                              .device = gpu ? COLLET_DEVICE_CUDA(rank % nlocal) : COLLET_DEVICE_HOST,
+                                              .device = gpu ? COLLET_DEVICE_CUDA(place[rank % nlocal]) : COLLET_DEVICE_HOST,
                                               .process = {(uint64_t)rank + 1, 0}};
-    assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &atlas, &size), COLLET_SUCCESS);
+    if (gpu)
+        assert_int_equal(card_suit(job->host->nodes[places[0]].gpu.sm, &costs), COLLET_SUCCESS);
+    assert_int_equal(atlas_pack(nodes, nnodes, &costs, &atlas, &size), COLLET_SUCCESS);
     assert_int_equal(map_create(job->peers, nnodes * nlocal, atlas, size, &job->map), COLLET_SUCCESS);
     job->chan.owner.gpu = gpu ? &job->gpu : NULL;
     free(places);
@@ -61,7 +76,7 @@ static inline void modelled_draw(struct modelled *job, int nnodes, int per_host)
     free(atlas);
 }
 
-/* Ranks on nnodes hosts like this: on its GPUs, or per_host on its CPUs. cpus: of each; 0: as the knobs say. */
+/* Ranks on nnodes hosts like this: one on each of its GPUs (per_host 0), or per_host on its CPUs or GPUs. cpus: of each; 0: as the knobs say. */
 static inline void modelled_open(struct modelled *job, const char *machine, int nnodes, int per_host, int cpus) {
     memset(job, 0, sizeof *job);
     assert_int_equal(config_read(&job->config), COLLET_SUCCESS);
@@ -81,8 +96,10 @@ static inline void modelled_open(struct modelled *job, const char *machine, int 
         assert_int_equal(map_shape(job->map, job->peers, k, &job->shapes[k]), COLLET_SUCCESS);
     assert_int_equal(tuner_limits_read(&job->config, owner->layouts, map_rails(job->map), &job->limits),
                      COLLET_SUCCESS);
+    bool apart;
+    int sharers = modelled_sharers(job, &apart);
     if (owner->gpu != NULL)
-        tuner_limits_of_gpus(&job->config, 1, &job->limits);
+        tuner_limits_of_gpus(&job->config, job->map->costs.gpu_blocks, sharers, apart, &job->limits);
     assert_int_equal(model_create(&job->chan, &job->config, job->map, job->shapes, norders, &job->model),
                      COLLET_SUCCESS);
 }

@@ -136,24 +136,36 @@ static void the_configuration_bounds_the_number_of_channels(void **state) {
     modelled_open(&job, "8 gpu nvswitch : 4 nic 100", 1, 0, 0);
     job.config.max_nchannels = 4;
     assert_int_equal(tuner_limits_read(&job.config, job.chan.owner.layouts, 1, &job.limits), COLLET_SUCCESS);
-    tuner_limits_of_gpus(&job.config, 1, &job.limits);
+    tuner_limits_of_gpus(&job.config, 64, 1, true, &job.limits);
     assert_int_equal(choice_of(&job, 256 << 20).nchannels, 4);
     job.config.nchannels = 3;
     assert_int_equal(tuner_limits_read(&job.config, job.chan.owner.layouts, 1, &job.limits), COLLET_SUCCESS);
-    tuner_limits_of_gpus(&job.config, 1, &job.limits);
+    tuner_limits_of_gpus(&job.config, 64, 1, true, &job.limits);
     assert_int_equal(choice_of(&job, 8).nchannels, 3);
     assert_int_equal(choice_of(&job, 256 << 20).nchannels, 3);
     modelled_close(&job);
 }
 
+/* With so many ranks on a GPU that runs 64 blocks. */
+static void the_blocks_of_all_have_room(struct modelled *job, int ranks) {
+    tuner_limits_of_gpus(&job->config, 64, ranks, true, &job->limits);
+    struct plan_choice choice = choice_of(job, 256 << 20);
+    struct prog *prog;
+    assert_int_equal(algorithm_build(choice.algorithm, &job->shapes[0], 0, 0, &prog), COLLET_SUCCESS);
+    assert_true(choice.nchannels * prog->nworkers * ranks <= 64);
+    prog_destroy(prog);
+}
+
 static void ranks_that_share_a_gpu_get_fewer_channels(void **state) {
     (void)state;
     struct modelled job;
+    struct plan_choice choice;
     modelled_open(&job, "8 gpu nvswitch : 4 nic 100", 1, 0, 0);
-    tuner_limits_of_gpus(&job.config, 16, &job.limits);
-    assert_true(choice_of(&job, 256 << 20).nchannels <= 2);
-    tuner_limits_of_gpus(&job.config, 100, &job.limits);
-    assert_int_equal(choice_of(&job, 256 << 20).nchannels, 1);
+    for (int ranks = 1; ranks <= 64; ranks++)
+        the_blocks_of_all_have_room(&job, ranks);
+    tuner_limits_of_gpus(&job.config, 64, 65, true, &job.limits);
+    assert_int_equal(tuner_choose(&job.model->machine, &job.limits, PROG_ALLREDUCE, 8, 1, &choice),
+                     COLLET_ERR_UNSUPPORTED);
     modelled_close(&job);
 }
 

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Several ranks on one GPU: whatever is planned, the blocks of all of them find room there at once, for ranks that are launched one
+ * by one wait for each other. Counted in the programs themselves, on an emulated GPU that runs 132, 66 or 16 blocks.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "api/comm.h"
+#include "base/err.h"
+#include "common/emulated_gpu.h"
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS_MAX = 8 };
+
+static struct collet_comm *comms[RANKS_MAX];
+
+static void open_ranks(int n, uint32_t resident) {
+    int devices[RANKS_MAX];
+    uint32_t itself = 1;
+    emulated_gpu_set(1, &itself, resident);
+    for (int rank = 0; rank < n; rank++)
+        devices[rank] = COLLET_DEVICE_CUDA(0);
+    if (collet_comm_init_all(comms, n, devices) != COLLET_SUCCESS)
+        fail_msg("%s", err_last());
+}
+
+static void close_ranks(int n) {
+    for (int rank = 0; rank < n; rank++)
+        assert_int_equal(collet_comm_destroy(comms[rank]), COLLET_SUCCESS);
+}
+
+/* Of all ranks, for each channel. */
+static uint32_t blocks_of(const struct algorithm *algorithm, int n) {
+    int node[RANKS_MAX] = {0};
+    struct prog_shape shape;
+    uint32_t blocks = 0;
+    assert_int_equal(prog_shape_init(&shape, n, node), COLLET_SUCCESS);
+    for (int rank = 0; rank < n; rank++) {
+        struct prog *prog;
+        assert_int_equal(algorithm_build(algorithm, &shape, rank, 0, &prog), COLLET_SUCCESS);
+        blocks += (uint32_t)prog->nworkers;
+        prog_destroy(prog);
+    }
+    prog_shape_fini(&shape);
+    return blocks;
+}
+
+/* A rank may be in both ends of a message at a time. */
+static uint32_t blocks_of_call(enum prog_collective collective, const struct plan_choice *choice, int n) {
+    if (prog_is_p2p(collective))
+        return 2 * (uint32_t)n * (uint32_t)choice->nchannels;
+    return blocks_of(choice->algorithm, n) * (uint32_t)choice->nchannels;
+}
+
+/* Of whichever algorithm takes fewest. */
+static uint32_t fewest_blocks(enum prog_collective collective, int n) {
+    int node[RANKS_MAX] = {0};
+    struct prog_shape shape;
+    uint32_t fewest = UINT32_MAX;
+    assert_int_equal(prog_shape_init(&shape, n, node), COLLET_SUCCESS);
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        if (a->collective == collective && algorithm_applies(a, &shape) && blocks_of(a, n) < fewest)
+            fewest = blocks_of(a, n);
+    prog_shape_fini(&shape);
+    return prog_is_p2p(collective) ? 2 * (uint32_t)n : fewest;
+}
+
+/* No plan: the error has the numbers, and says what to do. */
+static void refusal_has_a_reason(enum prog_collective collective, int n, uint32_t resident) {
+    char blocks[64], ranks[64];
+    assert_true(fewest_blocks(collective, n) > resident);
+    snprintf(blocks, sizeof blocks, "the GPU runs %u;", resident);
+    snprintf(ranks, sizeof ranks, "%d ranks are on one GPU", n);
+    assert_non_null(strstr(err_last(), blocks));
+    assert_non_null(strstr(err_last(), ranks));
+    assert_non_null(strstr(err_last(), "put fewer ranks on it"));
+}
+
+static void check(enum prog_collective collective, uint64_t bytes, int n, uint32_t resident) {
+    struct exec_request request = {.collective = collective, .type = COLLET_INT8, .root = 0};
+    struct plan_choice choice;
+    request.count = prog_is_sliced(collective) ? bytes : (bytes + (uint64_t)n - 1) / (uint64_t)n;
+    if (prog_is_p2p(collective) && n == 1)
+        return;
+    enum collet_result result = comm_choose(comms[n - 1], &request, &choice);
+    if (result == COLLET_ERR_UNSUPPORTED) {
+        refusal_has_a_reason(collective, n, resident);
+        return;
+    }
+    if (result != COLLET_SUCCESS)
+        fail_msg("%s of %d ranks: %s", prog_collective_name(collective), n, err_last());
+    uint32_t blocks = blocks_of_call(collective, &choice, n);
+    if (blocks > resident)
+        fail_msg("%s of %llu bytes, %d ranks: %s with %d channels takes %u blocks, of which %u run at once",
+                 prog_collective_name(collective), (unsigned long long)bytes, n, choice.algorithm->name,
+                 choice.nchannels, blocks, resident);
+}
+
+/* From 8 bytes to 1 GB. */
+static void check_sizes(enum prog_collective collective, int n, uint32_t resident) {
+    if (prog_is_bare(collective) || prog_is_pairwise(collective)) {
+        check(collective, 8, n, resident);
+        return;
+    }
+    for (uint64_t bytes = 8; bytes <= UINT64_C(1) << 30; bytes *= 2)
+        check(collective, bytes, n, resident);
+}
+
+static void check_all(uint32_t resident) {
+    for (int n = 1; n <= RANKS_MAX; n++) {
+        open_ranks(n, resident);
+        for (int c = 0; c < PROG_COLLECTIVE_COUNT; c++)
+            check_sizes((enum prog_collective)c, n, resident);
+        close_ranks(n);
+    }
+}
+
+static void every_plan_has_room_on_132_multiprocessors(void **state) {
+    (void)state;
+    check_all(132);
+}
+
+static void every_plan_has_room_on_66(void **state) {
+    (void)state;
+    check_all(66);
+}
+
+static void every_plan_has_room_on_16(void **state) {
+    (void)state;
+    check_all(16);
+}
+
+/* ---- what the configuration asks for ---- */
+
+static void more_channels_than_find_room_become_fewer(void **state) {
+    (void)state;
+    setenv("COLLET_NCHANNELS", "64", 1);
+    for (int n = 2; n <= RANKS_MAX; n *= 2) {
+        open_ranks(n, 132);
+        for (int c = 0; c < PROG_COLLECTIVE_COUNT; c++)
+            check((enum prog_collective)c, 1 << 20, n, 132);
+        close_ranks(n);
+    }
+    unsetenv("COLLET_NCHANNELS");
+}
+
+static void an_algorithm_that_is_asked_for_has_room_or_is_refused(void **state) {
+    (void)state;
+    struct exec_request request = {.collective = PROG_ALLREDUCE, .count = 1 << 20, .type = COLLET_INT8};
+    struct plan_choice choice;
+    setenv("COLLET_ALGO", "halving", 1); /* 7 blocks of each of 8 ranks */
+    open_ranks(8, 132);
+    check(PROG_ALLREDUCE, 1 << 20, 8, 132);
+    close_ranks(8);
+    open_ranks(8, 16);
+    assert_int_equal(comm_choose(comms[7], &request, &choice), COLLET_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err_last(), "allreduce takes 7 blocks of each rank, and 8 ranks are on one GPU: 56 blocks must "
+                                       "run side by side, but the GPU runs 16; put fewer ranks on it or name another "
+                                       "algorithm in COLLET_ALGO"));
+    close_ranks(8);
+    unsetenv("COLLET_ALGO");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_plan_has_room_on_132_multiprocessors),
+        cmocka_unit_test(every_plan_has_room_on_66),
+        cmocka_unit_test(every_plan_has_room_on_16),
+        cmocka_unit_test(more_channels_than_find_room_become_fewer),
+        cmocka_unit_test(an_algorithm_that_is_asked_for_has_room_or_is_refused),
+    };
+    gpu_driver_use(&emulated_gpu_driver);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
