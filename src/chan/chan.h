@@ -33,7 +33,8 @@ struct chan {
     /* windows.c, on GPUs */
     struct gpu_window *windows;
     uint64_t window_meetings; /* of all ranks */
-    bool had_team;            /* a window had a team; all ranks know it from the same registration on */
+    bool had_team;            /* a window had a team; all ranks know it from the same registration on … */
+    bool had_lent;            /* … and that a window was lent */
 
     /* Its connections grow in number: */
     struct conn **last; /* where the next of owner.first goes */

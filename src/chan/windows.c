@@ -300,6 +300,7 @@ enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t byt
     window->next = chan->windows;
     *window_p = chan->windows = window;
     chan->had_team |= gpu_window_has_team(window);
+    chan->had_lent |= window->is_lent;
     return COLLET_SUCCESS;
 }
 
@@ -377,4 +378,9 @@ bool gpu_window_has_team(const struct gpu_window *window) { return window->team.
 bool gpu_windows_had_team(const struct chan *chan) {
     SCOPED_LOCK(&windows_lock);
     return chan->had_team;
+}
+
+bool gpu_windows_had_lent(const struct chan *chan) {
+    SCOPED_LOCK(&windows_lock);
+    return chan->had_lent;
 }

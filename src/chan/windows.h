@@ -60,7 +60,9 @@ bool gpu_window_is_symmetric(const struct gpu_window *window);
 bool gpu_window_may_wait(const struct gpu_window *window);
 bool gpu_window_has_team(const struct gpu_window *window);
 
-/* Has any window of the communicator had one? All ranks answer alike, between the same two of their calls. By any thread. */
+/* Has any window of the communicator had one, or been lent? All ranks answer alike, between the same two of their calls. By any
+ * thread. */
 bool gpu_windows_had_team(const struct chan *chan);
+bool gpu_windows_had_lent(const struct chan *chan);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "chan/chan.h"
+#include "gpu/kernels_version.h"
 #include "plan/cards.h"
 #include "plan/map.h"
 #include "plan/nvlink.h"
@@ -178,7 +179,7 @@ static enum collet_result set_limits(struct forecast_job *job) {
     int sharers = ranks_of_a_gpu(job, &apart);
     job->limits.protocol_allowed[PROTOCOL_LL128] &= whole;
     tuner_limits_of_gpus(&job->config, job->costs.gpu_blocks, sharers, apart, &job->limits);
-    job->machine.switched_from = whole && switches_sum(job) ? net_switched_from(&job->config) : 0;
+    job->machine.switched_from = whole && switches_sum(job) ? net_lent_from(&job->config) : 0;
     return COLLET_SUCCESS;
 }
 
@@ -215,7 +216,7 @@ static enum collet_result fill(struct forecast_job *job, const struct topo *topo
     const struct topo_node *first = &topo->nodes[job->rings->place[0]];
     job->costs = costs_default;
     if (first->kind == TOPO_GPU)
-        COLLET_TRY(card_suit(first->gpu.sm, &job->costs));
+        COLLET_TRY(card_suit(first->gpu.sm, GPU_KERNELS_VERSION, &job->costs));
     job->machine = (struct cost_machine){
         .costs = &job->costs,
         .gpu = first->kind == TOPO_GPU,

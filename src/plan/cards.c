@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/cards.h"
 
-#include "gpu/kernels_version.h"
 #include "plan/costs_file.h"
 
 #include <stdio.h>
@@ -50,14 +49,14 @@ static void suit_generation(int sm, struct cost_table *costs) {
             costs->step[class][p].byte_ns /= faster;
 }
 
-enum collet_result card_suit(int sm, struct cost_table *costs) {
-    const struct card *card = card_find(sm, GPU_KERNELS_VERSION);
+enum collet_result card_suit(int sm, uint32_t kernels, struct cost_table *costs) {
+    const struct card *card = card_find(sm, kernels);
     suit_generation(sm, costs);
     return card != NULL ? costs_read_text(card->text, card->file, costs) : COLLET_SUCCESS;
 }
 
-const char *card_note(int sm, char text[CARD_NOTE_BYTES]) {
-    const struct card *card = card_find(sm, GPU_KERNELS_VERSION);
+const char *card_note(int sm, uint32_t kernels, char text[CARD_NOTE_BYTES]) {
+    const struct card *card = card_find(sm, kernels);
     if (card == NULL)
         return strcpy(text, "those of GPUs, assumed from data sheets, not measured");
     const char *line = card->text + strspn(card->text, "# ");

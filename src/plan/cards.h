@@ -27,11 +27,11 @@ extern const struct card cards[];
 /* The file for GPUs of this capability, with kernels of this version; NULL: there is none. */
 const struct card *card_find(int sm, uint32_t kernels);
 
-/* From the defaults to the constants of such GPUs, with the kernels of this library. 0: unknown; then nothing changes. */
-enum collet_result card_suit(int sm, struct cost_table *costs);
+/* From the defaults to the constants of such GPUs, with kernels of this version. sm 0: unknown; then nothing changes. */
+enum collet_result card_suit(int sm, uint32_t kernels, struct cost_table *costs);
 
 #define CARD_NOTE_BYTES 160
 /* Where these constants come from, in a line. */
-const char *card_note(int sm, char text[CARD_NOTE_BYTES]);
+const char *card_note(int sm, uint32_t kernels, char text[CARD_NOTE_BYTES]);
 
 #endif

@@ -38,7 +38,7 @@ enum link_class {
 #define COSTS_PROTOCOLS PROTOCOL_COUNT
 
 struct step_cost {
-    double step_ns;      /* engine: a step; taken from the class of the engine's own memory */
+    double step_ns;      /* engine: a step; of blocks the longest of its peers', of CPUs that of the CPU's own memory */
     double peer_ns;      /* engine: each slot received or sent */
     double byte_ns;      /* engine: each byte of each operand and place */
     double alpha_ns;     /* from published to seen */

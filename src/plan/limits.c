@@ -101,6 +101,7 @@ void tuner_limits_of_gpus(const struct config *config, int blocks, int ranks, bo
     int most = ranks > 1 ? CHANNELS_MAX : CHANNELS_ALONE;
     limits->gpu_blocks = blocks;
     limits->gpu_ranks = ranks;
+    limits->one_gpu = ranks > 1 && !apart;
     limits->protocol_allowed[PROTOCOL_LL128] &= apart || asks_for_ll128(config, limits);
     if (config->nchannels > 0)
         return;

@@ -23,6 +23,7 @@ struct tuner_limits {
     int most_nchannels;                    /* the most that are tried: twice as many from one number to the next */
     int gpu_blocks;                        /* that a GPU runs at once; 0: on host memory */
     int gpu_ranks;                         /* of the communicator that are on one GPU, at most */
+    bool one_gpu;                          /* all ranks of each host are on one, and they are several */
     bool channels_given;                   /* by the configuration */
     int nrails;                            /* so many channels use all adapters */
     uint32_t forced_chunk_bytes;           /* 0: free */

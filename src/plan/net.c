@@ -286,7 +286,7 @@ struct sim_loan net_loan_of_processes(const struct config *config) {
     return (struct sim_loan){LINK_LENT_CMA, pays ? conn_least_lent(config, "cma", LOAN_CMA_BYTES) : 0};
 }
 
-uint32_t net_switched_from(const struct config *config) {
+uint32_t net_lent_from(const struct config *config) {
     const uint32_t in_process = conn_least_lent(config, "process", LOAN_PROCESS_BYTES);
     const uint32_t in_window = conn_least_lent(config, "shared", LOAN_PROCESS_BYTES);
     return in_process > 0 ? in_window : 0;

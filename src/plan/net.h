@@ -77,8 +77,8 @@ void net_route(const void *context, int channel, int from, int to, struct sim_ro
 /* What processes of one host lend each other, if all are configured like this. */
 struct sim_loan net_loan_of_processes(const struct config *config);
 
-/* GPUs: of how many bytes on are slices lent to switches, if all are configured like this? 0: none is. */
-uint32_t net_switched_from(const struct config *config);
+/* GPUs: of how many bytes on are payloads lent that lie in windows, if all are configured like this? 0: none is. */
+uint32_t net_lent_from(const struct config *config);
 
 /* Does anything of this class lie between two ranks? */
 bool net_has_class(const struct net *net, enum link_class class);

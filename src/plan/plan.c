@@ -33,7 +33,8 @@ struct planner {
     const struct plan_adviser *adviser; /* NULL: none */
     void *advice;                       /* its context; NULL: none */
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
-    struct plan_choice switched[SIZE_CLASSES]; /* of allreduces that may switch */
+    struct plan_choice lent[PROG_COLLECTIVE_COUNT][SIZE_CLASSES]; /* of calls that may lend */
+    struct plan_choice switched[SIZE_CLASSES];                    /* of allreduces that may switch */
     bool warned[PROG_COLLECTIVE_COUNT];        /* of names that cannot be followed */
     bool warned_of_channels;                   /* more are asked for than find room */
     struct exec_program *programs;             /* most recently used first */
@@ -334,7 +335,8 @@ static enum collet_result choose_new(struct planner *planner, const struct exec_
     struct cost_machine machine = planner->model->machine;
     struct tuner_limits limits = planner->limits;
     limits.switches = request->may_switch;
-    machine.switched_from = request->may_switch ? net_switched_from(planner->chan->owner.config) : 0;
+    machine.switched_from = request->may_switch ? net_lent_from(planner->chan->owner.config) : 0;
+    machine.lent_from = request->may_lend ? net_lent_from(planner->chan->owner.config) : 0;
     if (planner->advice != NULL)
         return planner->adviser->choose(planner->advice, &machine, &limits, request->collective, bytes, 1, choice);
     return tuner_choose(&machine, &limits, request->collective, bytes, 1, choice);
@@ -347,12 +349,25 @@ static uint64_t planned_count(const struct exec_request *request) {
     return prog_is_pairwise(request->collective) ? PAIR_BYTES / collet_type_size(request->type) : request->count;
 }
 
-enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
-                               struct plan_choice *choice_p) {
+/* Whether buffers of a call lie in windows, each rank knows of its own alone. That there was a window, all know: then programs tend
+ * to use them. */
+static bool may_lend(const struct planner *planner) {
+    return planner->chan->owner.gpu != NULL && gpu_windows_had_lent(planner->chan);
+}
+
+static struct plan_choice *memo_of(struct planner *planner, const struct exec_request *request, uint32_t class) {
+    if (request->may_switch)
+        return &planner->switched[class];
+    return request->may_lend ? &planner->lent[request->collective][class]
+                             : &planner->choices[request->collective][class];
+}
+
+/* request->may_lend is right. */
+static enum collet_result choose(struct planner *planner, const struct exec_request *request,
+                                 struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
     uint32_t class = size_class(planned_count(request) * elem_bytes);
-    struct plan_choice *choice =
-        request->may_switch ? &planner->switched[class] : &planner->choices[request->collective][class];
+    struct plan_choice *choice = memo_of(planner, request, class);
     if (prog_is_p2p(request->collective))
         return choose_p2p(planner, request, class_bytes(class), choice_p);
     if (request->by_copies) {
@@ -367,6 +382,13 @@ enum collet_result plan_choose(struct planner *planner, const struct exec_reques
     }
     *choice_p = *choice;
     return COLLET_SUCCESS;
+}
+
+enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
+                               struct plan_choice *choice_p) {
+    struct exec_request asked = *request;
+    asked.may_lend = may_lend(planner);
+    return choose(planner, &asked, choice_p);
 }
 
 /* ---- bound programs ---- */
@@ -438,7 +460,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
                                        struct exec_call *call) {
     struct plan_choice choice;
     struct exec_program *program;
-    COLLET_TRY(plan_choose(planner, request, &choice));
+    COLLET_TRY(choose(planner, request, &choice));
     COLLET_TRY(program_get(planner, &choice, request->root, &program));
     if (!request->by_copies)
         COLLET_TRY(exec_find_carrier(program));
@@ -467,7 +489,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
 static bool same_request(const struct exec_request *a, const struct exec_request *b) {
     return a->count == b->count && a->collective == b->collective && a->type == b->type && a->op == b->op &&
            a->root == b->root && a->counts_hash == b->counts_hash && a->by_copies == b->by_copies &&
-           a->may_switch == b->may_switch;
+           a->may_switch == b->may_switch && a->may_lend == b->may_lend;
 }
 
 static enum collet_result call_find(struct planner *planner, const struct exec_request *request,
@@ -482,7 +504,7 @@ static enum collet_result call_find(struct planner *planner, const struct exec_r
     return COLLET_SUCCESS;
 }
 
-enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
+static enum collet_result get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
     if (call->program == NULL || !same_request(&call->request, request))
         COLLET_TRY(call_find(planner, request, call));
     call->args.scaling = request->scaling;
@@ -492,4 +514,12 @@ enum collet_result plan_get(struct planner *planner, const struct exec_request *
     call->told_peer = -1;
     call->idle_since_ns = 0;
     return COLLET_SUCCESS;
+}
+
+enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
+    if (planner->chan->owner.gpu == NULL)
+        return get(planner, request, call);
+    struct exec_request asked = *request;
+    asked.may_lend = may_lend(planner);
+    return get(planner, &asked, call);
 }

@@ -173,15 +173,18 @@ static struct sim_work work_of_kind(const struct sim *sim, const struct sim_kind
     const struct step_cost *home = cost_of(sim, sim->machine.home);
     const struct sim_run *run = &sim->runs[kind->run];
     const bool idle = sim->switched && !sums(run);
-    struct sim_work work = {home->step_ns, idle ? 0 : kind->touches * bytes * home->byte_ns};
-    double fence_ns = 0;
-    for (uint32_t k = 0; k < run->recv_count + run->send_count; k++) {
+    const uint32_t npeers = run->recv_count + run->send_count;
+    struct sim_work work = {0, idle ? 0 : kind->touches * bytes * home->byte_ns};
+    double fence_ns = 0, step_ns = sim->machine.gpu && npeers > 0 ? 0 : home->step_ns;
+    for (uint32_t k = 0; k < npeers; k++) {
         struct step_cost cost = cost_between(sim, sim_peer_route(sim, run, k), bytes);
         work.fixed_ns += cost.peer_ns;
         double moved = sim_moved_share(sim, sim_peer_route(sim, run, k)->class, bytes);
         work.bytes_ns += sim->switched ? 0 : moved * bytes * cost.byte_ns;
         fence_ns = fmax(fence_ns, cost.fence_ns);
+        step_ns = sim->machine.gpu ? fmax(step_ns, cost.step_ns) : step_ns;
     }
+    work.fixed_ns += step_ns;
     work.fixed_ns +=
         sim->switched && !idle ? 3 * fence_ns : fence_ns; /* those of a team, before and behind it, are guessed */
     double turns =

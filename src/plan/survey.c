@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/bundle.h"
+#include "gpu/kernels_version.h"
 #include "chan/crowd.h"
 #include "plan/atlas.h"
 #include "plan/cards.h"
@@ -178,8 +179,8 @@ static enum collet_result read_costs(const struct survey *survey, struct cost_ta
     char note[CARD_NOTE_BYTES];
     *costs = costs_default;
     if (card->on_gpu) {
-        COLLET_TRY(card_suit((int)card->capability, costs));
-        log_info(PLAN, "the cost model's constants: %s", card_note((int)card->capability, note));
+        COLLET_TRY(card_suit((int)card->capability, GPU_KERNELS_VERSION, costs));
+        log_info(PLAN, "the cost model's constants: %s", card_note((int)card->capability, GPU_KERNELS_VERSION, note));
     }
     if (config->tuner_file[0] == '\0')
         return COLLET_SUCCESS;

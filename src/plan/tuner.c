@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the list ---- */
 
@@ -76,12 +77,26 @@ static int channels_behind(int channels, int most, int fit) {
     return most == fit && 4 * most >= 5 * channels ? most : 0;
 }
 
-/* What was measured on one GPU: lines on 16 channels at most. On more of them the model would wish for lines where nobody knows. */
-#define LINES_CHANNELS_SHARED 16
+/* ---- what is known of one GPU ----
+ *
+ * Where ranks share a GPU the model's constants are measured, but not of every plan, and it is wrong by a factor now and then. It
+ * would wish for plans that nobody has measured. So those are left to who names them. */
+
+/* Lines were measured on 16 channels at most. */
+#define KNOWN_LINES_CHANNELS 16
 
 static int most_of_way(const struct tuner_limits *limits, const struct tuner_way *way, int most) {
     bool lines = protocol_slots(way->protocol) != PROTOCOL_LONG;
-    return lines && limits->gpu_ranks > 1 && most > LINES_CHANNELS_SHARED ? LINES_CHANNELS_SHARED : most;
+    return lines && limits->one_gpu && most > KNOWN_LINES_CHANNELS ? KNOWN_LINES_CHANNELS : most;
+}
+
+/* Of allreduces: rings, one-shot and two-shot were measured, and trees and halving were slower. */
+static bool is_known(const struct tuner_limits *limits, const struct algorithm *algorithm) {
+    static const char *const unknown[] = {"tree", "halving", "doubling"};
+    for (size_t k = 0; k < sizeof unknown / sizeof *unknown; k++)
+        if (limits->one_gpu && algorithm->collective == PROG_ALLREDUCE && strcmp(algorithm->name, unknown[k]) == 0)
+            return limits->algorithm_named[algorithm - algorithms];
+    return true;
 }
 
 static uint64_t block_bytes(const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes) {
@@ -145,7 +160,10 @@ bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine
 /* Where no switch makes the sums, an algorithm for switches is another one that is listed, too. */
 static bool is_wanted(const struct tuner_limits *limits, const struct cost_stage *stage,
                       const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes) {
-    return stage->algorithm->order != PROG_SWITCH_ORDER || limits->algorithm_named[stage->algorithm - algorithms] ||
+    const struct algorithm *algorithm = stage->algorithm;
+    if (algorithm->schedule == NULL && !is_known(limits, algorithm))
+        return false;
+    return algorithm->order != PROG_SWITCH_ORDER || limits->algorithm_named[algorithm - algorithms] ||
            (limits->switches && cost_by_switches(stage, choice, count, elem_bytes));
 }
 

@@ -43,7 +43,7 @@ static void add(struct parameters *all, double *constant) {
 static void add_links(struct parameters *all, struct cost_table *costs, enum link_class class) {
     for (int protocol = 0; protocol < COSTS_PROTOCOLS; protocol++) {
         struct step_cost *step = &costs->step[class][protocol];
-        if (class == LINK_MEMORY || class == LINK_GPU) /* of steps and of a rank's own memory */
+        if (class == LINK_MEMORY || class >= LINK_GPU) /* of steps, and of a rank's own memory */
             add(all, &step->step_ns);
         add(all, &step->peer_ns);
         add(all, &step->byte_ns);
