@@ -15,9 +15,9 @@
 #include "collet.h"
 
 struct card {
-    const char *file;  /* in src/plan/cards */
-    int sm;            /* compute capability × 10 */
-    uint32_t kernels;  /* GPU_KERNELS_VERSION that it is of */
+    const char *file; /* in src/plan/cards */
+    int sm;           /* compute capability × 10 */
+    uint32_t kernels; /* GPU_KERNELS_VERSION that it is of */
     const char *text;
 };
 

@@ -48,13 +48,15 @@ struct step_cost {
 
 struct cost_table {
     struct step_cost step[LINK_CLASS_COUNT][COSTS_PROTOCOLS];
-    double switch_ns;      /* a host rank that shares its CPUs, and waits, pays for the switch */
-    double turns_share;    /* on a CPU that runs several workers in turns, bytes cost so much more */
-    double gpu_call_ns;    /* launch and end of a grid on a GPU */
-    double gpu_block_ns;   /* the same, of each of its blocks */
-    int gpu_blocks;        /* that a GPU runs at once, of all ranks on it; a communicator has it from its drivers */
-    double gpu_memory_gbps; /* payload that passes between ranks of one GPU, all its blocks together; 0: it binds nothing */
-    double gpu_lent_share; /* of what a byte costs in a slot: the same of a payload that is lent between GPUs, or in one */
+    double switch_ns;    /* a host rank that shares its CPUs, and waits, pays for the switch */
+    double turns_share;  /* on a CPU that runs several workers in turns, bytes cost so much more */
+    double gpu_call_ns;  /* launch and end of a grid on a GPU */
+    double gpu_block_ns; /* the same, of each of its blocks */
+    int gpu_blocks;      /* that a GPU runs at once, of all ranks on it; a communicator has it from its drivers */
+    double
+        gpu_memory_gbps; /* payload that passes between ranks of one GPU, all its blocks together; 0: it binds nothing */
+    double
+        gpu_lent_share; /* of what a byte costs in a slot: the same of a payload that is lent between GPUs, or in one */
     double switched_share; /* of a link's bandwidth, for what switches sum and store; 0: there are none that can */
 };
 

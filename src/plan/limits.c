@@ -114,10 +114,11 @@ int tuner_fitting_channels(const struct tuner_limits *limits, int blocks) {
 }
 
 enum collet_result tuner_err_no_room(const struct tuner_limits *limits, const char *what, int blocks) {
-    return err_set(COLLET_ERR_UNSUPPORTED,
-                   "%s takes %d blocks of each rank, and %d ranks are on one GPU: %d blocks must run side by side, but the "
-                   "GPU runs %d; put fewer ranks on it or name another algorithm in COLLET_ALGO",
-                   what, blocks, limits->gpu_ranks, blocks * limits->gpu_ranks, limits->gpu_blocks);
+    return err_set(
+        COLLET_ERR_UNSUPPORTED,
+        "%s takes %d blocks of each rank, and %d ranks are on one GPU: %d blocks must run side by side, but the "
+        "GPU runs %d; put fewer ranks on it or name another algorithm in COLLET_ALGO",
+        what, blocks, limits->gpu_ranks, blocks * limits->gpu_ranks, limits->gpu_blocks);
 }
 
 /* ---- bits ---- */

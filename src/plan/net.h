@@ -63,7 +63,7 @@ struct net {
     int *number_of;            /* [link of the graph]: its number; −1: no route crosses it */
     int *link_of, nlinks;      /* [number]: link of the graph; below 0: memory of the GPU of rank −1 − link */
     double *link_gbps;         /* [number]; 0: memory of a GPU, see sim_link_gbps() */
-    int *memory_of;            /* [rank]: the number of its GPU's memory; −1: no route crosses it, or a lower rank has it */
+    int *memory_of; /* [rank]: the number of its GPU's memory; −1: no route crosses it, or a lower rank has it */
     int *links, nlinks_listed, room;
 };
 

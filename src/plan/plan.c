@@ -35,11 +35,11 @@ struct planner {
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
     struct plan_choice lent[PROG_COLLECTIVE_COUNT][SIZE_CLASSES]; /* of calls that may lend */
     struct plan_choice switched[SIZE_CLASSES];                    /* of allreduces that may switch */
-    bool warned[PROG_COLLECTIVE_COUNT];        /* of names that cannot be followed */
-    bool warned_of_channels;                   /* more are asked for than find room */
-    struct exec_program *programs;             /* most recently used first */
-    struct exec_call recent[RECENT_CALLS];     /* prepared calls by hash of their request; program NULL: none */
-    uint64_t prepared;                         /* how many there have been */
+    bool warned[PROG_COLLECTIVE_COUNT];                           /* of names that cannot be followed */
+    bool warned_of_channels;                                      /* more are asked for than find room */
+    struct exec_program *programs;                                /* most recently used first */
+    struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
+    uint64_t prepared;                     /* how many there have been */
 };
 
 /* ---- ranks, as algorithms see them ---- */
@@ -324,10 +324,11 @@ static void warn_of_channels(struct planner *planner, const struct plan_choice *
         planner->warned_of_channels)
         return;
     planner->warned_of_channels = true;
-    log_always(PLAN,
-               "%d channels are asked for, but a GPU runs %d blocks and has %d ranks, whose blocks must find room together: %s "
-               "gets %d",
-               limits->nchannels, limits->gpu_blocks, limits->gpu_ranks, choice->algorithm->name, choice->nchannels);
+    log_always(
+        PLAN,
+        "%d channels are asked for, but a GPU runs %d blocks and has %d ranks, whose blocks must find room together: %s "
+        "gets %d",
+        limits->nchannels, limits->gpu_blocks, limits->gpu_ranks, choice->algorithm->name, choice->nchannels);
 }
 
 static enum collet_result choose_new(struct planner *planner, const struct exec_request *request, uint64_t bytes,

@@ -182,7 +182,8 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
     for (int k = 0; k < nways; k++) {
         struct tuner_way *way = &ways[k], *before = k > 0 ? &ways[k - 1] : NULL;
         way->chunk_bytes = room_in_slot(stage, way);
-        for (int channels = fewest; channels > 0; channels = channels_behind(channels, most_of_way(limits, way, most), fit)) {
+        for (int channels = fewest; channels > 0;
+             channels = channels_behind(channels, most_of_way(limits, way, most), fit)) {
             const struct plan_choice choice = {stage->algorithm, way->protocol, channels, way->chunk_bytes, INFINITY};
             if (way->chunk_bytes >= LARGEST_ELEM_BYTES && is_different(way, before, fewest, channels, block) &&
                 is_wanted(limits, stage, &choice, count, elem_bytes))

@@ -65,10 +65,11 @@ static enum collet_result place_on_host(const struct topo *topo, int host, int p
     else
         sort_gpus(topo, nodes, n);
     if (!on_cpus && per_host > 0 && per_host % n != 0)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT,
-                       "%d ranks per host are asked for, but host %d has %d GPUs: give each GPU equally many, or leave --ranks "
-                       "out",
-                       per_host, host, n);
+        return err_set(
+            COLLET_ERR_INVALID_ARGUMENT,
+            "%d ranks per host are asked for, but host %d has %d GPUs: give each GPU equally many, or leave --ranks "
+            "out",
+            per_host, host, n);
     int wanted = per_host > 0 ? per_host : n;
     if (!grow(place, (size_t)*nranks, (size_t)wanted, room, sizeof **place))
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for the places of %d ranks", *nranks + wanted);

@@ -63,10 +63,11 @@ static inline void modelled_draw(struct modelled *job, int nnodes, int per_host)
         nodes[n] = (struct atlas_node){
             .graph = graph, .graph_bytes = strlen(graph), .nlocal = nlocal, .facts.joined = 1, .place = place};
     for (int rank = 0; rank < nnodes * nlocal; rank++)
-        job->peers[rank] = (struct peer_info){.rank = rank,
-                                              .node = rank / nlocal * nlocal,
-                                              .device = gpu ? COLLET_DEVICE_CUDA(place[rank % nlocal]) : COLLET_DEVICE_HOST,
-                                              .process = {(uint64_t)rank + 1, 0}};
+        job->peers[rank] =
+            (struct peer_info){.rank = rank,
+                               .node = rank / nlocal * nlocal,
+                               .device = gpu ? COLLET_DEVICE_CUDA(place[rank % nlocal]) : COLLET_DEVICE_HOST,
+                               .process = {(uint64_t)rank + 1, 0}};
     if (gpu)
         assert_int_equal(card_suit(job->host->nodes[places[0]].gpu.sm, GPU_KERNELS_VERSION, &costs), COLLET_SUCCESS);
     assert_int_equal(atlas_pack(nodes, nnodes, &costs, &atlas, &size), COLLET_SUCCESS);

@@ -162,9 +162,10 @@ static void an_algorithm_that_is_asked_for_has_room_or_is_refused(void **state) 
     close_ranks(8);
     open_ranks(8, 16);
     assert_int_equal(comm_choose(comms[7], &request, &choice), COLLET_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err_last(), "allreduce takes 7 blocks of each rank, and 8 ranks are on one GPU: 56 blocks must "
-                                       "run side by side, but the GPU runs 16; put fewer ranks on it or name another "
-                                       "algorithm in COLLET_ALGO"));
+    assert_non_null(strstr(err_last(),
+                           "allreduce takes 7 blocks of each rank, and 8 ranks are on one GPU: 56 blocks must "
+                           "run side by side, but the GPU runs 16; put fewer ranks on it or name another "
+                           "algorithm in COLLET_ALGO"));
     close_ranks(8);
     unsetenv("COLLET_ALGO");
 }

@@ -54,8 +54,8 @@ static void draw(struct job *job, const char *machine, int nnodes, int node_rank
     list_ranks(job);
     assert_int_equal(topo_share(job->host, node_ranks, job->place, &graph), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
-        nodes[n] =
-            (struct atlas_node){graph, strlen(graph), node_ranks, {n % 2 == 1, n % 2 == 0, n % 3 == 0, 132}, job->place};
+        nodes[n] = (struct atlas_node){
+            graph, strlen(graph), node_ranks, {n % 2 == 1, n % 2 == 0, n % 3 == 0, 132}, job->place};
     assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &job->atlas, &job->size), COLLET_SUCCESS);
     free(graph);
     if (map_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
