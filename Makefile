@@ -160,7 +160,8 @@ CUDA_OBJECTS := $(if $(WITH_CUDA),$(call objects_of,$(CUDA_SOURCES))) $(CUDA_KER
 LIB_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(LIB_SOURCES))) $(VARIANT_OBJECTS) $(CUDA_OBJECTS)
 
 PERF_SOURCES    := $(wildcard examples/perf/*_perf.c)
-PERF_COMMON     := $(filter-out $(PERF_SOURCES) $(if $(WITH_CUDA),,examples/perf/device_cuda.c),$(wildcard examples/perf/*.c))
+PERF_COMMON     := $(filter-out $(PERF_SOURCES) $(if $(WITH_CUDA),,examples/perf/device_cuda.c),$(wildcard examples/perf/*.c)) \
+    $(if $(WITH_CUDA),examples/perf/span_gpu.cu)
 CXX_EXAMPLES    := $(if $(shell command -v $(CXX) 2>/dev/null),$(wildcard examples/*.cc))
 EXAMPLE_SOURCES := $(wildcard examples/*.c) $(CXX_EXAMPLES) $(if $(WITH_CUDA),$(wildcard examples/*.cu))
 TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
@@ -225,7 +226,7 @@ $(BUILD)/nvcc-flags: FORCE
 define COMPILE_CUDA
 @mkdir -p $(@D)
 $(call say,NVCC)
-$(Q)$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS) $(if $(word 2,$(CUDA_ARCHS)),--threads $(JOBS)) $(NVCC_DEFINES) $(if $(filter examples/%,$<),$(PUBLIC_INCLUDES),$(INTERNAL_INCLUDES)) -c $< -o $@
+$(Q)$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS) $(if $(word 2,$(CUDA_ARCHS)),--threads $(JOBS)) $(NVCC_DEFINES) $(INCLUDES) -c $< -o $@
 endef
 $(OBJ)/%.o: %.cu $(BUILD)/nvcc-flags
 	$(COMPILE_CUDA)

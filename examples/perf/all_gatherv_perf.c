@@ -28,7 +28,7 @@ static struct perf_origin origin(const struct perf_call *call, size_t element) {
     int from = 0;
     while (element >= (size_t)from * perf_unit_of(call))
         element -= (size_t)from++ * perf_unit_of(call);
-    return (struct perf_origin){from, element};
+    return (struct perf_origin){from, element, (size_t)from * perf_unit_of(call) - element};
 }
 
 static const struct perf_collective all_gatherv = {

@@ -14,7 +14,7 @@ static enum collet_result run(const struct perf_call *call) {
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {
     (void)call;
-    return (struct perf_origin){PERF_ALL_RANKS, element};
+    return (struct perf_origin){PERF_ALL_RANKS, element, SIZE_MAX};
 }
 
 /* Each rank must send (n−1)/n of its data to be reduced elsewhere, and as much again travels back as results. */

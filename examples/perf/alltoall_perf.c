@@ -12,8 +12,9 @@ static enum collet_result run(const struct perf_call *call) {
 }
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {
-    size_t block = call->shape.count;
-    return (struct perf_origin){(int)(element / block), (size_t)call->rank * block + element % block};
+    struct perf_origin origin = perf_origin_gathered(call, element);
+    origin.element += (size_t)call->rank * call->shape.count;
+    return origin;
 }
 
 static const struct perf_collective alltoall = {

@@ -46,10 +46,11 @@ static struct perf_origin origin(const struct perf_call *call, size_t element) {
     int from = 0;
     while (element >= perf_unit_of(call) * distance(call, from, call->rank))
         element -= perf_unit_of(call) * distance(call, from++, call->rank);
+    size_t run = perf_unit_of(call) * distance(call, from, call->rank) - element;
     for (int before = 0; before < call->rank;
          before++) /* where `from` has it: behind its blocks for ranks before this */
         element += perf_unit_of(call) * distance(call, from, before);
-    return (struct perf_origin){from, element};
+    return (struct perf_origin){from, element, run};
 }
 
 static const struct perf_collective alltoallv = {

@@ -13,7 +13,7 @@ static enum collet_result run(const struct perf_call *call) {
 }
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {
-    return (struct perf_origin){call->root, element};
+    return (struct perf_origin){call->root, element, SIZE_MAX};
 }
 
 static const struct perf_collective broadcast = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory and streams of GPUs, for measuring. Not run on a GPU yet.
+ * Memory and streams of GPUs, for measuring.
  */
 #include "perf.h"
 
@@ -34,17 +34,34 @@ static void *allocate(size_t bytes) {
 
 static void release(void *memory) { must_cuda(cudaFree(memory), "cudaFree"); }
 
-static void copy(void *to, const void *from, size_t bytes) {
-    must_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
-}
-
 static void *stream(void) {
     cudaStream_t made;
+    must_cuda((cudaError_t)span_gpu_load(), "cudaFuncGetAttributes");
     must_cuda(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     return made;
 }
 
 static void wait(void *stream) { must_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
 
+/* cudaMemcpy() would wait for no other stream than the default one, and may return before the data has landed. */
+static void read_ordered(void *to, const void *from, size_t bytes, void *stream) {
+    must_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
+    wait(stream);
+}
+
+static void clear(void *memory, size_t bytes, void *stream) {
+    must_cuda(cudaMemsetAsync(memory, 0, bytes, stream), "cudaMemsetAsync");
+}
+
+static void fill(void *memory, const struct perf_pattern *pattern, const struct perf_span *span, void *stream) {
+    must_cuda((cudaError_t)span_gpu_fill(memory, pattern, span, stream), "a kernel that fills");
+}
+
+static void check(const void *memory, const struct perf_pattern *pattern, const struct perf_span *span,
+                  struct perf_wrong *wrong, void *stream) {
+    must_cuda((cudaError_t)span_gpu_check(memory, pattern, span, wrong, stream), "a kernel that checks");
+}
+
 extern const struct perf_device perf_device_cuda;
-const struct perf_device perf_device_cuda = {count, use, allocate, release, copy, stream, wait};
+const struct perf_device perf_device_cuda = {count, use,          allocate, release, stream,
+                                             wait,  read_ordered, clear,    fill,    check};

@@ -15,7 +15,7 @@ static enum collet_result run(const struct perf_call *call) {
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {
     if (call->rank != call->root)
-        return (struct perf_origin){PERF_UNTOUCHED, element};
+        return (struct perf_origin){PERF_UNTOUCHED, element, SIZE_MAX};
     return perf_origin_gathered(call, element);
 }
 

@@ -46,11 +46,11 @@ double perf_bus_factor_blocks(int nranks) { return (double)(nranks - 1) / nranks
 
 struct perf_origin perf_origin_gathered(const struct perf_call *call, size_t element) {
     size_t block = call->shape.count;
-    return (struct perf_origin){(int)(element / block), element % block};
+    return (struct perf_origin){(int)(element / block), element % block, block - element % block};
 }
 
 struct perf_origin perf_origin_scattered(const struct perf_call *call, int from, size_t element) {
-    return (struct perf_origin){from, (size_t)call->rank * call->shape.count + element};
+    return (struct perf_origin){from, (size_t)call->rank * call->shape.count + element, SIZE_MAX};
 }
 
 /* A call that makes no progress for this long fails and names whom it waited for: collet does the watching. */
@@ -119,6 +119,7 @@ static void report_memory(struct perf_job *job, double before, double joined, st
 int perf_main(const struct perf_collective *collective, int argc, char **argv) {
     struct perf_options options;
     int exit_code;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* who ends the program early has what it measured so far */
     if (!options_parse(argc, argv, &options))
         return PERF_BAD_USAGE;
     set_timeout(options.timeout_s);

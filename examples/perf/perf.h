@@ -10,8 +10,9 @@
  *   device.c        GPUs, where there are any: memory, streams
  *   team.c          the ranks that one thread drives: barrier, reductions of small numbers, failures
  *   sweep.c         types × ops × roots × sizes: warm up, time, check
- *   pattern.c       inputs that have one right result in any order of reduction, and that result
- *   verify.c        buffers between guard zones: filled with inputs, compared element by element
+ *   pattern.h       inputs that have one right result in any order of reduction, and that result; pattern.c tables of them
+ *   span.h          what a stretch of memory must hold: filled and checked on the host (span.c) or on a GPU (span_gpu.cu)
+ *   verify.c        buffers between guard zones, as spans before a call and after it
  *   table.c json.c  two printers of the same rows; format.c their numbers; stats.c percentiles; progress.c the terminal
  *   probe.c         the machine: CPU model, binding, round trip of a cache line between two CPUs
  *
@@ -24,6 +25,7 @@
 
 #include "base/types.h"
 #include "collet.h"
+#include "span.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,46 +40,18 @@ enum perf_exit {
     PERF_BAD_RESULTS = 7, /* wrong data, or slower than COLLET_TESTS_MIN_BW allows */
 };
 
-/* --------------------------------------------------------------------------------------------- types, ops, patterns */
+/* --------------------------------------------------------------------------------------------------- types and ops */
 
-/* An operation and operands for which every order of reduction gives the same result. Two ways to draw and to reduce:
- * over bits, read as whole numbers, and over reals. Floating-point types use the second where there is one. */
-struct perf_draw;
-typedef __int128 perf_ordinal; /* holds whole numbers of 64 bits, signed or not */
 struct perf_op {
     const char *name;
     enum collet_op op;
-    uint64_t (*draw_bits)(const struct perf_draw *draw);
-    perf_ordinal (*reduce_ordinal)(perf_ordinal a, perf_ordinal b);
-    double (*draw_real)(const struct perf_draw *draw); /* NULL: comparing needs no reals */
-    double (*reduce_real)(double a, double b);
+    bool for_integers_only;
 };
 
 extern const struct type_format perf_types[]; /* all of collet; ends with a NULL name, as the next does */
 extern const struct perf_op perf_ops[];
-bool perf_op_takes(const struct perf_op *op, const struct type_format *type); /* some are for integers only */
-
-/* All inputs of one operation: element i of rank r is a pure function of (pattern, r, i), so any rank can tell what all
- * others have put in. Without an op: data that is only moved, any bits at all. */
-struct perf_pattern {
-    const struct type_format *type;
-    const struct perf_op *op; /* or NULL */
-    int nranks;
-    uint64_t seed;
-    bool in_reals;          /* which of the op's two ways */
-    int64_t exact_limit;    /* whole numbers up to this have an exact representation */
-    int contributors;       /* to a sum: so many ranks at most add something, … */
-    int64_t largest_addend; /* … and no more than this, or a partial sum might have to be rounded */
-};
-
-struct perf_pattern pattern_make(const struct type_format *type, const struct perf_op *op, int nranks, uint64_t seed);
+bool perf_op_takes(const struct perf_op *op, const struct type_format *type);
 uint64_t pattern_scalar_bits(const struct type_format *type, int rank); /* of a pre-multiplied sum */
-uint64_t pattern_input(const struct perf_pattern *pattern, int rank, size_t element);
-uint64_t pattern_reduced(const struct perf_pattern *pattern, size_t element); /* over all ranks */
-/* Whether a result is right: the same bits, or for a floating-point average at most 2 representable numbers away. */
-bool pattern_accepts(const struct perf_pattern *pattern, uint64_t got, uint64_t expected);
-/* value in a floating-point type, rounded to nearest even; it must not be beyond the type's largest number. */
-uint64_t pattern_real_bits(const struct type_format *type, double value);
 
 /* ------------------------------------------------------------------------------------------------------ collectives */
 
@@ -109,10 +83,10 @@ struct perf_call {
 };
 
 /* Where an element of the result comes from: element `element` of the inputs of `rank`, or of all ranks reduced. */
-enum { PERF_ALL_RANKS = -1, PERF_UNTOUCHED = -2 };
 struct perf_origin {
     int rank; /* or PERF_ALL_RANKS, or PERF_UNTOUCHED: the call must leave it as it was */
     size_t element;
+    size_t run; /* this one and the following are so many elements in a row; may reach beyond the end */
 };
 
 /* The buffers of a collective. */
@@ -191,15 +165,21 @@ struct perf_team {
     void **streams;                /* theirs; all NULL on host memory */
 };
 
-/* Where measured buffers are when they are not the host's. Failures end the program. */
+/* Where measured buffers are when they are not the host's: GPUs, one of which is a thread's current one. Failures end the
+ * program. */
 struct perf_device {
-    int (*count)(void); /* GPUs; 0 also where there is no driver */
-    void (*use)(int gpu);
+    int (*count)(void);   /* GPUs; 0 also where there is no driver */
+    void (*use)(int gpu); /* makes it the current one */
     void *(*allocate)(size_t bytes);
     void (*release)(void *memory);
-    void (*copy)(void *to, const void *from, size_t bytes); /* either way; complete on return */
-    void *(*stream)(void);
+    void *(*stream)(void); /* a new one; loads the kernels that fill and check, so that no first use of them waits */
     void (*wait)(void *stream);
+    /* In the order of a stream; what is read is there on return. */
+    void (*read)(void *to, const void *from, size_t bytes, void *stream);
+    void (*clear)(void *memory, size_t bytes, void *stream);
+    void (*fill)(void *memory, const struct perf_pattern *pattern, const struct perf_span *span, void *stream);
+    void (*check)(const void *memory, const struct perf_pattern *pattern, const struct perf_span *span,
+                  struct perf_wrong *wrong, void *stream);
 };
 /* NULL in a build without CUDA, and where there is no GPU or --device host was given (device.c). */
 extern const struct perf_device *perf_device;
@@ -277,16 +257,16 @@ enum perf_registered { PERF_NOT_REGISTERED, PERF_REGISTERED, PERF_IN_WINDOWS };
 
 /* A rank's two buffers, each long enough for the largest line, between guard zones that no call may touch. */
 struct perf_buffers {
-    unsigned char *memory[2]; /* as allocated: send, receive */
-    unsigned char *on_gpu[2]; /* the same on a GPU, where calls use them; NULL: they use memory */
+    unsigned char *memory[2]; /* as allocated: send, receive; on GPUs, a GPU's */
     unsigned char *send, *recv;
+    struct perf_wrong *found; /* on GPUs, a GPU's: what kernels count; else NULL */
     enum perf_registered registered;
     struct collet_comm *comm; /* with which they are */
     struct collet_registration *registrations[2];
     struct collet_window *windows[2];
 };
 
-enum { VERIFY_MAX_UNALIGN = 4096 };
+enum { VERIFY_MAX_UNALIGN = 4096, VERIFY_FOUND_BYTES = 4 * sizeof(struct perf_wrong) };
 /* comm: of the calls that use them. Windows are there when the team's group has ended, and all ranks make them. */
 void verify_allocate(struct perf_buffers *buffers, size_t max_bytes, int rank, enum perf_registered registered,
                      struct collet_comm *comm);
@@ -295,10 +275,19 @@ void verify_free(struct perf_buffers *buffers);
 size_t verify_allocated_bytes(size_t max_bytes); /* of one rank's two buffers */
 /* Points call->send and call->recv into the buffers, `shift` bytes in. */
 void verify_aim(const struct perf_buffers *buffers, size_t shift, struct perf_call *call);
-/* Writes the inputs of the call (aimed with shift 0), and guard bytes wherever no input is. */
+/* Writes the inputs of the call (aimed with shift 0), and guard bytes wherever no input is. On GPUs, this and the check
+ * are ordered with the call by its stream. */
 void verify_fill(const struct perf_buffers *buffers, const struct perf_call *call, uint64_t seed);
-/* After the call: how many elements are not what they have to be, results, inputs and surroundings. */
-size_t verify_count_wrong(const struct perf_buffers *buffers, const struct perf_call *call, uint64_t seed);
+/* On GPUs: writes the first bytes of both buffers, for calls that are aimed elsewhere. On the host they were written when
+ * they were allocated. */
+void verify_spread(const struct perf_buffers *buffers, const struct perf_call *call, size_t bytes);
+/* After the call: how many elements are not what they have to be, results, inputs and surroundings. Waits for the stream.
+ * wrong: of the send and of the receive buffer; places count from its guard on. */
+size_t verify_check(const struct perf_buffers *buffers, const struct perf_call *call, uint64_t seed,
+                    struct perf_wrong wrong[2]);
+/* Some of the wrong elements, a line each, to standard error. */
+void verify_report(const struct perf_buffers *buffers, const struct perf_call *call, uint64_t seed,
+                   const struct perf_wrong wrong[2]);
 
 /* --------------------------------------------------------------------------------------------------- rows and sweep */
 

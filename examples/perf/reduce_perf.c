@@ -14,7 +14,7 @@ static enum collet_result run(const struct perf_call *call) {
 }
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {
-    return (struct perf_origin){call->rank == call->root ? PERF_ALL_RANKS : PERF_UNTOUCHED, element};
+    return (struct perf_origin){call->rank == call->root ? PERF_ALL_RANKS : PERF_UNTOUCHED, element, SIZE_MAX};
 }
 
 static const struct perf_collective reduce = {

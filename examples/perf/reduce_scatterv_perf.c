@@ -25,8 +25,8 @@ static enum collet_result run(const struct perf_call *call) {
 static struct perf_origin origin(const struct perf_call *call, size_t element) {
     size_t rank = (size_t)call->rank, unit = perf_unit_of(call);
     if (element >= rank * unit)
-        return (struct perf_origin){PERF_UNTOUCHED, 0};
-    return (struct perf_origin){PERF_ALL_RANKS, rank * (rank - 1) / 2 * unit + element};
+        return (struct perf_origin){PERF_UNTOUCHED, 0, SIZE_MAX};
+    return (struct perf_origin){PERF_ALL_RANKS, rank * (rank - 1) / 2 * unit + element, rank * unit - element};
 }
 
 static const struct perf_collective reduce_scatterv = {

@@ -26,7 +26,7 @@ static enum collet_result run(const struct perf_call *call) {
 }
 
 static struct perf_origin origin(const struct perf_call *call, size_t element) {
-    return (struct perf_origin){previous_rank(call), element};
+    return (struct perf_origin){previous_rank(call), element, SIZE_MAX};
 }
 
 static const struct perf_collective sendrecv = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The sweep, as one thread runs it for its ranks; all threads of all processes run the same loops in step, held
- * together by the collectives themselves. For each type, operation and root: warm up, then for each size two halves,
- * out of place and in place. A half:
+ * together by the collectives themselves. For each type, operation, root and size two halves, out of place and in place.
+ * A half:
  *
- *   fill, one call, barrier | iterations, timed as a whole | average over ranks | fill, one call, check
+ *   fill, one call, warm-up calls, barrier | iterations, timed as a whole | average over ranks | fill, one call, check
  *
  * Successive iterations use successive parts of the buffers, so that small sizes are not measured in the cache only.
  */
@@ -51,10 +51,16 @@ static void run_call(struct perf_call *call) {
         MUST(call->rank, collet_op_destroy, call->reduction, call->comm);
 }
 
-static void call_team(struct sweep *sweep, size_t iteration) {
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* How many calls of the row find places of their own in the buffers. */
+static size_t places_of(const struct sweep *sweep) {
     size_t bytes = row_bytes(&sweep->calls[0]);
-    size_t places = bytes ? sweep->job->max_bytes / bytes : 1;
-    size_t shift = places > 1 ? bytes * (iteration % places) : 0;
+    return bytes && bytes < sweep->job->max_bytes ? sweep->job->max_bytes / bytes : 1;
+}
+
+static void call_team(struct sweep *sweep, size_t iteration) {
+    size_t shift = row_bytes(&sweep->calls[0]) * (iteration % places_of(sweep));
     team_group_start(sweep->team);
     for (int i = 0; i < sweep->team->count; i++) {
         struct perf_call *call = &sweep->calls[i];
@@ -134,6 +140,15 @@ static double agree_on_time(struct sweep *sweep, double seconds) {
     return team_reduce_same(sweep->team, seconds, ops[average]);
 }
 
+/* Only the first check that fails says where: one fault mostly shows in many rows. */
+static size_t check_rank(const struct sweep *sweep, int i) {
+    struct perf_wrong wrong[2];
+    size_t count = verify_check(&sweep->buffers[i], &sweep->calls[i], sweep->seed, wrong);
+    if (count > 0 && sweep->summary->failed_checks == 0)
+        verify_report(&sweep->buffers[i], &sweep->calls[i], sweep->seed, wrong);
+    return count;
+}
+
 /* Up to -c times: fresh inputs, one call, every element compared. Returns wrong elements over all ranks. */
 static long long check(struct sweep *sweep) {
     double *wrong = perf_allocate((size_t)sweep->team->count * sizeof(*wrong));
@@ -144,7 +159,7 @@ static long long check(struct sweep *sweep) {
         team_finish(sweep->team);
         double own = 0;
         for (int i = 0; i < sweep->team->count; i++) {
-            wrong[i] = (double)verify_count_wrong(&sweep->buffers[i], &sweep->calls[i], sweep->seed);
+            wrong[i] = (double)check_rank(sweep, i);
             own += wrong[i];
         }
         sweep->summary->failed_checks += own > 0;
@@ -180,15 +195,26 @@ static void gather_iterations(struct sweep *sweep, const double *iter_us, struct
     free(all);
 }
 
+/* What the half itself does, and nothing that a later row does. Where that hangs, the earlier rows have been printed. */
+static void warm_up(struct sweep *sweep) {
+    size_t bytes = row_bytes(&sweep->calls[0]);
+    size_t places = smaller(places_of(sweep), (size_t)sweep->options->iters * (size_t)sweep->options->agg_iters);
+    for (int i = 0; i < sweep->team->count; i++)
+        verify_spread(&sweep->buffers[i], &sweep->calls[i], places * bytes);
+    fill(sweep);
+    run_once(sweep, 0);
+    for (int iteration = 0; iteration < sweep->options->warmup_iters; iteration++)
+        run_once(sweep, (size_t)iteration);
+    team_finish(sweep->team);
+    team_barrier(sweep->team);
+}
+
 static void measure_half(struct sweep *sweep, struct perf_half *half) {
     const struct perf_options *options = sweep->options;
     const struct perf_call *call = &sweep->calls[0];
     double *iter_us = options->per_iter ? perf_allocate((size_t)options->iters * sizeof(*iter_us)) : NULL;
 
-    fill(sweep);
-    run_once(sweep, 0);
-    team_finish(sweep->team);
-    team_barrier(sweep->team);
+    warm_up(sweep);
     double seconds = agree_on_time(sweep, time_iterations(sweep, iter_us));
 
     half->ran = true;
@@ -262,24 +288,12 @@ static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size
     }
 }
 
-static void warm_up(struct sweep *sweep, struct perf_call *call) {
-    call->in_place = false;
-    for (size_t size = sweep->job->min_bytes; size <= sweep->job->max_bytes; size = size ? size * 2 : 1) {
-        call->shape = perf_shape_of(call->collective, size / call->type->bytes, call->type->bytes, call->nranks);
-        set_calls(sweep, call);
-        for (int iteration = 0; iteration < sweep->options->warmup_iters; iteration++)
-            run_once(sweep, (size_t)iteration);
-        team_finish(sweep->team);
-    }
-}
-
 /* All sizes for one type, operation and root. */
 static void sweep_sizes(struct sweep *sweep, struct perf_call *call) {
     const struct perf_options *options = sweep->options;
     for (int i = 0; i < sweep->team->count; i++)
         verify_unalign(&sweep->buffers[i], (size_t)options->unalign * call->type->bytes);
     team_barrier(sweep->team);
-    warm_up(sweep, call);
     for (int cycle = 0; cycle < options->cycles || options->cycles == 0; cycle += options->cycles != 0)
         for (size_t size = sweep->job->min_bytes; size <= sweep->job->max_bytes; size = next_size(size, options))
             measure_row(sweep, call, size);
