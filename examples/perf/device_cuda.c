@@ -24,6 +24,24 @@ static int count(void) {
     return error == cudaSuccess ? n : 0;
 }
 
+static void print_uuid(const unsigned char bytes[16], char *text, size_t room) {
+    size_t used = (size_t)snprintf(text, room, "GPU");
+    for (int i = 0; i < 16; i++)
+        used += (size_t)snprintf(text + used, room - used, "%s%02x",
+                                 i == 0 || (i >= 4 && i <= 10 && i % 2 == 0) ? "-" : "", bytes[i]);
+}
+
+static void describe(int gpu, struct perf_gpu *out) {
+    struct cudaDeviceProp properties;
+    must_cuda(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties");
+    out->ordinal = gpu;
+    out->memory_bytes = properties.totalGlobalMem;
+    snprintf(out->name, sizeof(out->name), "%.95s", properties.name);
+    snprintf(out->bus, sizeof(out->bus), "%04x:%02x:%02x", properties.pciDomainID, properties.pciBusID,
+             properties.pciDeviceID);
+    print_uuid((const unsigned char *)properties.uuid.bytes, out->uuid, sizeof(out->uuid));
+}
+
 static void use(int gpu) { must_cuda(cudaSetDevice(gpu), "cudaSetDevice"); }
 
 static void *allocate(size_t bytes) {
@@ -62,6 +80,25 @@ static void check(const void *memory, const struct perf_pattern *pattern, const 
     must_cuda((cudaError_t)span_gpu_check(memory, pattern, span, wrong, stream), "a kernel that checks");
 }
 
+static void begin(void *stream) {
+    must_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+}
+
+static void *end(void *stream) {
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    must_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+    must_cuda(cudaGraphInstantiateWithFlags(&ready, graph, 0), "cudaGraphInstantiateWithFlags");
+    must_cuda(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    return ready;
+}
+
+static void launch(void *graph, void *stream) { must_cuda(cudaGraphLaunch(graph, stream), "cudaGraphLaunch"); }
+
+static void release_graph(void *graph) { must_cuda(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy"); }
+
+static const struct perf_graphs graphs = {begin, end, launch, release_graph};
+
 extern const struct perf_device perf_device_cuda;
-const struct perf_device perf_device_cuda = {count, use,          allocate, release, stream,
-                                             wait,  read_ordered, clear,    fill,    check};
+const struct perf_device perf_device_cuda = {count, describe,     use,   allocate, release, stream,
+                                             wait,  read_ordered, clear, fill,     check,   &graphs};

@@ -159,14 +159,21 @@ void job_leave(struct perf_job *job) {
 
 /* ---------------------------------------------------------------------------------------------------- introductions */
 
-/* Three quarters of a host's memory may be buffers, two for each of its ranks. */
+/* Whether the buffers of two ranks are in the same memory: of a host, or of a GPU. */
+static bool share_memory(const struct perf_card *card, const struct perf_card *other) {
+    return strcmp(card->host, other->host) == 0 && strcmp(card->gpu.uuid, other->gpu.uuid) == 0;
+}
+
+/* Three quarters of a memory may be buffers, two for each rank that has its buffers there. */
 static size_t affordable_bytes(const struct perf_job *job) {
     size_t least = SIZE_MAX;
     for (int rank = 0; rank < job->nranks; rank++) {
+        const struct perf_card *card = &job->cards[rank];
         size_t neighbours = 0;
         for (int other = 0; other < job->nranks; other++)
-            neighbours += strcmp(job->cards[other].host, job->cards[rank].host) == 0;
-        size_t share = job->cards[rank].memory_bytes / 4 * 3 / (2 * neighbours);
+            neighbours += share_memory(card, &job->cards[other]);
+        uint64_t memory_bytes = perf_device ? card->gpu.memory_bytes : card->memory_bytes;
+        size_t share = memory_bytes / 4 * 3 / (2 * neighbours);
         least = share < least ? share : least;
     }
     return least / 64 * 64;
@@ -175,8 +182,11 @@ static size_t affordable_bytes(const struct perf_job *job) {
 void job_introduce(struct perf_job *job) {
     struct perf_card *own = perf_allocate((size_t)job->team.count * sizeof(*own));
     probe_card(own);
+    own->gpu.ordinal = COLLET_DEVICE_HOST;
     for (int i = 1; i < job->team.count; i++)
         own[i] = own[0];
+    for (int i = 0; perf_device && i < job->team.count; i++)
+        perf_device->describe(device_of(job->team.first_rank + i), &own[i].gpu);
     job->cards = perf_allocate((size_t)job->nranks * sizeof(*job->cards));
     team_gather(&job->team, own, sizeof(*own), job->cards, job->nranks);
     free(own);

@@ -78,9 +78,12 @@ static void put_devices(struct json *json, const struct perf_job *job) {
         json_integer(json, "group", 0);
         json_integer(json, "pid", card->pid);
         json_text(json, "hostname", card->host);
-        json_integer(json, "device", COLLET_DEVICE_HOST);
-        json_text(json, "device_hex", "0000:00:00");
-        json_text(json, "device_info", card->cpu_model);
+        bool is_gpu = card->gpu.ordinal >= 0;
+        json_integer(json, "device", card->gpu.ordinal);
+        json_text(json, "device_hex", is_gpu ? card->gpu.bus : "0000:00:00");
+        json_text(json, "device_info", is_gpu ? card->gpu.name : card->cpu_model);
+        if (is_gpu)
+            json_text(json, "device_uuid", card->gpu.uuid);
         json_text(json, "cpus", card->cpus);
         json_close(json, '}');
     }

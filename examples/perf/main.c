@@ -77,7 +77,10 @@ static bool job_can_run(const struct perf_job *job) {
         fprintf(stderr, "-r %d: there are only ranks 0 to %d\n", job->options->root, job->nranks - 1);
     else if (why && job_prints(job))
         fprintf(stderr, "%s: %s\n", collective->program, why);
-    return root_exists && !why;
+    bool has_graphs = perf_device || job->options->graph == 0;
+    if (!has_graphs && job_prints(job))
+        fprintf(stderr, "-G %d: needs a GPU; calls on host memory cannot be captured\n", job->options->graph);
+    return root_exists && !why && has_graphs;
 }
 
 static void print_header(struct perf_job *job) {

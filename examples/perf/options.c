@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line: the flags of nccl-tests with their defaults and meaning, as one table. Flags that only make sense
- * for a GPU are in it with their default as the only value, and say why. New here: --procs.
+ * The command line: the flags of nccl-tests with their defaults and meaning, as one table. Flags that ask for
+ * what there is not are in it with their default as the only value, and say why. New here: --procs.
  */
 #include "perf.h"
 #include "tools/common/arguments.h"
@@ -45,7 +45,7 @@ struct flag {
 #define FIELD(name) offsetof(struct perf_options, name)
 #define NAME_OF_TYPE(ENUM, name, ...) #name ", "
 #define NAME_OF_OP(ENUM, name, ...) #name ", "
-#define NO_GPU "needs a GPU communicator"
+#define ONLY_DEFAULT "only the default is supported"
 
 static const struct flag flags[] = {
     {0, "procs", parse_number, FIELD(procs), 1, 512, "fork this many local processes", NULL},
@@ -69,7 +69,7 @@ static const struct flag flags[] = {
      "after each iteration 1: a barrier, 2: none, 3: a barrier that is not timed", NULL},
     {'T', "timeout", parse_number, FIELD(timeout_s), 0, 864000, "seconds without progress before failing", NULL},
     {'C', "report_cputime", parse_number, FIELD(report_cputime), 0, 1,
-     "1: call the column cputime; calls block, so it is the same time", NULL},
+     "1: the time until all calls have returned; the same on host memory, where they block", NULL},
     {'S', "report_timestamps", parse_number, FIELD(report_timestamps), 0, 1, "1: add the time of day", NULL},
     {'J', "output_file", parse_text, FIELD(json_path), 0, 0, "also write JSON to this file", NULL},
     {'a', "average", parse_number, FIELD(average), 0, 3, "time shown: 0 rank 0, 1 average, 2 min, 3 max", NULL},
@@ -80,13 +80,15 @@ static const struct flag flags[] = {
     {0, "plan", parse_number, FIELD(plan), 0, 1, "1: add what was chosen for each row, and its predicted time", NULL},
     {0, "predict", parse_number, FIELD(predict), 0, 1, "1: add the cost model's time of each row, for collet-plot",
      NULL},
-    {'y', "stream_null", parse_number, FIELD(stream_null), 0, 0, NULL, NO_GPU ": there is no NULL stream"},
-    {'G', "cudagraph", parse_number, FIELD(graph), 0, 0, NULL, NO_GPU},
+    {'y', "stream_null", parse_number, FIELD(stream_null), 0, 0, NULL,
+     ONLY_DEFAULT ": each rank has a stream of its own"},
+    {'G', "cudagraph", parse_number, FIELD(graph), 0, INT_MAX,
+     "on GPUs: the timed iterations become a CUDA graph, launched this many times; 0: no graph", NULL},
     {'R', "local_register", parse_number, FIELD(registered), 0, 2,
      "buffers of collet_mem_alloc(), registered with 1: collet_comm_register(), 2: collet_win_register()", NULL},
-    {'x', "cta_policy", parse_number, FIELD(cta_policy), -1, -1, NULL, NO_GPU},
-    {'D', "device_implementation", parse_number, FIELD(device_implementation), 0, 0, NULL, NO_GPU},
-    {'V', "device_cta_count", parse_number, FIELD(device_ctas), 16, 16, NULL, NO_GPU},
+    {'x', "cta_policy", parse_number, FIELD(cta_policy), -1, -1, NULL, ONLY_DEFAULT},
+    {'D', "device_implementation", parse_number, FIELD(device_implementation), 0, 0, NULL, ONLY_DEFAULT},
+    {'V', "device_cta_count", parse_number, FIELD(device_ctas), 16, 16, NULL, ONLY_DEFAULT},
 };
 enum { FLAG_COUNT = sizeof(flags) / sizeof(flags[0]) };
 
@@ -177,6 +179,11 @@ static bool options_agree(const struct perf_options *options) {
     }
     if (options->per_iter_skip >= options->iters) {
         fprintf(stderr, "-K %d: must be less than -n %d\n", options->per_iter_skip, options->iters);
+        return false;
+    }
+    if (options->graph && (options->per_iter || options->blocking)) {
+        fprintf(stderr, "-G %d: a graph holds all iterations, and nothing waits between them: leave out -I and -z\n",
+                options->graph);
         return false;
     }
     return true;

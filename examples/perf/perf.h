@@ -7,7 +7,7 @@
  *   options.c       the command line, with the flags and defaults of nccl-tests
  *   procs.c         --procs: forks local processes and watches over them
  *   job.c           makes the communicator, whoever started the processes; learns who the ranks are
- *   device.c        GPUs, where there are any: memory, streams
+ *   device.c        GPUs, where there are any: memory, streams; graph.c CUDA graphs of calls
  *   team.c          the ranks that one thread drives: barrier, reductions of small numbers, failures
  *   sweep.c         types × ops × roots × sizes: warm up, time, check
  *   pattern.h       inputs that have one right result in any order of reduction, and that result; pattern.c tables of them
@@ -144,9 +144,10 @@ struct perf_options {
     const struct perf_op *op;       /* NULL: all */
     int report_cputime, report_timestamps, average, memory, unalign;
     int per_iter, per_iter_skip, plan, predict;
-    int registered;                                                         /* enum perf_registered */
-    int on_host;                                                            /* even if there are GPUs */
-    int graph, stream_null, cta_policy, device_implementation, device_ctas; /* only their defaults */
+    int registered;                                                  /* enum perf_registered */
+    int on_host;                                                     /* even if there are GPUs */
+    int graph;                                                       /* launches of a graph; 0: none */
+    int stream_null, cta_policy, device_implementation, device_ctas; /* only their defaults */
     const char *json_path;
     char **argv;
 };
@@ -165,10 +166,26 @@ struct perf_team {
     void **streams;                /* theirs; all NULL on host memory */
 };
 
+/* As nccl-tests and nvidia-smi call it. */
+struct perf_gpu {
+    int ordinal;           /* −1: none, the rank is on host memory; all else is then 0 */
+    uint64_t memory_bytes; /* of it */
+    char name[96], bus[24], uuid[48];
+};
+
+/* CUDA graphs of what is called in a stream (graph.c). */
+struct perf_graphs {
+    void (*begin)(void *stream);
+    void *(*end)(void *stream); /* ready to be launched */
+    void (*launch)(void *graph, void *stream);
+    void (*release)(void *graph);
+};
+
 /* Where measured buffers are when they are not the host's: GPUs, one of which is a thread's current one. Failures end the
  * program. */
 struct perf_device {
-    int (*count)(void);   /* GPUs; 0 also where there is no driver */
+    int (*count)(void); /* GPUs; 0 also where there is no driver */
+    void (*describe)(int gpu, struct perf_gpu *out);
     void (*use)(int gpu); /* makes it the current one */
     void *(*allocate)(size_t bytes);
     void (*release)(void *memory);
@@ -180,12 +197,19 @@ struct perf_device {
     void (*fill)(void *memory, const struct perf_pattern *pattern, const struct perf_span *span, void *stream);
     void (*check)(const void *memory, const struct perf_pattern *pattern, const struct perf_span *span,
                   struct perf_wrong *wrong, void *stream);
+    const struct perf_graphs *graphs;
 };
 /* NULL in a build without CUDA, and where there is no GPU or --device host was given (device.c). */
 extern const struct perf_device *perf_device;
 struct perf_job;
 void device_choose(const struct perf_job *job);
 int device_of(int rank); /* the GPU of a rank of this process */
+
+/* -G: between begin and end the calls of a team are not run, but kept as a graph for each of its ranks. */
+void graph_begin(const struct perf_team *team);
+void **graph_end(const struct perf_team *team);
+void graph_launch(const struct perf_team *team, void *const *graphs);
+void graph_free(const struct perf_team *team, void **graphs);
 
 void team_finish(const struct perf_team *team);      /* until all that was called is done */
 void team_group_start(const struct perf_team *team); /* no-ops for a team of one */
@@ -208,6 +232,7 @@ struct perf_card {
     int first_cpu, second_cpu; /* of those allowed; second −1 if there is only one */
     uint64_t memory_bytes;     /* of the host */
     char host[64], cpu_model[64], cpus[64];
+    struct perf_gpu gpu;
 };
 
 /* What a sweep amounts to. */

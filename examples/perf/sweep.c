@@ -6,6 +6,8 @@
  *
  *   fill, one call, warm-up calls, barrier | iterations, timed as a whole | average over ranks | fill, one call, check
  *
+ * With -G, the iterations become a CUDA graph and its launches are timed, and so does the call that is checked.
+ *
  * Successive iterations use successive parts of the buffers, so that small sizes are not measured in the cache only.
  */
 #include "perf.h"
@@ -96,34 +98,61 @@ static void run_iteration(struct sweep *sweep, int iteration) {
         run_once(sweep, (size_t)iteration * (size_t)operations + (size_t)i);
     if (operations > 1)
         MUST(sweep->team->first_rank, collet_group_end);
+    if (sweep->options->blocking == 1 || sweep->options->blocking == 2)
+        team_finish(sweep->team);
     if (sweep->options->blocking == 1)
         team_barrier(sweep->team);
+}
+
+static void run_iterations(struct sweep *sweep) {
+    for (int iteration = 0; iteration < sweep->options->iters; iteration++)
+        run_iteration(sweep, iteration);
+}
+
+/* Until all that was called since begin is done; with -C, until all has been called. */
+static double seconds_since(const struct sweep *sweep, double begin) {
+    double called = probe_now_s();
+    team_finish(sweep->team);
+    return (sweep->options->report_cputime ? called : probe_now_s()) - begin;
+}
+
+/* -G: of the launches alone. */
+static double time_graphs(struct sweep *sweep) {
+    graph_begin(sweep->team);
+    run_iterations(sweep);
+    void **graphs = graph_end(sweep->team);
+    team_barrier(sweep->team);
+    double begin = probe_now_s();
+    for (int launch = 0; launch < sweep->options->graph; launch++)
+        graph_launch(sweep->team, graphs);
+    double seconds = seconds_since(sweep, begin);
+    graph_free(sweep->team, graphs);
+    return seconds / sweep->options->graph;
 }
 
 /* Seconds of one operation. Looking at the clock is not free, so single iterations are timed only where asked for. */
 static double time_iterations(struct sweep *sweep, double *iter_us) {
     const struct perf_options *options = sweep->options;
     double operations = (double)options->iters * options->agg_iters;
+    if (options->graph)
+        return time_graphs(sweep) / operations;
     double begin = probe_now_s();
     if (!iter_us && options->blocking != 3) {
-        for (int iteration = 0; iteration < options->iters; iteration++)
-            run_iteration(sweep, iteration);
-        team_finish(sweep->team);
-        return (probe_now_s() - begin) / operations;
+        run_iterations(sweep);
+        return seconds_since(sweep, begin) / operations;
     }
     double total = 0;
     for (int iteration = 0; iteration < options->iters; iteration++) {
         double start = probe_now_s();
         run_iteration(sweep, iteration);
-        team_finish(sweep->team);
-        double elapsed = probe_now_s() - start;
+        double elapsed = seconds_since(sweep, start);
         total += elapsed;
         if (iter_us)
             iter_us[iteration] = elapsed / options->agg_iters * 1e6;
         if (options->blocking == 3)
             team_barrier(sweep->team);
     }
-    return (options->blocking == 3 ? total : probe_now_s() - begin) / operations;
+    return (options->blocking == 3 || options->report_cputime ? total : probe_now_s() - begin) / operations;
 }
 
 /* -a: one time for all ranks. */
@@ -149,14 +178,28 @@ static size_t check_rank(const struct sweep *sweep, int i) {
     return count;
 }
 
+/* As what was timed: through a graph or not. */
+static void run_checked(struct sweep *sweep) {
+    if (!sweep->options->graph) {
+        run_once(sweep, 0);
+        team_finish(sweep->team);
+        return;
+    }
+    graph_begin(sweep->team);
+    run_once(sweep, 0);
+    void **graphs = graph_end(sweep->team);
+    graph_launch(sweep->team, graphs);
+    team_finish(sweep->team);
+    graph_free(sweep->team, graphs);
+}
+
 /* Up to -c times: fresh inputs, one call, every element compared. Returns wrong elements over all ranks. */
 static long long check(struct sweep *sweep) {
     double *wrong = perf_allocate((size_t)sweep->team->count * sizeof(*wrong));
     double total = 0;
     for (int round = 0; round < sweep->options->check && total == 0; round++) {
         fill(sweep);
-        run_once(sweep, 0);
-        team_finish(sweep->team);
+        run_checked(sweep);
         double own = 0;
         for (int i = 0; i < sweep->team->count; i++) {
             wrong[i] = (double)check_rank(sweep, i);

@@ -21,7 +21,7 @@ static void print_parameters(const struct perf_options *options) {
     static const char *const blocking[] = {
         NULL,
         "barrier after each iteration, timed with it",
-        "no barrier; calls on host memory always wait",
+        "calls are waited for after each iteration, without a barrier",
         "barrier after each iteration, not timed",
     };
     if (options->blocking)
@@ -42,8 +42,11 @@ static void print_ranks(const struct perf_job *job) {
     printf("# Using devices\n");
     for (int rank = 0; rank < job->nranks; rank++) {
         const struct perf_card *card = &job->cards[rank];
-        printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [0000:00:00] %s\n", rank, 0, card->pid, card->host,
-               COLLET_DEVICE_HOST, card->cpu_model);
+        const struct perf_gpu *gpu = &card->gpu;
+        bool is_gpu = gpu->ordinal >= 0;
+        printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s%s%s\n", rank, 0, card->pid, card->host,
+               gpu->ordinal, is_gpu ? gpu->bus : "0000:00:00", is_gpu ? gpu->name : card->cpu_model, is_gpu ? " " : "",
+               gpu->uuid);
     }
 }
 

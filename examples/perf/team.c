@@ -34,9 +34,14 @@ void *perf_allocate(size_t bytes) {
     return memset(memory, 0, rounded);
 }
 
+/* A call that fails on a GPU ends there, and its stream goes on. */
 void team_finish(const struct perf_team *team) {
-    for (int i = 0; perf_device && i < team->count; i++)
+    for (int i = 0; perf_device && i < team->count; i++) {
+        enum collet_result failure;
         perf_device->wait(team->streams[i]);
+        MUST(team->first_rank + i, collet_comm_get_async_error, team->measured[i], &failure);
+        team_must(team->first_rank + i, "a call on a GPU", failure);
+    }
 }
 
 void team_group_start(const struct perf_team *team) {
