@@ -170,6 +170,9 @@ GPUSIM_MACHINE  := $(addprefix tests/gpusim/,access.c chain.c exec.c machine.c m
 TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/% tests/gpusim/%,$(wildcard tests/*/*.c)) tests/gpusim/test_ptx.c tests/gpusim/test_exec.c
 # The model checker and the fuzz targets have programs of their own.
 TEST_SOURCES    := $(filter-out tests/model/% tests/fuzz/%,$(TEST_SOURCES))
+# So has the acceptance of GPUs, out of many files.
+TEST_SOURCES    := $(filter-out tests/gpu/accept_%,$(TEST_SOURCES))
+ACCEPT_SOURCES  := tests/gpu/test_accept.c $(wildcard tests/gpu/accept_*.c) $(if $(WITH_CUDA),tests/gpu/accept_kernels.cu)
 
 TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
 SCRIPT_TOOLS := $(patsubst src/tools/%.py,$(BUILD)/bin/%,$(wildcard src/tools/*.py))
@@ -216,6 +219,8 @@ $(OBJ)/%.o: %.c $(BUILD)/flags | $(BUILD)/needs
 	$(call say,CC)
 	$(Q)$(COMPILE) -c $< -o $@
 
+$(call objects_of,$(filter %.c,$(ACCEPT_SOURCES))): CPPFLAGS += -Iexamples
+$(OBJ)/tests/gpu/accept_kernels.o: NVCC_DEFINES = -Itests -Iexamples
 $(call objects_of,src/gpu/registry.c tests/gpu/test_accept.c tests/unit/test_cuda_context.c examples/perf/device.c): CPPFLAGS += $(if $(WITH_CUDA),-DCOLLET_CUDA)
 $(call objects_of,$(CUDA_SOURCES) tests/common/gpu_side_cuda.c tests/unit/test_cuda_context.c examples/perf/device_cuda.c): CPPFLAGS += -I$(CUDA_HOME)/include
 
@@ -335,7 +340,8 @@ REFUSED := malloc calloc realloc strdup open_memstream fmemopen mmap pthread_cre
     fopen opendir open
 $(BUILD)/tests/fault/test_memory $(BUILD)/tests/fault/test_faults $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/unit/test_boot: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
 $(BUILD)/tests/fault/test_fork: LINK_FLAGS += -Wl,--wrap=dlopen
-$(ACCEPT): $(BUILD)/%: $(OBJ)/%.o $(call objects_of,$(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
+ACCEPT_OBJECTS := $(call objects_of,$(ACCEPT_SOURCES) $(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON)))
+$(ACCEPT): $(ACCEPT_OBJECTS) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 $(addprefix $(BUILD)/tests/gpusim/,test_ptx test_exec bench_exec): $(call objects_of,$(GPUSIM_MACHINE))
 $(addprefix $(BUILD)/tests/gpusim/,test_exec bench_exec): $(call objects_of,tests/gpusim/objects.c tests/gpusim/stage.c)
@@ -458,7 +464,7 @@ $(SIM)/test_multicast: $(call objects_of,tests/gpusim/test_multicast.c src/gpu/c
 $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
 $(SIM)/test_nccl: $(call objects_of,tests/gpusim/test_nccl.c $(COMPAT_SOURCES)) $(INTERNAL_LIB)
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
-$(SIM)/test_accept: $(call objects_of,tests/gpu/test_accept.c $(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON))) $(INTERNAL_LIB)
+$(SIM)/test_accept: $(ACCEPT_OBJECTS) $(INTERNAL_LIB)
 $(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)
 $(SIM)/collet-info $(SIM)/collet-tune: $(SIM)/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
 $(SIM)/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)

@@ -129,18 +129,25 @@ static void fill(const struct trial *trial) {
             numbers_fill(block_at(trial, trial->sendbuff, b), c->type, c->seed, trial->rank, b->first, b->count);
 }
 
-/* One buffer of the larger size; where the other one is only a block, it is the rank's own block. */
-static void place_together(struct trial *trial, size_t shift) {
-    size_t elem_bytes = collet_type_size(trial->call.type), own = trial->call.count * (size_t)trial->rank;
-    size_t in = trial->in.elems, out = trial->out.elems, send_at = in > 0 && out > in ? own : 0;
-    size_t recv_at = out > 0 && in > out ? own : 0;
+/* Where one of the two is only a block, it is the rank's own block. */
+void trial_places(const struct trial *trial, size_t *in_at, size_t *out_at) {
+    size_t in = trial->in.elems, out = trial->out.elems, own = trial->call.count * (size_t)trial->rank;
+    *in_at = in > 0 && out > in ? own : 0;
+    *out_at = out > 0 && in > out ? own : 0;
     if (trial->call.collective == PROG_ALLGATHERV)
-        send_at = trial->out.displs[trial->rank];
+        *in_at = trial->out.displs[trial->rank];
     if (trial->call.collective == PROG_REDUCESCATTERV)
-        recv_at = trial->in.displs[trial->rank];
+        *out_at = trial->in.displs[trial->rank];
+}
+
+/* One buffer of the larger size. */
+static void place_together(struct trial *trial, size_t shift) {
+    size_t elem_bytes = collet_type_size(trial->call.type), in_at, out_at;
+    size_t in = trial->in.elems, out = trial->out.elems;
+    trial_places(trial, &in_at, &out_at);
     guard_create(&trial->out.guard, (in > out ? in : out) * elem_bytes, shift);
-    trial->sendbuff = trial->out.guard.data + send_at * elem_bytes;
-    trial->recvbuff = trial->out.guard.data + recv_at * elem_bytes;
+    trial->sendbuff = trial->out.guard.data + in_at * elem_bytes;
+    trial->recvbuff = trial->out.guard.data + out_at * elem_bytes;
 }
 
 static void place_apart(struct trial *trial, size_t shift) {
@@ -156,12 +163,16 @@ static void place_apart(struct trial *trial, size_t shift) {
         trial->recvbuff = NULL;
 }
 
-void trial_prepare(struct trial *trial, const struct trial_call *call, int rank) {
+void trial_describe(struct trial *trial, const struct trial_call *call, int rank) {
     *trial = (struct trial){.call = *call, .rank = rank};
     numbers_scalar(&trial->scalar, call->type, rank);
-    size_t shift = numbers_hash(call->seed, 3000, (uint64_t)rank) % 8 * collet_type_size(call->type);
     describe_in(trial);
     describe_out(trial);
+}
+
+void trial_prepare(struct trial *trial, const struct trial_call *call, int rank) {
+    size_t shift = numbers_hash(call->seed, 3000, (uint64_t)rank) % 8 * collet_type_size(call->type);
+    trial_describe(trial, call, rank);
     if (call->in_place)
         place_together(trial, shift);
     else

@@ -60,6 +60,10 @@ bool trial_has_root(enum prog_collective collective);
 bool trial_same_everywhere(enum prog_collective collective); /* do all ranks get the same result? */
 
 void trial_prepare(struct trial *trial, const struct trial_call *call, int rank);
+/* The first half of it, for whoever has buffers of his own: what is read and what becomes a result. Where are IN and OUT, in elements,
+ * in the one buffer of a call in place? */
+void trial_describe(struct trial *trial, const struct trial_call *call, int rank);
+void trial_places(const struct trial *trial, size_t *in_at, size_t *out_at);
 enum collet_result trial_run(struct trial *trial, struct collet_comm *comm);
 enum collet_result trial_run_in(const struct trial *trial, struct collet_comm *comm, void *stream);
 
