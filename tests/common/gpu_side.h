@@ -14,6 +14,7 @@ struct gpu_side {
     int (*count)(char *name, size_t room); /* GPUs, and the name of the first; −1: why they cannot be used */
     void (*use)(int gpu);                  /* becomes current in this thread */
     int (*current)(void);
+    int (*multiprocessors)(void); /* of the current one */
     void *(*memory)(size_t bytes, enum gpu_side_memory kind);
     void (*memory_free)(void *memory, enum gpu_side_memory kind);
     void (*copy)(void *to, const void *from, size_t bytes); /* from or to the GPU; complete on return */

@@ -39,6 +39,12 @@ static int current(void) {
     return gpu;
 }
 
+static int multiprocessors(void) {
+    int n;
+    MUST(cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, current()));
+    return n;
+}
+
 static void *memory(size_t bytes, enum gpu_side_memory kind) {
     void *got = NULL;
     if (kind == MEMORY_PLAIN)
@@ -105,6 +111,7 @@ const struct gpu_side gpu_side_cuda = {
     .count = count,
     .use = use,
     .current = current,
+    .multiprocessors = multiprocessors,
     .memory = memory,
     .memory_free = memory_free,
     .copy = copy,

@@ -22,6 +22,8 @@ static int current(void) {
     return gpu;
 }
 
+static int multiprocessors(void) { return 16; }
+
 static void *memory(size_t bytes, enum gpu_side_memory kind) {
     void *got = aligned_alloc(256, (bytes + 255) / 256 * 256);
     (void)kind;
@@ -48,6 +50,7 @@ const struct gpu_side gpu_side_emulated = {
     .count = count,
     .use = use,
     .current = current,
+    .multiprocessors = multiprocessors,
     .memory = memory,
     .memory_free = memory_free,
     .copy = copy,

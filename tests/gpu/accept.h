@@ -28,7 +28,6 @@ int report_end(void);          /* prints the part's line; how many cases were wr
 void report_expect(int cases); /* so many more will come */
 void report_doing(const char *format, ...)
     __attribute__((format(printf, 1, 2))); /* for the line of every two seconds */
-void report_in_child(void);                /* of a process that was forked: it says nothing by itself */
 int report_failures(void);
 bool report_time_is_up(void);
 unsigned report_seconds_left(void); /* of part_seconds, if there are any */
@@ -124,6 +123,7 @@ void part_abort(void);
 void part_processes(void);
 void part_windows(void);
 void part_modes(void);
+void part_sweep(void);
 
 bool lines_go_between_gpus(void); /* are GPUs 0 and 1 joined by NVLink, as collet sees it? */
 

@@ -105,7 +105,6 @@ static unsigned ability_seconds(void) {
 
 static void run_ability(const struct ability *ability, int to) {
     char gpu[160];
-    report_in_child();
     dup2(to, STDOUT_FILENO);
     alarm(ability_seconds());
     ngpus = side->count(gpu, sizeof(gpu));

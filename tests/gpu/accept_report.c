@@ -68,8 +68,6 @@ static void begin_once(void) {
         pthread_detach(ticker);
 }
 
-void report_in_child(void) { now.process = 0; }
-
 void random_seed(uint64_t seed) { random_state = 88172645463325252ull ^ seed; }
 uint64_t random_now(void) { return random_state; }
 

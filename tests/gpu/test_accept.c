@@ -34,6 +34,8 @@ static const struct part {
     bool forks;  /* so it comes before this process has touched a GPU */
 } parts[] = {
     {"abilities", part_abilities, false, true},
+    {"modes", part_modes, true, true},
+    {"sweep", part_sweep, true, false},
     {"processes", part_processes, true, true},
     {"windows", part_windows, true, true},
     {"small", part_small, false, false},
