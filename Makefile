@@ -170,8 +170,9 @@ GPUSIM_MACHINE  := $(addprefix tests/gpusim/,access.c chain.c exec.c machine.c m
 TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/% tests/gpusim/%,$(wildcard tests/*/*.c)) tests/gpusim/test_ptx.c tests/gpusim/test_exec.c
 # The model checker and the fuzz targets have programs of their own.
 TEST_SOURCES    := $(filter-out tests/model/% tests/fuzz/%,$(TEST_SOURCES))
-# So has the acceptance of GPUs, out of many files.
-TEST_SOURCES    := $(filter-out tests/gpu/accept_%,$(TEST_SOURCES))
+# So have the acceptance of GPUs and what it asks other libraries, out of many files.
+TEST_SOURCES    := $(filter-out tests/gpu/accept_% tests/gpu/beside%,$(TEST_SOURCES))
+BESIDE_SOURCES  := $(wildcard tests/gpu/beside*.c)
 ACCEPT_SOURCES  := tests/gpu/test_accept.c $(wildcard tests/gpu/accept_*.c) $(if $(WITH_CUDA),tests/gpu/accept_kernels.cu)
 
 TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
@@ -340,6 +341,12 @@ REFUSED := malloc calloc realloc strdup open_memstream fmemopen mmap pthread_cre
     fopen opendir open
 $(BUILD)/tests/fault/test_memory $(BUILD)/tests/fault/test_faults $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/unit/test_boot: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
 $(BUILD)/tests/fault/test_fork: LINK_FLAGS += -Wl,--wrap=dlopen
+# Of collet it knows nothing: it opens what it is given.
+BESIDE := $(BUILD)/tests/gpu/beside
+$(call objects_of,$(BESIDE_SOURCES)): CPPFLAGS += -I$(CUDA_HOME)/include
+$(BESIDE): $(call objects_of,$(BESIDE_SOURCES))
+	$(LINK_PROGRAM)
+$(BESIDE): private PACKAGE_LIBS =
 ACCEPT_OBJECTS := $(call objects_of,$(ACCEPT_SOURCES) $(filter-out %/gang.c %/slots.c %/world.c,$(TEST_COMMON)))
 $(ACCEPT): $(ACCEPT_OBJECTS) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
@@ -465,6 +472,11 @@ $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernel
 $(SIM)/test_nccl: $(call objects_of,tests/gpusim/test_nccl.c $(COMPAT_SOURCES)) $(INTERNAL_LIB)
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
 $(SIM)/test_accept: $(ACCEPT_OBJECTS) $(INTERNAL_LIB)
+# It shares the runtime with the library that it opens.
+$(SIM)/beside: private CUDA_LIBS = $(SIM_CUDART) -Wl,-rpath,$(abspath $(SIM)/lib)
+$(SIM)/beside: private PACKAGE_LIBS =
+$(SIM)/beside: $(call objects_of,$(BESIDE_SOURCES)) | $(SIM_CUDART) $(SIM_NCCL)
+	$(LINK_PROGRAM)
 $(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)
 $(SIM)/collet-info $(SIM)/collet-tune: $(SIM)/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
 $(SIM)/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
