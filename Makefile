@@ -119,7 +119,8 @@ NVCC_TARGETS := $(call nvcc_targets,$(CUDA_ARCHS),$(CUDA_PTX))
 CUDA_TEAMS  := $(if $(filter 90,$(CUDA_KNOWN)),$(shell $(NVCC) --version | awk '/release/ { sub(/.*release /, ""); if ($$0 + 0 >= 12.1) print 1 }'))
 TEAM_ARCHS  := $(shell echo $(CUDA_ARCHS) | tr ' ' '\n' | awk '$$1 >= 90')
 TEAM_PTX    := $(or $(lastword $(TEAM_ARCHS)),90)
-CUDA_SMALL  := $(if $(filter all,$(CUDA_ARCH)),$(if $(shell $(NVCC) --help | grep -- --compress-mode),--compress-mode=size,-Xfatbin=-compress-all))
+CUDA_SMALLEST := $(if $(shell $(NVCC) --help | grep -- --compress-mode),--compress-mode=size,-Xfatbin=-compress-all)
+CUDA_SMALL  := $(if $(filter all,$(CUDA_ARCH)),$(CUDA_SMALLEST))
 NVCC_FLAGS  := -std=c++17 -O3 $(CUDA_SMALL) -fmad=false -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-threadsafe-statics -MMD -MP
 # Without a static runtime the shared one.
 CUDA_LIBS   := $(firstword $(wildcard $(CUDA_LIBDIR)libcudart_static.a $(CUDA_LIBDIR)libcudart.so)) -lrt
@@ -171,7 +172,7 @@ TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/% tes
 # The model checker and the fuzz targets have programs of their own.
 TEST_SOURCES    := $(filter-out tests/model/% tests/fuzz/%,$(TEST_SOURCES))
 # So have the acceptance of GPUs and what it asks other libraries, out of many files.
-TEST_SOURCES    := $(filter-out tests/gpu/accept_% tests/gpu/beside%,$(TEST_SOURCES))
+TEST_SOURCES    := $(filter-out tests/gpu/accept_% tests/gpu/beside% tests/gpu/one_program.c,$(TEST_SOURCES))
 BESIDE_SOURCES  := $(wildcard tests/gpu/beside*.c)
 ACCEPT_SOURCES  := tests/gpu/test_accept.c $(wildcard tests/gpu/accept_*.c) $(if $(WITH_CUDA),tests/gpu/accept_kernels.cu)
 
@@ -425,15 +426,29 @@ asan tsan asan-all tsan-all:
 	@$(AGAIN) $(SANITIZED) WERROR= tests
 	@$(if $(filter %-all,$@),COLLET_TEST_TIMEOUT=3600) $(MAKE) --no-print-directory $(SANITIZED) run-$(if $(filter %-all,$@),test,check)
 
-# What a GPU has to show, in 9 minutes at most: one report, its table last. Or in a folder, for where there is no compiler.
+# What a GPU has to show, in 5 minutes at most: one report, its table last. PEERS_SECONDS= more for a benchmark of many cores. Or in a
+# folder, for where there is no compiler, with kernels for every GPU or for those of CUDA_ARCH, and all programs as one.
 .PHONY: gpu-accept gpu-accept-bundle bundle
-GPU_ACCEPT_PROGRAMS := $(ACCEPT) $(addprefix $(BUILD)/bin/,collet-info collet-tune all_reduce_perf) $(if $(WITH_CUDA),$(BUILD)/bin/overlap) \
-    $(if $(shell $(PKGCONFIG) --exists cmocka && echo yes),$(BUILD)/tests/unit/test_block)
+GPU_ACCEPT_PROGRAMS := $(ACCEPT) $(addprefix $(BUILD)/bin/,collet-info collet-tune all_reduce_perf) $(if $(WITH_CUDA),$(BUILD)/bin/overlap $(BESIDE)) $(NCCL_LIB)
+ONE_PROGRAM := $(BUILD)/tests/gpu/one_program
+ONE_OBJECTS := $(addprefix $(BUILD)/one/,test_accept.o collet-info.o collet-tune.o all_reduce_perf.o overlap.o)
+$(BUILD)/one/test_accept.o: $(OBJ)/tests/gpu/test_accept.o
+$(BUILD)/one/collet-info.o: $(OBJ)/src/tools/collet-info.o
+$(BUILD)/one/collet-tune.o: $(OBJ)/src/tools/collet-tune.o
+$(BUILD)/one/all_reduce_perf.o: $(OBJ)/examples/perf/all_reduce_perf.o
+$(BUILD)/one/overlap.o: $(OBJ)/examples/overlap.o
+$(ONE_OBJECTS):
+	@mkdir -p $(@D)
+	$(Q)$(OBJCOPY) --redefine-sym main=$(subst -,_,$(basename $(@F)))_main $< $@
+ONE_PROGRAM_OBJECTS := $(ONE_OBJECTS) $(filter-out $(OBJ)/tests/gpu/test_accept.o,$(ACCEPT_OBJECTS)) \
+    $(call objects_of,tests/gpu/one_program.c $(wildcard src/tools/common/*.c src/tools/tune/*.c) bench/board.c $(PERF_COMMON))
+$(ONE_PROGRAM): $(ONE_PROGRAM_OBJECTS) $(FORECAST_LIB) $(INTERNAL_LIB)
+	$(LINK_PROGRAM)
 gpu-accept: $(GPU_ACCEPT_PROGRAMS)
-	@BUILD=$(BUILD) scripts/gpu-accept.sh $(ACCEPT_SECONDS)
+	@BUILD=$(BUILD) scripts/gpu-accept.sh $(or $(ACCEPT_SECONDS),300) $(PEERS_SECONDS)
 gpu-accept-bundle:
-	@$(AGAIN) BUILD=build-dist CUDA_ARCH=all bundle
-bundle: $(GPU_ACCEPT_PROGRAMS)
+	@$(AGAIN) BUILD=build-dist CUDA_ARCH="$(if $(filter command environment,$(firstword $(origin CUDA_ARCH))),$(CUDA_ARCH),all)" CUDA_SMALL='$(CUDA_SMALLEST)' bundle
+bundle: $(ONE_PROGRAM) $(BESIDE) $(NCCL_LIB)
 	@BUILD=$(BUILD) CUDA_MAJOR=$(CUDA_MAJOR) scripts/gpu-accept-bundle.sh
 
 # The same programs, and tests of what they cannot show, on a simulated machine (tests/gpusim/): a runtime of CUDA on the CPU
@@ -443,9 +458,9 @@ SIM          := $(BUILD)/gpusim
 SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
 SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
-SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx test_runtime test_multicast test_gpus test_nccl bench_calls test_accept overlap collet-info \
+SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx test_runtime test_multicast test_gpus test_nccl bench_calls test_accept one_program overlap collet-info \
     collet-tune all_reduce_perf sendrecv_perf)
-SIM_TESTS    := $(SIM_PROGRAMS) $(addprefix $(BUILD)/tests/,unit/test_block gpusim/test_exec)
+SIM_TESTS    := $(SIM_PROGRAMS) $(SIM)/beside $(addprefix $(BUILD)/tests/,unit/test_block gpusim/test_exec)
 # For programs that nvcc has built: they look for the runtime by its major version.
 SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)
 SIM_NCCL     := $(SIM)/lib/libnccl.so.2
@@ -472,6 +487,7 @@ $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernel
 $(SIM)/test_nccl: $(call objects_of,tests/gpusim/test_nccl.c $(COMPAT_SOURCES)) $(INTERNAL_LIB)
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
 $(SIM)/test_accept: $(ACCEPT_OBJECTS) $(INTERNAL_LIB)
+$(SIM)/one_program: $(ONE_PROGRAM_OBJECTS) $(FORECAST_LIB) $(INTERNAL_LIB)
 # It shares the runtime with the library that it opens.
 $(SIM)/beside: private CUDA_LIBS = $(SIM_CUDART) -Wl,-rpath,$(abspath $(SIM)/lib)
 $(SIM)/beside: private PACKAGE_LIBS =

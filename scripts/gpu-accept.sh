@@ -1,28 +1,45 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# gpu-accept.sh [seconds]: everything that a GPU has to show, in one report, in 540 seconds at most, however much of it hangs.
+# gpu-accept.sh [seconds [seconds for many cores]]: everything that a GPU has to show, in one report, in 300 seconds at most, however
+# much of it hangs. Then, if a second number is given, MPI libraries beside collet on the CPUs of the same machine, if these are 8 or more.
 #
 #   $BUILD/gpu-accept/report.txt     the machine, what it can do, the output of every part, and last a table of the parts:
 #                                    the one file to send back
+#   $BUILD/gpu-accept/results.tsv    every figure that was measured, a line each, for programs to read
+#   $BUILD/gpu-accept/gpu.tuning     constants of the cost model
 #
-# Within the first minute it says what this machine can do and what not: the limits of all that comes before add up to less.
-# ACCEPT_SLOW=1: what it runs on is slow, so small sizes and ten times as long for each part.
-# Needs no compiler and nothing beside bash, coreutils and what is in $BUILD (make gpu-accept-bundle). Exits 0 if every part
+# The most valuable parts come first: a run that is cut off, at whatever second, has shown what it could. Every part says every two
+# seconds how far it is; one that is stopped says how many of its cases it had done.
+#
+# ACCEPT_SLOW=1: what it runs on is slow, so small sizes and ten times as long for each part. ACCEPT_NCCL=PATH: NVIDIA's library, if it is
+# not found. Needs no compiler and nothing beside bash, coreutils and what is in $BUILD (make gpu-accept-bundle). Exits 0 if every part
 # passed, or if there is no GPU ("skipped: no CUDA device").
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-build=${BUILD:-build}
-accept=$build/tests/gpu/test_accept
+export BUILD=${BUILD:-build}
+build=$BUILD
 work=$build/gpu-accept
 report=$work/report.txt
-last_second=$((${1:-540} - 10))
+results=$work/results.tsv
+last_second=$((${1:-300} - 5))
+peers_seconds=${2:-0}
 mkdir -p "$work" || exit 1
 slow=${ACCEPT_SLOW:-}
 times=${slow:+10} times=${times:-1}
 table=()
 failed=0
+
+# In a bundle all programs are one.
+one=$build/tests/gpu/one_program
+program() { # its words, in `found`
+    if [ -x "$build/$1" ]; then found=("$build/$1"); else found=("$one" "${1##*/}"); fi
+}
+program tests/gpu/test_accept
+accept=("${found[@]}")
+beside=$build/tests/gpu/beside
+collet_nccl=$build/lib/libnccl.so.2
 
 # Of the shared libraries that came along (gpu-accept-bundle.sh), those that this machine has not, and what those need.
 take_libraries() {
@@ -33,18 +50,32 @@ take_libraries() {
     export LD_LIBRARY_PATH=$lacking${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     while [ "$(find "$lacking" -name '*.so*' | wc -l)" != $before ]; do
         before=$(find "$lacking" -name '*.so*' | wc -l)
-        for library in $(ldd "$accept" "$build"/tests/unit/* "$build"/bin/* 2>/dev/null | sed -nE 's/^\s*(\S+) => not found/\1/p'); do
+        for library in $(ldd "${accept[0]}" "$beside" "$collet_nccl" "$build"/bin/* 2>/dev/null | sed -nE 's/^\s*(\S+) => not found/\1/p'); do
             [ -e "$needed/$library" ] && ln -sf "$needed/$library" "$lacking/"
         done
     done
 }
 [ -d "$build/needed" ] && take_libraries
 
-row() { table+=("$(printf '%-28s %6s s   %s' "$@")"); }
+row() { table+=("$(printf '%-32s %6s s   %s' "$@")"); }
+
+# What it prints comes at once, and what it leaves behind holds nothing up.
+watched() { # SECONDS command…
+    local limit=$1 status
+    shift
+    : >"$work/part.txt"
+    tail -n +1 -f -s 0.1 "$work/part.txt" & local reader=$!
+    timeout --kill-after=3 "$limit" "$@" >>"$work/part.txt" 2>&1
+    status=$?
+    sleep 0.2
+    kill $reader 2>/dev/null
+    wait $reader 2>/dev/null
+    return $status
+}
 
 # One part: its name, the seconds it may take, and the command. Exit status 77 is a part that does not apply.
 part() {
-    local name=$1 limit=$(($2 * times)) start=$SECONDS status verdict left=$((last_second - SECONDS))
+    local name=$1 limit=$(($2 * times)) start=$SECONDS status verdict how left=$((last_second - SECONDS))
     shift 2
     if [ $left -lt 2 ]; then
         row "$name" - 'FAILED (not run: the time is up)'
@@ -53,20 +84,37 @@ part() {
     fi
     limit=$((left < limit ? left : limit))
     printf '\n=== %s: %s\n' "$name" "$*"
-    timeout --kill-after=5 "$limit" "$@" 2>&1
+    watched "$limit" "$@"
     status=$?
+    how=$(grep -aE '^CUT OFF ' "$work/part.txt" | tail -n 1)
     case $status in
     0) verdict=passed ;;
     77) verdict=skipped ;;
-    124 | 137) verdict="FAILED (stopped after $limit s)" ;;
+    124 | 137) verdict="FAILED (stopped after $limit s${how:+: ${how#CUT OFF }})" ;;
     *) verdict="FAILED (exit status $status)" ;;
     esac
     [[ $verdict == FAILED* ]] && failed=1
     row "$name" $((SECONDS - start)) "$verdict"
+    printf -- '--- %s: %s, %s s; %s s are left\n' "$name" "$verdict" $((SECONDS - start)) $((last_second - SECONDS))
 }
 
-# A part whose program may not have been built.
-part_if_there() { [ ! -x "$3" ] && row "$1" - "not run: no $3" || part "$@"; }
+accept_part() { # NAME SECONDS [--seconds N] part…
+    local name=$1 limit=$2
+    shift 2
+    part "$name" "$limit" "${accept[@]}" ${slow:+--slow} --results "$results" "$@"
+}
+
+# A part whose program may not have been built, or cannot run here.
+program_part() { # NAME SECONDS PROGRAM argument…
+    local name=$1 limit=$2 wanted=$3
+    program "$wanted"
+    shift 3
+    if [ -x "${found[0]}" ]; then part "$name" "$limit" "${found[@]}" "$@"; else row "$name" - "not run: no $build/$wanted"; fi
+}
+python_part() { # NAME SECONDS FILE
+    [ -f "$3" ] || return
+    if command -v python3 >/dev/null; then part "$1" "$2" python3 "$3" --seconds $(($2 - 5)); else row "$1" - 'not run: no python3'; fi
+}
 
 # In PATH, or where CUDA's packages put it.
 find_sanitizer() {
@@ -78,89 +126,200 @@ find_sanitizer() {
     done
 }
 
-sanitized() {
-    local name="sanitizer $1" tool=$1 what=$2
-    [ "$what" = small ] || name+=", LL128"
-    if [ -n "$sanitizer" ]; then
-        part "$name" 45 "$sanitizer" --tool "$tool" --error-exitcode 9 "$accept" "$what"
-    else
-        row "$name" - 'not run: compute-sanitizer is not installed'
-    fi
+# NVIDIA's own: where it is said to be, what PyTorch brought along, or the system's.
+find_nccl() {
+    local found
+    for found in "${ACCEPT_NCCL:-}" \
+        $(python3 -c 'import glob, sys; print(*[f for p in sys.path for f in glob.glob(p + "/nvidia/nccl/lib/libnccl.so.2")])' 2>/dev/null) \
+        $(ldconfig -p 2>/dev/null | sed -nE 's/.*libnccl\.so\.2 .*=> //p'); do
+        [ -f "$found" ] && ! grep -qa collet_ "$found" && echo "$found" && return
+    done
 }
 
 # Each may hang, so all are asked at once.
-ask() { timeout --kill-after=2 6 "${@:2}" >"$work/$1" 2>/dev/null & }
+ask() { timeout --kill-after=1 4 "${@:2}" >"$work/$1" 2>/dev/null & }
 
 machine() {
     date -u '+%Y-%m-%d %H:%M:%S UTC'
     uname -srm
+    program bin/collet-info
     ask gpus nvidia-smi --query-gpu=name,driver_version,memory.total,compute_mode,mig.mode.current --format=csv,noheader
     ask links nvidia-smi topo -m
     ask compiler "${NVCC:-nvcc}" --version
-    ask info "$build/bin/collet-info"
+    ask info "${found[@]}"
     wait
     cat "$work/gpus" "$work/links"
     tail -n 2 "$work/compiler"
-    cat "$work/info"
+    sed '/^ *COLLET_/d' "$work/info"
+    echo "NVIDIA's library: ${nvidia_nccl:-not found}"
+    ngpus=$(grep -c . "$work/gpus")
 }
 
 # What the parts below would find out one by one, each tried for some seconds.
 abilities() {
-    part 'what can be done here' 32 "$accept" ${slow:+--slow} --seconds $((30 * times)) abilities
+    accept_part 'what can be done here' 32 --seconds $((30 * times)) abilities
     [ -n "$sanitizer" ] || echo '  cannot  compute-sanitizer: it is not installed'
     command -v nvidia-smi >/dev/null || echo '  cannot  say what joins the GPUs: nvidia-smi is not here'
 }
 
-conformance() {
-    part 'conformance, Simple' 40 "$accept" --seconds 20 simple
-    part 'conformance, LL' 40 "$accept" --seconds 20 ll
-    part 'conformance, LL128' 40 "$accept" --seconds 20 ll128
-    part 'conformance, chosen' 40 "$accept" --seconds 20 chosen
+# What lies between GPUs is what one of them cannot show.
+between_gpus() {
+    accept_part 'between GPUs: lines' 25 --seconds 8 ll128
+    accept_part 'between GPUs: windows, switches' 60 windows
+    accept_part 'between GPUs: processes' 40 processes
 }
 
-# The order is that of what is to be known first, should the time run out.
-everything() {
-    local sanitizer sizes='-b 8 -e 64M -n 10' tuned=64:262144
-    sanitizer=$(find_sanitizer)
-    [ -z "$slow" ] || sizes='-b 8 -e 4K -n 1 -w 1' tuned=64:256
-    machine
-    abilities
-    part 'current GPU unchanged' 20 "$accept" ${slow:+--slow} device
-    if [ -n "$slow" ]; then
-        part 'conformance, a few calls' 100 "$accept" --slow small small128
+basics() {
+    accept_part graphs 15 graphs
+    accept_part 'graphs, 10,000 replays' 20 replays
+    accept_part streams 15 streams
+    accept_part 'current GPU unchanged' 10 device
+    accept_part 'abort of a hung rank' 20 abort
+    accept_part 'kinds of memory' 15 memory
+}
+
+# Seconds suffice for the whole table: 788 cases of 0.3 ms, and one in twenty of about 5 ms.
+conformance() {
+    local name
+    for name in chosen Simple LL128 LL; do
+        accept_part "conformance, $name" 25 --seconds 6 "${name,,}"
+    done
+}
+
+processes() {
+    accept_part 'processes on one GPU' 40 processes
+    accept_part 'windows, engines, switches' 60 windows
+}
+
+tuning_file() {
+    local sizes=64:67108864
+    [ -z "$slow" ] || sizes=64:256
+    program_part 'tuning file' 45 bin/collet-tune --device --procs 2 --quick --sizes $sizes --output "$work/gpu.tuning"
+    [ -f "$work/gpu.tuning" ] && printf '\n=== %s\n' "$work/gpu.tuning" && cat "$work/gpu.tuning"
+}
+
+ask_library() { # NAME PATH ranks
+    part "latency, $1, $3 ranks" 15 "$beside" --library "$2" --name "$1" --ranks "$3" --results "$results" ${slow:+--slow} latency
+}
+
+# The same program asks both libraries, by turns.
+libraries_by_turns() {
+    local ranks turn
+    [ -x "$beside" ] && [ -f "$collet_nccl" ] || { row 'latency in graphs' - "not run: no $beside or no $collet_nccl"; return; }
+    for ranks in 2 4 8; do
+        for turn in 1 2; do
+            [ $turn = 2 ] && { [ -z "$nvidia_nccl" ] || [ $ranks = 8 ]; } && continue
+            ask_library collet "$collet_nccl" $ranks
+            [ -z "$nvidia_nccl" ] || ask_library nvidia "$nvidia_nccl" $ranks
+        done
+        [ -n "$slow" ] && break
+    done
+    [ -n "$nvidia_nccl" ] || row 'latency, nvidia' - 'not run: no libnccl.so.2 of NVIDIA is found'
+}
+
+# An answer, no verdict: whoever waits for all of a GPU waits for the kernels of other ranks on it.
+whole_gpu_waits() {
+    [ -x "$beside" ] && [ -z "$slow" ] || return
+    [ -z "$nvidia_nccl" ] || part 'whole-GPU waits, nvidia' 22 "$beside" --library "$nvidia_nccl" --name nvidia memset
+    part 'whole-GPU waits, collet' 22 "$beside" --library "$collet_nccl" --name collet memset
+}
+
+# Its own daemon, in a folder of its own, for as long as the part takes.
+with_mps() {
+    export CUDA_MPS_PIPE_DIRECTORY=$work/mps CUDA_MPS_LOG_DIRECTORY=$work/mps
+    mkdir -p "$work/mps"
+    CUDA_MPS_PIPE_DIRECTORY=$(cd "$work/mps" && pwd)
+    CUDA_MPS_LOG_DIRECTORY=$CUDA_MPS_PIPE_DIRECTORY
+    if timeout 10 nvidia-cuda-mps-control -d; then
+        accept_part 'processes, with MPS' 40 processes
+        accept_part 'modes, with MPS' 60 modes
+        echo quit | timeout 10 nvidia-cuda-mps-control
     else
-        conformance
+        row 'processes, with MPS' - 'not run: its daemon does not start'
     fi
-    part 'kinds of memory' 20 "$accept" ${slow:+--slow} memory
-    part 'streams' 20 "$accept" ${slow:+--slow} streams
-    part 'graphs' 20 "$accept" ${slow:+--slow} graphs
-    part 'abort of a hung rank' 30 "$accept" ${slow:+--slow} abort
-    part 'processes on one GPU' 60 "$accept" ${slow:+--slow} processes
-    part 'windows, engines, switches' 60 "$accept" ${slow:+--slow} windows
-    part_if_there 'all_reduce_perf -t 4' 30 "$build/bin/all_reduce_perf" -t 4 $sizes -f 8
-    part_if_there 'example: overlap' 30 "$build/bin/overlap" ${slow:+2 256 1}
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+}
+mps() {
+    if command -v nvidia-cuda-mps-control >/dev/null; then with_mps; else row 'processes, with MPS' - 'not run: no daemon'; fi
+}
+
+sanitized() {
+    local name="sanitizer $1" tool=$1 what=$2
+    [ "$what" = small ] || name+=", LL128"
+    if [ -n "$sanitizer" ]; then
+        part "$name" 45 "$sanitizer" --tool "$tool" --error-exitcode 9 "${accept[@]}" "$what"
+    else
+        row "$name" - 'not run: compute-sanitizer is not installed'
+    fi
+}
+sanitizers() {
     sanitized memcheck small
     sanitized racecheck small
     echo
     echo 'A line of LL128 is stored by 8 lanes together. A tool that comes between them may part them: wrong results in the'
-    echo 'next part alone, where "conformance, LL128" has none, are not a fault of the library.'
+    echo 'next parts alone, where "conformance, LL128" has none, are not a fault of the library.'
     sanitized memcheck small128
-    part_if_there 'unit test of the loops' 25 "$build/tests/unit/test_block"
-    # Constants of the cost model, beside the report.
-    part_if_there 'tuning file' 60 "$build/bin/collet-tune" --device --procs 2 --quick --sizes $tuned \
-        --output "$work/gpu.tuning"
-    [ -f "$work/gpu.tuning" ] && printf '\n=== %s\n' "$work/gpu.tuning" && cat "$work/gpu.tuning"
+    sanitized racecheck small128
+}
+
+programs() {
+    local sizes='-b 8 -e 64M -n 10' ranks
+    [ -z "$slow" ] || sizes='-b 8 -e 4K -n 1 -w 1'
+    for ranks in 2 4; do
+        program_part "all_reduce_perf -t $ranks" 30 bin/all_reduce_perf -t $ranks $sizes -f 8
+    done
+    program_part 'example: overlap' 30 bin/overlap ${slow:+2 256 1}
+    python_part PyTorch 60 tests/gpu/accept_torch.py
+    python_part CuPy 30 tests/gpu/accept_cupy.py
+    python_part JAX 40 tests/gpu/accept_jax.py
+}
+
+# The order is that of what is to be known first, should the time run out.
+everything() {
+    local sanitizer nvidia_nccl ngpus
+    echo 'the acceptance of collet on GPUs; every part says every two seconds how far it is'
+    sanitizer=$(find_sanitizer)
+    nvidia_nccl=$(find_nccl)
+    machine
+    abilities
+    [ "$ngpus" -lt 2 ] || between_gpus
+    basics
+    conformance
+    accept_part '1 to 8 ranks, three ways' 70 modes
+    [ "$ngpus" -ge 2 ] || processes
+    accept_part 'plans beside limits' 50 --seconds 30 sweep
+    tuning_file
+    libraries_by_turns
+    whole_gpu_waits
+    mps
+    sanitizers
+    programs
     printf '\n=== summary\n'
     printf '%s\n' "${table[@]}"
     [ $failed = 0 ]
 }
 
-timeout --kill-after=2 8 "$accept" none >"$work/probe.txt" 2>&1
+# MPI libraries beside collet, on the CPUs.
+many_cores() {
+    [ "$peers_seconds" -gt 0 ] || return
+    if [ "$(nproc)" -lt 8 ]; then
+        echo "the benchmark of many cores is not run: there are $(nproc)"
+    elif [ ! -x scripts/bench-peers.sh ]; then
+        echo 'the benchmark of many cores is not run: no scripts/bench-peers.sh'
+    else
+        printf '\n=== many cores\n'
+        timeout --kill-after=5 "$peers_seconds" scripts/bench-peers.sh --quick
+    fi
+}
+
+timeout --kill-after=2 8 "${accept[@]}" none >"$work/probe.txt" 2>&1
 if [ $? = 77 ]; then
     tail -n 1 "$work/probe.txt"
     exit 0
 fi
+printf 'part\tlibrary\tranks\tmode\tbytes\tpredicted_us\tmeasured_us\tlimit_us\tplan\n' >"$results"
 everything 2>&1 | tee "$report"
 status=${PIPESTATUS[0]}
+many_cores 2>&1 | tee -a "$report"
 echo "the whole report: $report"
 exit "$status"

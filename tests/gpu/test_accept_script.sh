@@ -26,6 +26,10 @@ passes_if_all_parts_do() {
     run && in_table '^graphs +[0-9]+ s +passed$' && in_table '^all_reduce_perf -t 4 +[0-9]+ s +passed$'
 }
 
+tells_each_verdict_at_once() { grep -xE -e '--- graphs: passed, [0-9]+ s; [0-9]+ s are left' "$work/build/gpu-accept/report.txt"; }
+
+has_a_file_for_figures() { head -n 1 "$work/build/gpu-accept/results.tsv" | grep -P '^part\tlibrary\tranks\tmode\tbytes\t'; }
+
 names_what_was_not_there() { in_table '^example: overlap +- s +not run: no .*/bin/overlap$'; }
 
 names_a_part_that_fails() {
@@ -39,7 +43,24 @@ ends_in_time_whatever_hangs() {
     local start=$SECONDS
     run 14 && return 1
     [ $((SECONDS - start)) -lt 14 ] && in_table '^current GPU unchanged .*FAILED \(stopped after' &&
-        in_table '^graphs .*FAILED \(not run: the time is up\)$'
+        in_table '^abort of a hung rank .*FAILED \(not run: the time is up\)$'
+}
+
+# The program says on SIGTERM how far it is; what it leaves running keeps nothing waiting.
+says_how_far_a_part_was_that_it_stops() {
+    stubs 'device) sleep 50 & trap "echo CUT OFF device: 3 of 9 cases, 1 wrong; exit 143" TERM; while :; do sleep 0.1; done ;;'
+    run 20 && return 1
+    in_table '^current GPU unchanged .*FAILED \(stopped after [0-9]+ s: device: 3 of 9 cases, 1 wrong\)$' && in_table '^graphs .*passed$'
+}
+
+the_acceptance_itself_says_how_far_it_is() {
+    local status
+    timeout 60 "$build/tests/gpu/test_accept" --emulated --seconds 50 simple >"$work/long.txt" 2>&1 & local program=$!
+    until grep -q 'is through' "$work/long.txt"; do sleep 0.1; kill -0 $program || return 1; done
+    kill $program # of timeout, which passes it on
+    wait $program
+    status=$?
+    [ $status = 124 ] || [ $status = 143 ] && grep -E '^CUT OFF simple: [0-9]+ of [0-9]+ cases, 0 wrong' "$work/long.txt"
 }
 
 is_skipped_without_a_gpu() {
@@ -82,26 +103,36 @@ STUB
 bundle_runs_elsewhere() {
     local said
     BUILD=$build scripts/gpu-accept-bundle.sh && mv "$build/gpu-accept-bundle" "$work/bundle" || return 1
-    ldd "$build/tests/gpu/test_accept" | grep -o 'libhwloc.so[.0-9]*' | sort -u | while read -r library; do
+    ldd "$build/tests/gpu/one_program" | grep -o 'libhwloc.so[.0-9]*' | sort -u | while read -r library; do
         [ -f "$work/bundle/build/needed/$library" ] || exit 1
     done || return 1
     said=$(cd / && env -i PATH=/usr/bin:/bin CUDA_VISIBLE_DEVICES= "$work/bundle/scripts/gpu-accept.sh") &&
         [ "$said" = 'skipped: no CUDA device' ]
 }
 
+# Also with the libraries that it brings, and nothing of this machine's but the C library.
+bundle_works_with_its_own_libraries() {
+    LD_LIBRARY_PATH=$work/bundle/build/needed timeout 60 "$work/bundle/build/tests/gpu/one_program" test_accept --emulated graphs
+}
+
 # What gpu-accept.sh runs is in the bundle, and `make bundle` builds it first.
 bundle_has_every_program() {
-    local program made
-    made=$(make -pnrs BUILD="$build" bundle 2>/dev/null | sed -n 's/^GPU_ACCEPT_PROGRAMS := //p')
-    for program in $(grep -oE '\$build/(bin|tests)/[a-z_/-]*[a-z]' scripts/gpu-accept.sh | sed 's|^.build/||' | sort -u); do
-        [ -x "$build/$program" ] || continue # overlap needs nvcc, test_block cmocka
-        [ -x "$work/bundle/build/$program" ] && [[ " $made " == *" $build/$program "* ]] || { echo "$program is missing"; return 1; }
+    local program
+    for program in $(grep -oE '(program|program_part [^/]*) (bin|tests)/[a-z_/-]*[a-z]' scripts/gpu-accept.sh | sed 's|.*/||' | sort -u); do
+        "$work/bundle/build/tests/gpu/one_program" 2>&1 | grep -q " $program\\b" || { echo "$program is missing"; return 1; }
+    done
+    for program in tests/gpu/one_program tests/gpu/beside lib/libnccl.so.2; do
+        [ ! -f "$build/$program" ] || [ -f "$work/bundle/build/$program" ] || { echo "$program is missing"; return 1; }
     done
 }
 
 check passes_if_all_parts_do passes_if_all_parts_do
+check tells_each_verdict_at_once tells_each_verdict_at_once
+check has_a_file_for_figures has_a_file_for_figures
 check names_what_was_not_there names_what_was_not_there
 check names_a_part_that_fails names_a_part_that_fails
+check says_how_far_a_part_was_that_it_stops says_how_far_a_part_was_that_it_stops
+check the_acceptance_itself_says_how_far_it_is the_acceptance_itself_says_how_far_it_is
 check ends_in_time_whatever_hangs ends_in_time_whatever_hangs
 check is_skipped_without_a_gpu is_skipped_without_a_gpu
 check fails_where_a_gpu_cannot_be_used fails_where_a_gpu_cannot_be_used
@@ -121,5 +152,6 @@ bundle_brings_what_a_machine_lacks() {
 
 check the_bundle_runs_elsewhere bundle_runs_elsewhere
 check the_bundle_has_every_program_that_the_script_runs bundle_has_every_program
+check the_bundle_works_with_its_own_libraries bundle_works_with_its_own_libraries
 check bundle_brings_what_a_machine_lacks bundle_brings_what_a_machine_lacks
 finish
