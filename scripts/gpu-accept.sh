@@ -59,23 +59,39 @@ take_libraries() {
 
 row() { table+=("$(printf '%-32s %6s s   %s' "$@")"); }
 
-# What it prints comes at once, and what it leaves behind holds nothing up.
+# Without a process: whatever still slept would hold the report's pipe.
+exec {never}<> <(:)
+pause() { read -rt "$1" -u $never; }
+
+# What it prints comes at once. What it leaves behind when it ends holds nothing up for longer than a second.
 watched() { # SECONDS command…
-    local limit=$1 status
+    local limit=$1 status writer copier k
     shift
-    : >"$work/part.txt"
-    tail -n +1 -f -s 0.1 "$work/part.txt" & local reader=$!
-    timeout --kill-after=3 "$limit" "$@" >>"$work/part.txt" 2>&1
+    exec {writer}> >(exec tee "$work/part.txt")
+    copier=$!
+    timeout --kill-after=3 "$limit" "$@" >&$writer 2>&1 {writer}>&-
     status=$?
-    sleep 0.2
-    kill $reader 2>/dev/null
-    wait $reader 2>/dev/null
+    exec {writer}>&-
+    for k in {1..40}; do
+        kill -0 $copier 2>/dev/null || break
+        pause 0.025
+    done
+    kill $copier 2>/dev/null
     return $status
+}
+
+# For programs that do not say it themselves.
+say_that_it_goes_on() { # NAME
+    local seconds=0
+    while pause 2; [ $seconds -lt 1000 ]; do
+        seconds=$((seconds + 2))
+        echo "  … $1: $seconds s"
+    done
 }
 
 # One part: its name, the seconds it may take, and the command. Exit status 77 is a part that does not apply.
 part() {
-    local name=$1 limit=$(($2 * times)) start=$SECONDS status verdict how left=$((last_second - SECONDS))
+    local name=$1 limit=$(($2 * times)) start=$SECONDS status verdict how speaker left=$((last_second - SECONDS))
     shift 2
     if [ $left -lt 2 ]; then
         row "$name" - 'FAILED (not run: the time is up)'
@@ -84,8 +100,10 @@ part() {
     fi
     limit=$((left < limit ? left : limit))
     printf '\n=== %s: %s\n' "$name" "$*"
+    [ -n "${speaks:-}" ] && speaker= || { say_that_it_goes_on "$name" & speaker=$!; }
     watched "$limit" "$@"
     status=$?
+    [ -z "$speaker" ] || { kill "$speaker" && wait "$speaker"; } 2>/dev/null
     how=$(grep -aE '^CUT OFF ' "$work/part.txt" | tail -n 1)
     case $status in
     0) verdict=passed ;;
@@ -101,7 +119,7 @@ part() {
 accept_part() { # NAME SECONDS [--seconds N] part…
     local name=$1 limit=$2
     shift 2
-    part "$name" "$limit" "${accept[@]}" ${slow:+--slow} --results "$results" "$@"
+    speaks=1 part "$name" "$limit" "${accept[@]}" ${slow:+--slow} --results "$results" "$@"
 }
 
 # A part whose program may not have been built, or cannot run here.
@@ -152,7 +170,7 @@ machine() {
     tail -n 2 "$work/compiler"
     sed '/^ *COLLET_/d' "$work/info"
     echo "NVIDIA's library: ${nvidia_nccl:-not found}"
-    ngpus=$(grep -c . "$work/gpus")
+    ngpus=$(sed -nE 's/^([0-9]+) GPU.*/\1/p' "$work/probe.txt")
 }
 
 # What the parts below would find out one by one, each tried for some seconds.
@@ -230,7 +248,7 @@ with_mps() {
     mkdir -p "$work/mps"
     CUDA_MPS_PIPE_DIRECTORY=$(cd "$work/mps" && pwd)
     CUDA_MPS_LOG_DIRECTORY=$CUDA_MPS_PIPE_DIRECTORY
-    if timeout 10 nvidia-cuda-mps-control -d; then
+    if timeout 10 nvidia-cuda-mps-control -d >/dev/null 2>&1; then
         accept_part 'processes, with MPS' 40 processes
         accept_part 'modes, with MPS' 60 modes
         echo quit | timeout 10 nvidia-cuda-mps-control
@@ -282,11 +300,11 @@ everything() {
     nvidia_nccl=$(find_nccl)
     machine
     abilities
-    [ "$ngpus" -lt 2 ] || between_gpus
+    [ "${ngpus:-1}" -lt 2 ] || between_gpus
     basics
     conformance
     accept_part '1 to 8 ranks, three ways' 70 modes
-    [ "$ngpus" -ge 2 ] || processes
+    [ "${ngpus:-1}" -ge 2 ] || processes
     accept_part 'plans beside limits' 50 --seconds 30 sweep
     tuning_file
     libraries_by_turns
@@ -312,7 +330,7 @@ many_cores() {
     fi
 }
 
-timeout --kill-after=2 8 "${accept[@]}" none >"$work/probe.txt" 2>&1
+timeout --kill-after=1 4 "${accept[@]}" none >"$work/probe.txt" 2>&1
 if [ $? = 77 ]; then
     tail -n 1 "$work/probe.txt"
     exit 0

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #define MOST_FACTOR 2
+#define MOST_CHANNELS 64 /* that a call may have */
 
 static const size_t all_bytes[] = {8, 4096, 65536, 1u << 20, 4u << 20, 16u << 20, 64u << 20, 256u << 20};
 static const size_t few_bytes[] = {8, 4096};
@@ -139,7 +140,8 @@ static void sweep(int nranks) {
     struct sums s;
     double limits_us[8];
     sums_prepare(&s, nranks, 0, nranks, bytes_of(SIZES - 1));
-    const int channels[] = {0, side->multiprocessors() / nranks, 16, 4, 1}, n = slow ? 2 : 5;
+    const int fit = side->multiprocessors() / nranks, most = fit < MOST_CHANNELS ? fit : MOST_CHANNELS;
+    const int channels[] = {0, most, 16, 4, 1}, n = slow ? 2 : 5;
     time_limits(&s, limits_us);
     for (int k = 0; k < n && (part_seconds == 0 || !report_time_is_up()); k++)
         time_plans(&s, channels[k], limits_us);
