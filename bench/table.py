@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of many runs → one table for each case and class: medians over runs in µs, and ratios.
+"""Samples of many runs → one table for each collective, case and class: medians over runs in µs, and ratios.
 
-   table.py SAMPLES FACTS [--markdown FILE]
+   table.py SAMPLES FACTS [--markdown FILE] [--overview]
+
+With --overview one table for each case (number of ranks), all collectives in it, one column for each peer: its best way.
 
 SAMPLES has lines of key=value words: round case ranks library way collective bytes us class before_ns after_ns …  (see loop.c)
 FACTS has lines about the machine and the versions, repeated as they are.
@@ -19,13 +21,8 @@ import statistics
 OURS = "collet"
 LIMIT = "limit"
 REGISTERED = "registered"
-NAMES = {"collet": "collet", "openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
-CASES = {
-    "shm2": "Shared memory, 2 ranks",
-    "shm4": "Shared memory, 4 ranks",
-    "tcp2": "TCP on loopback, 2 ranks",
-    "tcp4": "TCP on loopback, 4 ranks",
-}
+NAMES = {"collet": "collet", "openmpi": "Open MPI", "mpich": "MPICH", "impi": "Intel MPI", "gloo": "Gloo"}
+WIRES = {"shm": "Shared memory", "tcp": "TCP on loopback"}
 CLASSES = {"near": "near", "far": "far", "one-cpu": "one CPU"}
 TUNED = {"copying"}
 APART = {REGISTERED}  # has a column of its own
@@ -34,7 +31,12 @@ with buffers of collet_mem_alloc(). First column of each library: its default (O
 with more ranks, bind nothing). Best: the least, at each size, of the default, ranks bound to one CPU each and ranks bound
 to none; bound ranks of Open MPI yield when idle where they outnumber the CPUs. Ratio: the fastest peer ÷ collet, above 1
 where collet is faster; by defaults, by bests, and by bests with Open MPI tuned too (in shared memory: bound, messages
-copied twice, btl_vader_single_copy_mechanism none). Runs: the fewest behind a number of the row."""
+copied twice). Runs: the fewest behind a number of the row."""
+
+OVERVIEW_LEGEND = """Limit: every rank copies what it must at least get from other ranks, all at the same time. Default, bound:
+collet with ordinary buffers, its ranks left alone or bound to one CPU each. Registered: collet with buffers of
+collet_mem_alloc(). A peer's number is the least of its default and its other binding. Last column: the best peer ÷ the best
+of default and bound, above 1 where collet is faster. Runs: the fewest behind a number of the row."""
 
 
 def read_samples(path):
@@ -104,12 +106,67 @@ def table_of(samples):
     return rows
 
 
-def title_of(case, name, samples):
-    trips = [float(s[key]) for s in samples for key in ("before_ns", "after_ns")]
-    between = "" if name == "one-cpu" else f" (median round trip of a line {statistics.median(trips):.0f} ns)"
+def overview_rows(samples):
+    """Rows of text, the first of them the heading: every collective and size of one case."""
+    peers = [library for library in NAMES if library != OURS and any(s["library"] == library for s in samples)]
+    rows = [["collective", "bytes", LIMIT, "default", "bound", REGISTERED, *map(NAMES.get, peers), "best peer ÷ best ordinary", "runs"]]
+    for collective in collectives_of(samples):
+        medians, runs = medians_of([s for s in samples if s["collective"] == collective])
+        for size in sorted(runs):
+            ours = medians[OURS][size]
+            theirs = [best_of(medians[peer][size]) for peer in peers]
+            times = [medians[LIMIT][size].get("default"), *(ours.get(way) for way in ("default", "bound", REGISTERED)), *theirs]
+            ratio = ratio_text(theirs, best_of(ours))
+            rows.append([collective, size_text(size), *map(time_text, times), ratio, str(runs[size])])
+    return rows
+
+
+def best_of(ways):
+    return min((us for way, us in ways.items() if way not in TUNED | APART), default=None)
+
+
+def case_title(case, samples):
     cpus = os.cpu_count()
     crowd = f" on {cpus} CPUs" if int(samples[0]["ranks"]) > cpus else ""
-    return f"{CASES.get(case, case)}{crowd}, {CLASSES[name]}{between}"
+    return f"{WIRES.get(case.rstrip('0123456789'), case)}, {samples[0]['ranks']} ranks{crowd}"
+
+
+def round_trip_text(samples):
+    trips = [float(s[key]) for s in samples for key in ("before_ns", "after_ns")]
+    return f" (median round trip of a line {statistics.median(trips):.0f} ns)"
+
+
+def title_of(case, name, samples):
+    return f"{case_title(case, samples)}, {CLASSES[name]}{'' if name == 'one-cpu' else round_trip_text(samples)}"
+
+
+def overview_tables(samples):
+    """(title, rows) of each case."""
+    for case in cases_of(samples):
+        for name in CLASSES if near_or_far() else [None]:
+            chosen = [s for s in samples if s["case"] == case and name in (s["class"], None)]
+            if chosen:
+                title = title_of(case, name, chosen) if name else case_title(case, chosen) + round_trip_text(chosen)
+                yield title, overview_rows(chosen)
+
+
+def near_or_far():
+    """Whether the class says something of the whole machine: two CPUs are near or far. Of more, some are near and some are far."""
+    return os.cpu_count() <= 2
+
+
+def usable(sample, overview):
+    return sample["class"] in CLASSES or (overview and not near_or_far() and sample["class"] != "busy")
+
+
+def detailed_tables(samples):
+    """(title, rows) of each collective, case and class."""
+    for collective in collectives_of(samples):
+        for case in cases_of(samples):
+            for name in CLASSES:
+                chosen = [s for s in samples if (s["collective"], s["case"], s["class"]) == (collective, case, name)]
+                if chosen:
+                    yield f"{collective}: {title_of(case, name, chosen)}", table_of(chosen)
 
 
 def as_text(rows):
@@ -127,19 +184,17 @@ def collectives_of(samples):
     return list(dict.fromkeys(s["collective"] for s in samples))
 
 
-def report(samples, facts, heading, layout):
+def cases_of(samples):
+    return list(dict.fromkeys(s["case"] for s in samples))
+
+
+def report(samples, facts, heading, layout, overview):
     lines = [*facts, "Collectives of float32, medians over runs in µs.", ""]
-    for collective in collectives_of(samples):
-        for case in CASES:
-            for name in CLASSES:
-                chosen = [
-                    s for s in samples if (s["collective"], s["case"], s["class"]) == (collective, case, name)
-                ]
-                if chosen:
-                    title = f"{heading}{collective}: {title_of(case, name, chosen)}"
-                    lines += [title, "", *layout(table_of(chosen)), ""]
-    dropped = sum(s["class"] not in CLASSES for s in samples)
-    lines += [LEGEND.replace("\n", " "), f"Dropped: {dropped} of {len(samples)} samples (busy CPUs; near turning far)."]
+    total, samples = len(samples), [s for s in samples if usable(s, overview)]
+    for title, rows in (overview_tables if overview else detailed_tables)(samples):
+        lines += [heading + title, "", *layout(rows), ""]
+    legend = OVERVIEW_LEGEND if overview else LEGEND
+    lines += [legend.replace("\n", " "), f"Dropped: {total - len(samples)} of {total} samples (busy CPUs; near turning far)."]
     return "\n".join(lines)
 
 
@@ -148,16 +203,17 @@ def main():
     parser.add_argument("samples")
     parser.add_argument("facts")
     parser.add_argument("--markdown")
+    parser.add_argument("--overview", action="store_true")
     arguments = parser.parse_args()
     samples = read_samples(arguments.samples)
     with open(arguments.facts, encoding="utf-8") as file:
         facts = file.read().splitlines()
     if not samples:
         raise SystemExit("no samples: every run failed")
-    print(report(samples, facts, "", as_text))
+    print(report(samples, facts, "", as_text, arguments.overview))
     if arguments.markdown:
         with open(arguments.markdown, "w", encoding="utf-8") as file:
-            file.write(report(samples, [fact + "  " for fact in facts], "### ", as_markdown) + "\n")
+            file.write(report(samples, [fact + "  " for fact in facts], "### ", as_markdown, arguments.overview) + "\n")
 
 
 if __name__ == "__main__":

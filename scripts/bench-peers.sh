@@ -1,28 +1,32 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# bench-peers.sh: collectives of float32 by collet, Open MPI, MPICH and Gloo (only allreduce), all timed by the same loop
-# (bench/loop.h) and run in turns: round after round, each library once at its default and once in each other way listed
+# bench-peers.sh: collectives of float32 by collet, Open MPI, MPICH, Intel MPI and Gloo (only allreduce), all timed by the same
+# loop (bench/loop.h) and run in turns: round after round, each library once at its default and once in each other way listed
 # below, and a bare copy of what must move. Prints tables of medians and ratios, and leaves them as Markdown, with all
 # samples, in $BUILD/bench.
 #
 #   --quick             fewer and shorter rounds, below 6 minutes (the default: below 30)
+#   --minutes M         all in M minutes, on 2, 4, 8 and 16 ranks as far as there are CPUs: five collectives, sizes 8,4K,64K,1M,16M,
+#                       one way of each peer a round, and fewer sizes where M minutes are too short for a round of them all
 #   --collective LIST   of allreduce, allgather, reducescatter, alltoall, broadcast, reduce
-#   --only LIST         of shm2, shm4 (2 or 4 ranks, shared memory), tcp2, tcp4 (over the loopback interface)
-#   --sizes LIST        bytes of the larger buffer, such as 8,4K,2M; by default 8 to 16M, for 4 ranks to 2M
+#   --only LIST         of shm2, shm16 (2 or 16 ranks, or any number; shared memory), tcp2, tcp4 (over the loopback interface)
+#   --sizes LIST        bytes of the larger buffer, such as 8,4K,2M; by default 8 to 16M, for more than 2 ranks to 2M
 #   --rounds N          so many rounds
+#   --archive FILE      peers and loops of `scripts/peers.sh archive`: neither a compiler nor `make` is needed (or BENCH_PEERS_ARCHIVE=FILE)
 #
-# Needs what `make` has built. A peer that is not installed is left out.
+# Else it needs what `make` has built. Peers are those in $PEERS (by default $BUILD/peers, where `scripts/peers.sh get` puts the
+# newest of PyPI), and Debian's for those that are not there. A peer that is nowhere is left out.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build}
+PEERS=${PEERS:-$BUILD/peers}
 out=$BUILD/bench
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 
-rounds=10 milliseconds=50 budget=1740 only=shm2,shm4,tcp2,tcp4 sizes=
-collectives=allreduce,allgather,reducescatter,alltoall,broadcast,reduce
+rounds=10 milliseconds=50 budget=1740 only="" sizes="" collectives="" archive=${BENCH_PEERS_ARCHIVE:-} in_turn=""
 run_limit=90 # seconds; a run takes three or four
 cpus=$(nproc)
 
@@ -33,24 +37,63 @@ read_options() {
     while [ $# -gt 0 ]; do
         case $1 in
         --quick) rounds=3 milliseconds=10 budget=330 ;;
+        --minutes) read_minutes "${2:?"--minutes needs a number"}"; shift ;;
         --collective) collectives=${2:?"--collective needs a list of names"}; shift ;;
-        --only) only=${2:?"--only needs a list of shm2, shm4, tcp2, tcp4"}; shift ;;
+        --only) only=${2:?"--only needs a list such as shm2,shm16,tcp2"}; shift ;;
         --sizes) sizes=${2:?"--sizes needs a list such as 8,4K,2M"}; shift ;;
         --rounds) rounds=${2:?"--rounds needs a number"}; shift ;;
-        *) sed -n 's/^# \{0,1\}//; 4,15p' "$0" >&2; exit 2 ;;
+        --archive) archive=${2:?"--archive needs the name of a file"}; shift ;;
+        *) sed -n 's/^# \{0,1\}//; 4,21p' "$0" >&2; exit 2 ;;
         esac
         shift
     done
     [[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds $rounds: a number from 1 up is needed"
+    set_defaults
     local c
     for c in ${only//,/ }; do
-        case $c in shm2 | shm4 | tcp2 | tcp4) ;; *) die "--only $c: shm2, shm4, tcp2 and tcp4 are known" ;; esac
+        [[ $c =~ ^(shm|tcp)([2-9]|[1-5][0-9]|6[0-4])$ ]] || die "--only $c: shm2 to shm64 and tcp2 to tcp64 are known"
     done
+}
+
+read_minutes() {
+    [[ $1 =~ ^[1-9][0-9]*$ ]] || die "--minutes $1: a number from 1 up is needed"
+    rounds=100 milliseconds=15 budget=$(($1 * 60 - 5)) in_turn=yes run_limit=40
+}
+
+cases_that_fit() {
+    local n cases=shm2
+    for n in 4 8 16; do
+        [ "$n" -gt "$cpus" ] || cases+=,shm$n
+    done
+    echo "$cases"
+}
+
+set_defaults() {
+    if [ -n "$in_turn" ]; then
+        : "${collectives:=allreduce,allgather,reducescatter,alltoall,broadcast}" "${sizes:=8,4K,64K,1M,16M}"
+        : "${only:=$(cases_that_fit)}"
+    fi
+    : "${collectives:=allreduce,allgather,reducescatter,alltoall,broadcast,reduce}" "${only:=shm2,shm4,tcp2,tcp4}"
 }
 
 # ---------------------------------------------------------------------------------------------------------------- build
 
 libraries=() # those that are here
+loops=$out   # where their loops are
+
+# The folder of a peer that came from PyPI; nothing for Debian's.
+home_of() { [ ! -d "$PEERS/$1" ] || echo "$PEERS/$1"; }
+
+unpack_archive() {
+    local library
+    [ -e "$archive" ] || die "--archive $archive: there is no such file; scripts/peers.sh archive makes it"
+    tar -C "$scratch" -xf "$archive" || die "--archive $archive: cannot be unpacked"
+    PEERS=$scratch/peers loops=$scratch/peers/loops
+    for library in limit collet openmpi mpich impi; do
+        [ ! -x "$loops/${library}_loop" ] || libraries+=("$library")
+    done
+    [ ${#libraries[@]} -gt 0 ] || die "--archive $archive: it has no loops; was it made by scripts/peers.sh archive?"
+}
 
 build() {
     local cc=${CC:-gcc} cxx=${CXX:-g++} common=() name
@@ -65,12 +108,23 @@ build() {
         -o "$out/collet_loop" || exit 1
     "$cc" -std=gnu11 "${flags[@]}" bench/copy_loop.c "${common[@]}" -lm -o "$out/limit_loop" || exit 1
     libraries=(limit collet)
-    build_peer openmpi "Open MPI" "openmpi-bin libopenmpi-dev" mpirun.openmpi \
-        mpicc.openmpi -std=gnu11 "${flags[@]}" bench/mpi_loop.c "${common[@]}" -lm
-    build_peer mpich MPICH "mpich libmpich-dev" mpirun.mpich \
-        mpicc.mpich -std=gnu11 "${flags[@]}" bench/mpi_loop.c "${common[@]}" -lm
+    build_mpi openmpi "Open MPI" "openmpi-bin libopenmpi-dev"
+    build_mpi mpich MPICH "mpich libmpich-dev"
+    [ -z "$(home_of impi)" ] || build_mpi impi "Intel MPI" ""
     build_peer gloo Gloo "libgloo-dev g++" "$cxx" \
         "$cxx" -std=c++17 "${flags[@]}" bench/gloo_loop.cc "${common[@]}" -lgloo -lm
+}
+
+# build_mpi library name packages: with what came from PyPI, else with Debian's wrapper of the compiler.
+build_mpi() {
+    local library=$1 home compiler=(mpicc."$1") runner=mpirun.$1
+    home=$(home_of "$library")
+    if [ -n "$home" ]; then
+        home=$(cd "$home" && pwd)
+        compiler=("$cc" "-I$home/include" "-L$home/lib" "-Wl,-rpath,$home/lib" ) runner=$home/bin/mpirun
+    fi
+    build_peer "$library" "$2" "$3" "$runner" "${compiler[@]}" -std=gnu11 "${flags[@]}" bench/mpi_loop.c "${common[@]}" \
+        ${home:+-lmpi} -lm
 }
 
 # build_peer library name packages runner compiler arguments...
@@ -78,7 +132,7 @@ build_peer() {
     local library=$1 name=$2 packages=$3 runner=$4
     shift 4
     if ! command -v "$runner" >/dev/null || ! command -v "$1" >/dev/null; then
-        say "$name is left out: no $runner or $1 (Debian packages: $packages)"
+        say "$name is left out: no $runner or $1 (Debian packages: $packages; or scripts/peers.sh get)"
     elif ! "$@" -o "$out/${library}_loop" 2>"$out/${library}_build.log"; then
         say "$name is left out: its loop does not compile (Debian packages: $packages); see $out/${library}_build.log"
     else
@@ -88,40 +142,53 @@ build_peer() {
 
 # ------------------------------------------------------------------------------------------------- ways to run each one
 
-ranks_of() { echo "${1: -1}"; }
+ranks_of() { echo "${1//[a-z]/}"; }
 
 sizes_of() {
     if [ -n "$sizes" ]; then
         echo "$sizes"
-    elif [ "$(ranks_of "$1")" = 4 ]; then
+    elif [ "$(ranks_of "$1")" -gt 2 ]; then
         echo 8,512,4K,32K,256K,2M
     else
         echo 8,512,4K,32K,256K,2M,16M
     fi
 }
 
-# ways case library: the first is the library's default. Open MPI binds two ranks by itself, more it does not.
+# ways case library: the first is the library's default. Open MPI binds two ranks by itself, more it does not. Intel MPI binds all.
 ways() {
     case $2:$1 in
     limit:*) echo default ;;
     collet:*) echo default bound registered ;;
     openmpi:shm2) echo default unbound copying ;;
-    openmpi:shm4) echo default bound copying ;;
+    openmpi:shm*) echo default bound copying ;;
     openmpi:tcp2) echo default unbound ;;
-    mpich:tcp4) echo default ;; # its ranks do not yield: a call on 2 CPUs takes tens of milliseconds
-    gloo:shm*) ;; # it has TCP alone
+    impi:shm*) echo default unbound ;;
+    impi:tcp*) ;;                # its package has shared memory alone
+    mpich:tcp[3-9]* | mpich:tcp1*) echo default ;; # its ranks do not yield: a call on 2 CPUs takes tens of milliseconds
+    gloo:shm*) ;;                # it has TCP alone
     *) echo default bound ;;
     esac
 }
 
+# ways_of_round round case library: all, or with --minutes one of a peer's (its settings as they are), each in its turn.
+ways_of_round() {
+    local all
+    read -r -a all <<<"$(ways "$2" "$3")"
+    if [ -z "$in_turn" ] || [ ${#all[@]} -lt 2 ] || [ "$3" = collet ]; then
+        echo "${all[@]}"
+    else
+        echo "${all[($1 + 1) % 2]}"
+    fi
+}
+
 # Each sets `command` for one case and way. Bound: every rank has one CPU, counted round and round. Registered: buffers are
 # collet's. Copying: bound, and Open MPI copies through shared memory also where one process could read the other's.
-limit_command() { command=("$out/limit_loop" -n "$(ranks_of "$1")"); }
+limit_command() { command=("$loops/limit_loop" -n "$(ranks_of "$1")"); }
 
 collet_command() {
     command=(env)
     case $1 in tcp*) command+=(COLLET_TRANSPORT=tcp) ;; esac
-    command+=("$out/collet_loop" -n "$(ranks_of "$1")")
+    command+=("$loops/collet_loop" -n "$(ranks_of "$1")")
     case $2 in
     bound) command+=(-p) ;;
     registered) command+=(-R) ;;
@@ -129,7 +196,14 @@ collet_command() {
 }
 
 openmpi_command() {
-    command=(mpirun.openmpi -n "$(ranks_of "$1")")
+    local home single_copy=(--mca btl_vader_single_copy_mechanism none)
+    home=$(home_of openmpi)
+    command=(mpirun.openmpi)
+    if [ -n "$home" ]; then
+        single_copy=(--mca smsc "^cma,xpmem,knem")
+        command=(env "OPAL_PREFIX=$home" "HOME=${HOME:-/tmp}" "$home/bin/mpirun")
+    fi
+    command+=(-n "$(ranks_of "$1")")
     [ "$(ranks_of "$1")" -le "$cpus" ] || command+=(--oversubscribe)
     case $2 in
     unbound) command+=(--bind-to none) ;;
@@ -138,20 +212,32 @@ openmpi_command() {
     if [ "$2" != default ] && [ "$(ranks_of "$1")" -gt "$cpus" ]; then
         command+=(--mca mpi_yield_when_idle 1)
     fi
-    [ "$2" != copying ] || command+=(--mca btl_vader_single_copy_mechanism none)
+    [ "$2" != copying ] || command+=("${single_copy[@]}")
     case $1 in tcp*) command+=(--mca pml ob1 --mca btl "tcp,self" --mca btl_tcp_if_include lo) ;; esac
-    command+=("$out/openmpi_loop" -b "$scratch/board")
+    command+=("$loops/openmpi_loop" -b "$scratch/board")
 }
 
 mpich_command() {
-    command=(mpirun.mpich -n "$(ranks_of "$1")")
+    local home
+    home=$(home_of mpich)
+    command=("${home:+$home/bin/mpirun}")
+    [ -n "$home" ] || command=(mpirun.mpich)
+    command+=(-n "$(ranks_of "$1")")
     [ "$2" = default ] || command+=(-bind-to core)
     case $1 in tcp*) command+=(-env MPIR_CVAR_NOLOCAL 1 -env UCX_TLS "tcp,self" -env UCX_NET_DEVICES lo) ;; esac
-    command+=("$out/mpich_loop" -b "$scratch/board")
+    command+=("$loops/mpich_loop" -b "$scratch/board")
+}
+
+impi_command() {
+    local home
+    home=$(home_of impi)
+    command=(env "I_MPI_ROOT=$home" I_MPI_FABRICS=shm "PATH=$home/bin:$PATH")
+    [ "$2" != unbound ] || command+=(I_MPI_PIN=0)
+    command+=("$home/bin/mpirun" -n "$(ranks_of "$1")" "$loops/impi_loop" -b "$scratch/board")
 }
 
 gloo_command() {
-    command=("$out/gloo_loop" -n "$(ranks_of "$1")")
+    command=("$loops/gloo_loop" -n "$(ranks_of "$1")")
     [ "$2" = default ] || command+=(-p)
 }
 
@@ -181,17 +267,64 @@ run_once() {
         "$scratch/samples" >>"$out/samples.txt"
 }
 
+# On a terminal one line that changes; in a log of --minutes a line for each run, so that it is seen to be alive.
+progress() {
+    if [ -t 2 ]; then
+        printf '\rround %d of %d: %-30s' "$1" "$rounds" "$2" >&2
+    elif [ -n "$in_turn" ]; then
+        say "$SECONDS s: round $1, $2"
+    fi
+}
+
 run_round() {
     local round=$1 case library way
     for case in ${only//,/ }; do
         for library in "${libraries[@]}"; do
-            for way in $(ways "$case" "$library"); do
+            for way in $(ways_of_round "$round" "$case" "$library"); do
                 [ "$SECONDS" -lt "$budget" ] || return 0
-                [ ! -t 2 ] || printf '\rround %d of %d: %-30s' "$round" "$rounds" "$case $library $way" >&2
+                progress "$round" "$case $library $way"
                 run_once "$round" "$case" "$library" "$way"
             done
         done
     done
+}
+
+# So many runs are in a round.
+runs_of_round() {
+    local case library runs=0
+    for case in ${only//,/ }; do
+        for library in "${libraries[@]}"; do
+            # shellcheck disable=SC2046 # a list of words
+            set -- $(ways_of_round 1 "$case" "$library")
+            runs=$((runs + $#))
+        done
+    done
+    echo $runs
+}
+
+# thin_sizes k: every k-th size, the first and the last always.
+thin_sizes() {
+    local all i thinned=
+    IFS=, read -r -a all <<<"$sizes"
+    for ((i = 0; i < ${#all[@]} - 1; i += $1)); do
+        thinned+=${all[i]},
+    done
+    sizes=$thinned${all[-1]}
+}
+
+# How long a run takes on this machine is seen at collet's own on the most ranks; others take about as long, on fewer ranks less.
+fit_into_minutes() {
+    local begin=${EPOCHREALTIME/./} most=shm2 case needed
+    for case in ${only//,/ }; do
+        [ "$(ranks_of "$case")" -lt "$(ranks_of "$most")" ] || most=$case
+    done
+    run_once 0 "$most" collet default
+    needed=$((($(runs_of_round) * (${EPOCHREALTIME/./} - begin)) / 1000000))
+    say "a round of $(runs_of_round) runs takes up to $needed s"
+    [ "$needed" -le $((budget - SECONDS)) ] || {
+        thin_sizes $(((needed + budget - SECONDS - 1) / (budget - SECONDS)))
+        say "so the sizes are only $sizes"
+    }
 }
 
 # CPU time in ticks: of all programs, and of this one with the runs that it started and that have ended.
@@ -207,6 +340,7 @@ foreign_percent=0 # of all CPUs' time, used by other programs during the runs
 run_all() {
     local round longest=0 begin started=$SECONDS all ours
     all=$(ticks_of_all) ours=$(ticks_of_ours)
+    [ -z "$in_turn" ] || fit_into_minutes
     : >"$out/samples.txt"
     for ((round = 1; round <= rounds; round++)); do
         begin=$SECONDS
@@ -231,17 +365,30 @@ facts() {
     model=$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
     governor=$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)
     echo "$(date -u +%F), ${model:-$(uname -m)}, $cpus CPUs${governor:+, governor $governor}, Linux $(uname -r)"
-    echo "collet $(sed -n 's/^#define COLLET_\(MAJOR\|MINOR\|PATCH\) //p' include/collet.h | paste -sd.)$(versions)"
+    echo "collet $(collet_version)$(versions)"
     [ "$foreign_percent" -lt 5 ] || echo "DISTURBED: other programs used $foreign_percent % of the CPUs meanwhile"
+}
+
+collet_version() {
+    cat "$loops/collet_version" 2>/dev/null || sed -n 's/^#define COLLET_\(MAJOR\|MINOR\|PATCH\) //p' include/collet.h | paste -sd.
+}
+
+version_of() {
+    cat "$(home_of "$1")/VERSION" 2>/dev/null || case $1 in
+    openmpi) mpirun.openmpi --version | sed -n '1s/.* //p' ;;
+    mpich) mpirun.mpich --version | sed -n 's/^ *Version: *//p' ;;
+    gloo) dpkg-query -W -f '${Version}' libgloo-dev 2>/dev/null || echo 'of unknown version' ;;
+    esac
 }
 
 versions() {
     local library
     for library in "${libraries[@]}"; do
         case $library in
-        openmpi) echo -n ", Open MPI $(mpirun.openmpi --version | sed -n '1s/.* //p')" ;;
-        mpich) echo -n ", MPICH $(mpirun.mpich --version | sed -n 's/^ *Version: *//p')" ;;
-        gloo) echo -n ", Gloo $(dpkg-query -W -f '${Version}' libgloo-dev 2>/dev/null || echo 'of unknown version')" ;;
+        openmpi) echo -n ", Open MPI $(version_of openmpi)" ;;
+        mpich) echo -n ", MPICH $(version_of mpich)" ;;
+        impi) echo -n ", Intel MPI $(version_of impi)" ;;
+        gloo) echo -n ", Gloo $(version_of gloo)" ;;
         esac
     done
 }
@@ -255,13 +402,17 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 read_options "$@"
 command -v python3 >/dev/null || die "the table needs python3 (Debian package: python3)"
-build
-"$out/collet_loop" -n 1 -t 1 -c "$collectives" -s "${sizes:-8}" >"$scratch/alone" ||
+if [ -n "$archive" ]; then
+    unpack_archive
+else
+    build
+fi
+"$loops/collet_loop" -n 1 -t 1 -c "$collectives" -s "${sizes:-8}" >"$scratch/alone" ||
     die "collet, --collective $collectives or --sizes $sizes does not work"
 say "takes up to $((budget / 60 + 1)) minutes, in which the machine should do nothing else"
 run_all
 facts >"$out/facts.txt"
-python3 bench/table.py "$out/samples.txt" "$out/facts.txt" --markdown "$out/table.md" || exit 1
+python3 bench/table.py "$out/samples.txt" "$out/facts.txt" --markdown "$out/table.md" ${in_turn:+--overview} || exit 1
 say "Markdown: $out/table.md, all samples: $out/samples.txt"
 for failed in "${!failures[@]}"; do
     case $failed in *" collet "*) die "collet failed; see above" ;; esac
