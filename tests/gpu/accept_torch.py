@@ -1,0 +1,750 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch on collet, on a GPU that several processes share:
+
+   accept_torch.py [--seconds N] [--cpu] [--nccl FILE] [--collet-torch FOLDER] [--only PART,…]
+
+Every check compares results with what they must be. Exit status: 0 all passed, 1 the checks that failed are listed last, 77 it does
+not apply here (a word says why).
+
+   nccl-2    backend "nccl" on collet's libnccl.so.2 in 2 processes: operations, messages, groups, streams, DDP, FSDP2
+   nccl-4    the operations, messages and groups in 4 processes
+   graphs    calls captured into CUDA graphs and replayed, in 2 processes
+   collet    the backend of collet's own, collet_torch, with tensors on the GPU, in 2 processes, where Python has it
+
+--cpu runs the same checks on the CPU, with gloo in the place of nccl, and says which of them need a GPU: it is there to find the
+mistakes of this file.
+
+   parent ──▶ is torch here? ──▶ itself again, with libnccl.so.2 preloaded: torch's wheel has a DT_RPATH, which comes before LD_LIBRARY_PATH
+     └─▶ imports torch once ──▶ for each part forks its ranks ──▶ reads their lines, says every 2 s who does what, ends what is late
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import faulthandler
+import importlib.util
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+import warnings
+
+START = time.monotonic()
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NOT_APPLICABLE = 77
+SPEAK_SECONDS = 2.0
+GRACE_SECONDS = 4.0  # kept for saying what failed
+HERE: argparse.Namespace  # of a rank: rank, ranks, device, backend
+CHECKS: list = []
+
+
+def say(text: str) -> None:
+    print(f"{time.monotonic() - START:6.1f} s  {text}", flush=True)
+
+
+# ---- the checks: each runs on every rank, and ends with an exception if something is wrong ------------------------------------
+
+
+def check(*parts: str, on: str = "cpu cuda"):
+    """Belongs to these parts, and can be made on these devices."""
+    def register(function):
+        CHECKS.append((function, parts, on.split()))
+        return function
+    return register
+
+
+OPERATIONS = ("nccl-2", "nccl-4", "collet")
+NCCL = ("nccl-2", "nccl-4")
+
+
+def ramp(rank: int, count: int, kind=None):
+    """Small whole numbers, different on each rank and in neighbouring elements: their sums and products are exact in all types."""
+    return ((torch.arange(count, device=HERE.device) + rank) % 3 + 1).to(kind or torch.float32)
+
+
+def everybody(count: int, kind=None):
+    return torch.stack([ramp(rank, count, kind) for rank in range(HERE.ranks)])
+
+
+def same(got, wanted, what: str = "") -> None:
+    if got.shape != wanted.shape or not torch.equal(got.double(), wanted.double()):
+        wrong = int((got.double() != wanted.double()).sum()) if got.shape == wanted.shape else -1
+        raise AssertionError(f"{what}: {wrong} of {wanted.numel()} elements are wrong: {got.flatten()[:4].tolist()} … "
+                             f"instead of {wanted.flatten()[:4].tolist()} …")
+
+
+def kinds():
+    whole = [torch.int8, torch.uint8, torch.int32, torch.int64]
+    return [torch.float32, torch.float64, torch.float16, torch.bfloat16, *whole]
+
+
+def reduced(op, count: int, kind):
+    values = everybody(count, kind).double()
+    return {dist.ReduceOp.SUM: values.sum(0), dist.ReduceOp.PRODUCT: values.prod(0), dist.ReduceOp.MAX: values.amax(0),
+            dist.ReduceOp.MIN: values.amin(0), dist.ReduceOp.AVG: values.mean(0)}[op]
+
+
+@check(*OPERATIONS)
+def all_reduce_of_types_and_operators():
+    operators = [dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MAX, dist.ReduceOp.MIN]
+    for kind in kinds():
+        for op in operators + ([dist.ReduceOp.AVG] if kind.is_floating_point and HERE.backend != "gloo" else []):
+            tensor = ramp(HERE.rank, 1003, kind)
+            dist.all_reduce(tensor, op)
+            same(tensor, reduced(op, 1003, kind).to(kind), f"{kind} {op}")
+
+
+@check(*OPERATIONS)
+def all_reduce_of_many_sizes():
+    for count in (1, 2, 7, 64, 1000, 4099, 65537, 1 << 20):
+        tensor = ramp(HERE.rank, count)
+        dist.all_reduce(tensor)
+        same(tensor, everybody(count).sum(0), f"{count} elements")
+
+
+@check("nccl-2", "collet", on="cuda")
+def all_reduce_of_64_MB():
+    tensor = ramp(HERE.rank, 1 << 24)
+    dist.all_reduce(tensor)
+    same(tensor, everybody(1 << 24).sum(0))
+
+
+@check(*NCCL, on="cuda")
+def premultiplied_sum():
+    tensor = ramp(HERE.rank, 4096)
+    dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5))
+    same(tensor, everybody(4096).sum(0) / 2)
+
+
+@check(*OPERATIONS)
+def all_gather_of_tensors_and_lists():
+    count = 5001
+    whole = torch.empty(HERE.ranks * count, device=HERE.device)
+    dist.all_gather_into_tensor(whole, ramp(HERE.rank, count))
+    same(whole, everybody(count).flatten(), "tensor")
+    parts = [torch.empty(count, device=HERE.device) for _ in range(HERE.ranks)]
+    dist.all_gather(parts, ramp(HERE.rank, count))
+    same(torch.stack(parts), everybody(count), "list")
+
+
+@check(*OPERATIONS)
+def all_gather_in_place():
+    count = 4096
+    whole = torch.zeros(HERE.ranks * count, device=HERE.device)
+    mine = whole[HERE.rank * count:(HERE.rank + 1) * count]
+    mine.copy_(ramp(HERE.rank, count))
+    dist.all_gather_into_tensor(whole, mine)
+    same(whole, everybody(count).flatten())
+
+
+@check(*NCCL, on="cuda")
+def all_gather_of_uneven_tensors():
+    parts = [torch.empty(100 * (rank + 1), device=HERE.device) for rank in range(HERE.ranks)]
+    dist.all_gather(parts, ramp(HERE.rank, 100 * (HERE.rank + 1)))
+    for rank, part in enumerate(parts):
+        same(part, ramp(rank, 100 * (rank + 1)), f"of rank {rank}")
+
+
+@check(*OPERATIONS)
+def reduce_scatter_of_tensors_and_lists():
+    count = 3001
+    wanted = everybody(HERE.ranks * count).sum(0)[HERE.rank * count:(HERE.rank + 1) * count]
+    mine = torch.empty(count, device=HERE.device)
+    dist.reduce_scatter_tensor(mine, ramp(HERE.rank, HERE.ranks * count))
+    same(mine, wanted, "tensor")
+    mine.zero_()
+    dist.reduce_scatter(mine, list(ramp(HERE.rank, HERE.ranks * count).chunk(HERE.ranks)))
+    same(mine, wanted, "list")
+
+
+@check(*OPERATIONS)
+def all_to_all_even_and_uneven():
+    me, ranks, count = HERE.rank, HERE.ranks, 2500
+    got = torch.empty(ranks * count, device=HERE.device)
+    dist.all_to_all_single(got, ramp(me, ranks * count))
+    blocks = [ramp(rank, ranks * count)[me * count:(me + 1) * count] for rank in range(ranks)]
+    same(got, torch.cat(blocks), "even")
+    send, receive = [100 * (rank + me + 1) for rank in range(ranks)], [100 * (me + rank + 1) for rank in range(ranks)]
+    got = torch.empty(sum(receive), device=HERE.device)
+    dist.all_to_all_single(got, torch.cat([ramp(me + to, n) for to, n in enumerate(send)]), receive, send)
+    same(got, torch.cat([ramp(source + me, n) for source, n in enumerate(receive)]), "uneven")
+
+
+@check(*NCCL, "collet", on="cuda")
+def all_to_all_of_lists():
+    got = [torch.empty(700, device=HERE.device) for _ in range(HERE.ranks)]
+    dist.all_to_all(got, [ramp(HERE.rank + to, 700) for to in range(HERE.ranks)])
+    same(torch.stack(got), torch.stack([ramp(source + HERE.rank, 700) for source in range(HERE.ranks)]))
+
+
+@check(*OPERATIONS)
+def broadcast_and_reduce_with_every_root():
+    for root in range(HERE.ranks):
+        tensor = ramp(HERE.rank, 6000)
+        dist.broadcast(tensor, root)
+        same(tensor, ramp(root, 6000), f"broadcast of {root}")
+        tensor = ramp(HERE.rank, 6000)
+        dist.reduce(tensor, root)
+        if HERE.rank == root:
+            same(tensor, everybody(6000).sum(0), f"reduce to {root}")
+
+
+@check(*OPERATIONS)
+def gather_and_scatter():
+    last = HERE.ranks - 1
+    parts = [torch.empty(900, device=HERE.device) for _ in range(HERE.ranks)] if HERE.rank == last else None
+    dist.gather(ramp(HERE.rank, 900), parts, dst=last)
+    if parts is not None:
+        same(torch.stack(parts), everybody(900), "gather")
+    mine = torch.empty(900, device=HERE.device)
+    dist.scatter(mine, list(everybody(900)) if HERE.rank == last else None, src=last)
+    same(mine, ramp(HERE.rank, 900), "scatter")
+
+
+@check(*OPERATIONS)
+def send_and_receive_between_neighbours():
+    """Pairs: the even rank sends first. A group of an odd number of ranks leaves the last one out."""
+    partner = HERE.rank ^ 1
+    for count in (1, 5000, 300000):
+        got = torch.empty(count, device=HERE.device)
+        if partner >= HERE.ranks:
+            continue
+        if HERE.rank < partner:
+            dist.send(ramp(HERE.rank, count), partner)
+            dist.recv(got, partner)
+        else:
+            dist.recv(got, partner)
+            dist.send(ramp(HERE.rank, count), partner)
+        same(got, ramp(partner, count), f"{count} elements")
+
+
+@check(*NCCL)
+def batched_messages_around_a_ring():
+    right, left = (HERE.rank + 1) % HERE.ranks, (HERE.rank - 1) % HERE.ranks
+    for count in (1, 100000):
+        got = torch.empty(count, device=HERE.device)
+        messages = [dist.P2POp(dist.isend, ramp(HERE.rank, count), right), dist.P2POp(dist.irecv, got, left)]
+        for work in dist.batch_isend_irecv(messages):
+            work.wait()
+        same(got, ramp(left, count), f"{count} elements")
+
+
+@check(*NCCL, on="cuda")
+def coalesced_calls():
+    tensors = [ramp(HERE.rank, 100 * (i + 1)) for i in range(8)]
+    with dist._coalescing_manager(device=HERE.device, async_ops=True) as calls:
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    calls.wait()
+    for i, tensor in enumerate(tensors):
+        same(tensor, everybody(100 * (i + 1)).sum(0), f"call {i}")
+
+
+@check(*OPERATIONS)
+def many_calls_under_way():
+    tensors = [ramp(HERE.rank + i, 1000 + i) for i in range(20)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    for work in reversed(works):
+        work.wait()
+    for i, tensor in enumerate(tensors):
+        same(tensor, torch.stack([ramp(rank + i, 1000 + i) for rank in range(HERE.ranks)]).sum(0), f"call {i}")
+
+
+@check(*OPERATIONS)
+def objects():
+    everything = [None] * HERE.ranks
+    dist.all_gather_object(everything, {"rank": HERE.rank})
+    assert everything == [{"rank": rank} for rank in range(HERE.ranks)], everything
+    box = [("from", 0) if HERE.rank == 0 else None]
+    dist.broadcast_object_list(box, src=0, device=HERE.device)
+    assert box == [("from", 0)], box
+
+
+@check(*OPERATIONS)
+def barriers():
+    for _ in range(3):
+        dist.barrier()
+
+
+@check(*OPERATIONS)
+def groups_of_some_ranks():
+    lower, upper = list(range((HERE.ranks + 1) // 2)), list(range((HERE.ranks + 1) // 2, HERE.ranks))
+    groups = {tuple(ranks): dist.new_group(ranks) for ranks in (lower, upper, list(range(HERE.ranks)))}
+    for ranks, group in groups.items():
+        if HERE.rank in ranks:
+            tensor = ramp(HERE.rank, 2000)
+            dist.all_reduce(tensor, group=group)
+            same(tensor, torch.stack([ramp(rank, 2000) for rank in ranks]).sum(0), f"ranks {ranks}")
+    dist.barrier()
+    for ranks, group in groups.items():
+        if HERE.rank in ranks:
+            dist.destroy_process_group(group)
+
+
+@check(*NCCL, on="cuda")
+def split_group():
+    group = dist.split_group(split_ranks=[list(range(HERE.ranks))])
+    tensor = ramp(HERE.rank, 2000)
+    dist.all_reduce(tensor, group=group)
+    same(tensor, everybody(2000).sum(0))
+
+
+@check(*NCCL, on="cuda")
+def several_communicators_on_several_streams():
+    groups = [dist.new_group(list(range(HERE.ranks))) for _ in range(3)]
+    streams = [torch.cuda.Stream() for _ in groups]
+    tensors = [ramp(HERE.rank + i, 50000) for i in range(len(groups))]
+    torch.cuda.synchronize()
+    for _ in range(5):
+        for i, group in enumerate(groups):
+            with torch.cuda.stream(streams[i]):
+                dist.all_reduce(tensors[i], dist.ReduceOp.MAX, group=group)
+                tensors[i].add_(1)
+    torch.cuda.synchronize()
+    for i, tensor in enumerate(tensors):
+        wanted = torch.stack([ramp(rank + i, 50000) for rank in range(HERE.ranks)]).amax(0) + 5
+        same(tensor, wanted, f"communicator {i}")
+
+
+@check("nccl-2")
+def device_mesh():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    mesh = init_device_mesh(HERE.device.type, (HERE.ranks,))
+    whole = torch.arange(64.0, device=HERE.device).view(8, 8)
+    shards = distribute_tensor(whole, mesh, [Shard(0)])
+    same(shards.redistribute(mesh, [Replicate()]).to_local(), whole, "all-gathered")
+    same((shards * 2).redistribute(mesh, [Shard(1)]).full_tensor(), whole * 2, "exchanged")
+
+
+# ---- training: the same losses as one process that sees all samples ----------------------------------------------------------
+
+
+def small_model():
+    torch.manual_seed(7)
+    layers = [torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 256), torch.nn.GELU(), torch.nn.Linear(256, 8)]
+    return torch.nn.Sequential(*layers).to(HERE.device)
+
+
+def samples():
+    numbers = torch.Generator().manual_seed(11)
+    return [(torch.randn(16 * HERE.ranks, 64, generator=numbers).to(HERE.device),
+             torch.randint(8, (16 * HERE.ranks,), generator=numbers).to(HERE.device)) for _ in range(4)]
+
+
+def losses_of(model, share: slice, steps: int = 12) -> list:
+    """Each step's loss, averaged over ranks if the share is not the whole."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    batches, losses = samples(), []
+    for step in range(steps):
+        inputs, classes = batches[step % len(batches)]
+        loss = torch.nn.functional.cross_entropy(model(inputs[share]), classes[share])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        mean = loss.detach().clone()
+        if share != slice(None):
+            dist.all_reduce(mean)
+            mean /= HERE.ranks
+        losses.append(float(mean))
+    return losses
+
+
+def trains_as_alone(parallel) -> str:
+    mine = slice(16 * HERE.rank, 16 * (HERE.rank + 1))
+    alone, together = losses_of(small_model(), slice(None)), losses_of(parallel(small_model()), mine)
+    worst = max(abs(a - b) for a, b in zip(alone, together))
+    assert worst < 1e-4, f"losses differ by {worst}: {together} instead of {alone}"
+    assert together[-1] < together[0], f"the loss does not fall: {together}"
+    return f"loss {together[0]:.4f} to {together[-1]:.4f}, at most {worst:.1e} from that of one process"
+
+
+@check("nccl-2", "collet")
+def distributed_data_parallel():
+    on = {"device_ids": [HERE.device.index]} if HERE.device.type == "cuda" else {}
+    return trains_as_alone(lambda model: torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.1, **on))
+
+
+@check("nccl-2")
+def fully_sharded_data_parallel():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    mesh = init_device_mesh(HERE.device.type, (HERE.ranks,))
+
+    def sharded(model):
+        for layer in model:
+            if isinstance(layer, torch.nn.Linear):
+                fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        return model
+    return trains_as_alone(sharded)
+
+
+# ---- CUDA graphs -----------------------------------------------------------------------------------------------------------
+
+
+def captured(call, mode: str = "thread_local"):
+    """A graph of the call, which runs some times before: communicators and memory are made then."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    dist.barrier()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode=mode):
+        call()
+    return graph
+
+
+def replays(count: int, times: int, mode: str = "thread_local") -> str:
+    given, got = ramp(HERE.rank, count), torch.empty(count, device=HERE.device)
+
+    def call():
+        got.copy_(given)
+        dist.all_reduce(got)
+    graph = captured(call, mode)
+    begin = time.monotonic()
+    for i in range(times):
+        given.copy_(ramp(HERE.rank + i, count))
+        graph.replay()
+        if i % 50 == 0 or i == times - 1:
+            same(got, torch.stack([ramp(rank + i, count) for rank in range(HERE.ranks)]).sum(0), f"replay {i}")
+    torch.cuda.synchronize()
+    return f"{times} replays, {1e6 * (time.monotonic() - begin) / times:.0f} µs each"
+
+
+@check("graphs", on="cuda")
+def graph_of_a_small_all_reduce():
+    return replays(1024, 200)
+
+
+@check("graphs", on="cuda")
+def graph_of_an_all_reduce_of_4_MB():
+    return replays(1 << 20, 100)
+
+
+@check("graphs", on="cuda")
+def graph_captured_in_global_mode():
+    """torch's default: an unsafe call of any thread of the process spoils the capture."""
+    return replays(1024, 50, "global")
+
+
+@check("graphs", on="cuda")
+def graph_of_several_calls():
+    count, ranks = 2048, HERE.ranks
+    given = ramp(HERE.rank, count)
+    whole, mine = torch.empty(ranks * count, device=HERE.device), torch.empty(count, device=HERE.device)
+
+    def call():
+        dist.all_gather_into_tensor(whole, given)
+        dist.reduce_scatter_tensor(mine, whole)
+        dist.all_reduce(mine, dist.ReduceOp.MAX)
+    graph = captured(call)
+    for i in range(20):
+        given.copy_(ramp(HERE.rank + i, count))
+        graph.replay()
+        gathered = torch.stack([ramp(rank + i, count) for rank in range(ranks)])
+        same(whole, gathered.flatten(), f"replay {i}, all_gather")
+        same(mine, (gathered * ranks).amax(0), f"replay {i}, reduce_scatter and all_reduce")
+
+
+@check("graphs", on="cuda")
+def two_graphs_and_calls_between_them():
+    first, second = ramp(HERE.rank, 512), ramp(HERE.rank, 3000)
+    group = dist.new_group(list(range(HERE.ranks)))
+    graphs = [captured(lambda: dist.all_reduce(first, dist.ReduceOp.MAX)),
+              captured(lambda: dist.all_reduce(second, dist.ReduceOp.MIN, group=group))]
+    for i in range(10):
+        first.copy_(ramp(HERE.rank + i, 512))
+        second.copy_(ramp(HERE.rank + i, 3000))
+        plain = ramp(HERE.rank + i, 777)
+        graphs[0].replay()
+        dist.all_reduce(plain)
+        graphs[1].replay()
+        same(first, torch.stack([ramp(rank + i, 512) for rank in range(HERE.ranks)]).amax(0), "first")
+        same(second, torch.stack([ramp(rank + i, 3000) for rank in range(HERE.ranks)]).amin(0), "second")
+        same(plain, torch.stack([ramp(rank + i, 777) for rank in range(HERE.ranks)]).sum(0), "between")
+
+
+# ---- one rank ----------------------------------------------------------------------------------------------------------------
+
+
+class LoadedFrom(ctypes.Structure):
+    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+
+
+def library_of(symbol: str) -> str:
+    """The file whose function a program, and so torch, gets by this name."""
+    found = LoadedFrom()
+    function = ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p)
+    ctypes.CDLL(None).dladdr(function, ctypes.byref(found))
+    return os.path.realpath(found.file.decode())
+
+
+def ncclAllReduce_is_of_collet() -> str:
+    library = library_of("ncclAllReduce")
+    assert library == os.path.realpath(HERE.nccl), f"it is of {library}, not of {HERE.nccl}"
+    return f"it is of {library}, version {torch.cuda.nccl.version()}"
+
+
+def init(part: str) -> None:
+    device = {"device_id": HERE.device} if HERE.backend == "nccl" else {}
+    dist.init_process_group(HERE.backend, rank=HERE.rank, world_size=HERE.ranks, **device)
+
+
+def attempt(function) -> bool:
+    name, begin = function.__name__, time.monotonic()
+    print(f"BEGIN {name}", flush=True)
+    try:
+        note = function()
+        if HERE.device.type == "cuda":
+            torch.cuda.synchronize()
+        print(f"END {name} ok {time.monotonic() - begin:.2f} s {note or ''}", flush=True)
+        return True
+    except Exception as error:  # any: it is a failure of the check
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = " / ".join(str(error).split("\n")[:6])[:600]
+        print(f"END {name} FAILED {type(error).__name__} at line {where.lineno}: {text}", flush=True)
+        return False
+
+
+def stand(options, part: str, rank: int, ranks: int) -> argparse.Namespace:
+    backend = "collet" if part == "collet" else "gloo" if options.cpu else "nccl"
+    device = torch.device("cpu") if options.cpu else torch.device("cuda", rank % torch.cuda.device_count())
+    if not options.cpu:
+        torch.cuda.set_device(device)
+    return argparse.Namespace(rank=rank, ranks=ranks, device=device, backend=backend, nccl=options.nccl)
+
+
+def be_rank(options, part: str, rank: int, ranks: int, port: int) -> int:
+    """Makes the part's checks, in order. After an error of CUDA or of the group the rest makes no sense, and peers would wait."""
+    global HERE
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    warnings.simplefilter("ignore")
+    faulthandler.register(signal.SIGUSR1, all_threads=False)
+    HERE = stand(options, part, rank, ranks)
+    if HERE.backend == "collet":
+        import collet_torch  # noqa: F401  makes the backend known
+    todo = [lambda: init(part)]
+    todo[0].__name__ = "init_process_group"
+    if HERE.backend == "nccl":
+        todo.insert(0, ncclAllReduce_is_of_collet)
+    todo += [function for function, parts, on in CHECKS if part in parts and HERE.device.type in on]
+    for function in todo:
+        if not attempt(function):
+            return 1
+    return 0 if attempt(dist.destroy_process_group) else 1
+
+
+# ---- the parent: starts ranks, reads what they say, ends what is late ----------------------------------------------------------
+
+
+class Rank:
+    """A forked rank: its process, what it prints, and what it is doing."""
+
+    def __init__(self, number: int, body):
+        self.number, self.doing, self.since, self.text, self.status = number, "starting", time.monotonic(), b"", None
+        self.pipe, theirs = os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            with contextlib.suppress(OSError):
+                os.close(self.pipe)
+            os.dup2(theirs, 1)
+            os.dup2(theirs, 2)
+            status = 1
+            try:
+                status = body()
+            except BaseException:  # it ends here, whatever it was
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(status)
+        os.close(theirs)
+
+    def read(self) -> list:
+        """Whole lines; at the end, what is left."""
+        some = os.read(self.pipe, 65536)
+        if not some:
+            os.close(self.pipe)
+            self.status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+            self.text += b"\n" if self.text else b""
+        *lines, self.text = (self.text + some).split(b"\n")
+        return [line.decode(errors="replace") for line in lines]
+
+    def end(self) -> None:
+        for number, patience in ((signal.SIGUSR1, 0.3), (signal.SIGKILL, 0)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process, number)
+            time.sleep(patience)
+
+
+class Part:
+    """One part: its ranks and what became of each check."""
+
+    def __init__(self, name: str, ranks: int, deadline: float, body):
+        self.name, self.deadline, self.failures, self.passed, self.spoke = name, deadline, [], 0, time.monotonic()
+        say(f"{name}: {ranks} processes, {deadline - time.monotonic():.0f} s left")
+        self.ranks = [Rank(number, lambda number=number: body(number)) for number in range(ranks)]
+
+    def tell(self, text: str) -> None:
+        self.spoke = time.monotonic()
+        say(f"{self.name}: {text}")
+
+    def hear(self, rank: Rank, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        if word == "BEGIN":
+            rank.doing, rank.since = rest, time.monotonic()
+        elif word == "END":
+            rank.doing, rank.since = f"behind {rest.split()[0]}", time.monotonic()
+            if " FAILED " in rest:
+                self.failures.append(f"{self.name}, rank {rank.number}: {rest}")
+            elif rank.number == 0:
+                self.passed += 1
+            if rank.number == 0 or " FAILED " in rest:
+                self.tell(f"{'' if rank.number == 0 else f'rank {rank.number}: '}{rest}")
+        elif line.strip():
+            self.tell(f"rank {rank.number} | {line[:300]}")
+
+    def say_who_does_what(self) -> None:
+        now = time.monotonic()
+        doing = [f"rank {r.number} {r.doing} for {now - r.since:.0f} s" for r in self.ranks if r.status is None]
+        self.tell(", ".join(doing))
+
+    def stop(self, why: str) -> None:
+        for rank in self.ranks:
+            if rank.status is None:
+                self.failures.append(f"{self.name}, rank {rank.number}: {rank.doing}: {why}")
+                rank.end()
+        self.deadline = time.monotonic() + GRACE_SECONDS  # to read what they still said
+
+    def run(self) -> None:
+        stopped = 0.0
+        while any(rank.status is None for rank in self.ranks):
+            ready, _, _ = select.select([r.pipe for r in self.ranks if r.status is None], [], [], 0.2)
+            for rank in [r for r in self.ranks if r.status is None and r.pipe in ready]:
+                for line in rank.read():
+                    self.hear(rank, line)
+            now = time.monotonic()
+            if now - self.spoke >= SPEAK_SECONDS and not stopped:
+                self.say_who_does_what()
+            lame = [r for r in self.ranks if r.status not in (None, 0)]
+            if not stopped and (now > self.deadline or (lame and now > lame[0].since + 3)):
+                stopped = now
+                self.stop(f"stopped, as rank {lame[0].number} has ended" if lame else "stopped, as the time is up")
+            if stopped and now > stopped + GRACE_SECONDS:
+                break
+        for rank in self.ranks:
+            if rank.status and not any(f", rank {rank.number}:" in failure for failure in self.failures):
+                self.failures.append(f"{self.name}, rank {rank.number}: {rank.doing}: it ended with status {rank.status}")
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def signs_of_life(text: str):
+    """A line every two seconds meanwhile. The thread has ended before anything is forked."""
+    done = threading.Event()
+
+    def speak():
+        while not done.wait(SPEAK_SECONDS - 0.2):
+            say(text)
+    thread = threading.Thread(target=speak)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    build = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+    parser.add_argument("--seconds", type=float, default=40)
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--nccl", default=os.path.join(build, "lib", "libnccl.so.2"))
+    parser.add_argument("--collet-torch", default=os.path.join(build, "torch"), help="the folder that collet_torch is in")
+    parser.add_argument("--only", default="")
+    return parser.parse_args()
+
+
+def not_applicable(options) -> str:
+    if importlib.util.find_spec("torch") is None:
+        return f"{sys.executable} has no torch"
+    if not options.cpu and not os.path.exists("/dev/nvidiactl"):
+        return "there is no NVIDIA GPU"
+    if not options.cpu and not os.path.exists(options.nccl):
+        return f"there is no {options.nccl}; --nccl names collet's libnccl.so.2"
+    return ""
+
+
+def preload(options) -> None:
+    """This program again, with collet's library ahead of all others."""
+    if not options.cpu and options.nccl not in os.environ.get("LD_PRELOAD", ""):
+        path = os.path.realpath(options.nccl)
+        os.environ["LD_PRELOAD"] = path
+        os.execv(sys.executable, [sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--nccl", path])
+
+
+def import_torch(options) -> None:
+    global torch, dist
+    sys.path[:0] = [options.collet_torch]
+    with signs_of_life("importing torch"):
+        import torch
+        import torch.distributed as dist
+        import torch.distributed.fsdp
+        import torch.distributed.tensor  # noqa: F401  what ranks need is imported once
+    torch.set_num_threads(1)
+    say(f"Python {sys.version.split()[0]}, torch {torch.__version__}, {'CPU' if options.cpu else options.nccl}")
+
+
+def parts_to_run(options) -> list:
+    parts = [("nccl-2", 2), ("graphs", 2), ("nccl-4", 4), ("collet", 2)]
+    if options.cpu:
+        parts.remove(("graphs", 2))
+        say("not on a CPU: graphs, and " + ", ".join(f.__name__ for f, parts, on in CHECKS if on == ["cuda"] and "graphs" not in parts))
+    if importlib.util.find_spec("collet_torch") is None:
+        parts.remove(("collet", 2))
+        say(f"not run: part collet: there is no collet_torch for this Python in {options.collet_torch}; scripts/torch.sh build makes it")
+    return [p for p in parts if not options.only or p[0] in options.only.split(",")]
+
+
+def main() -> int:
+    options = read_options()
+    why = not_applicable(options)
+    if why:
+        print(f"not applicable: {why}")
+        return NOT_APPLICABLE
+    preload(options)
+    end = START + options.seconds - GRACE_SECONDS
+    import_torch(options)
+    failures, passed = [], 0
+    for name, ranks in parts_to_run(options):
+        if end - time.monotonic() < 3:
+            failures.append(f"{name}: not run, as the time is up")
+            continue
+        port = free_port()
+        part = Part(name, ranks, end, lambda rank: be_rank(options, name, rank, ranks, port))
+        part.run()
+        failures += part.failures
+        passed += part.passed
+    say(f"{passed} checks passed, {len(failures)} failed" + "".join(f"\n  FAILED {failure}" for failure in failures))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
