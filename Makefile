@@ -355,6 +355,7 @@ $(addprefix $(BUILD)/tests/gpusim/,test_ptx test_exec bench_exec): $(call object
 $(addprefix $(BUILD)/tests/gpusim/,test_exec bench_exec): $(call objects_of,tests/gpusim/objects.c tests/gpusim/stage.c)
 $(BUILD)/tests/unit/test_net_collet: $(call objects_of,$(NET_SOURCES))
 $(BUILD)/tests/unit/test_tune_gpu: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
+$(BUILD)/tests/unit/test_perf_rows: $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c)
 
 # ------------------------------------------------------------------------- the shared kernel sources, in every language
 
@@ -458,13 +459,13 @@ SIM          := $(BUILD)/gpusim
 SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
 SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
-SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx test_runtime test_multicast test_gpus test_nccl bench_calls test_accept one_program overlap collet-info \
+SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx test_runtime test_multicast test_gpus test_nccl test_perf bench_calls test_accept one_program overlap collet-info \
     collet-tune all_reduce_perf sendrecv_perf)
 SIM_TESTS    := $(SIM_PROGRAMS) $(SIM)/beside $(addprefix $(BUILD)/tests/,unit/test_block gpusim/test_exec)
 # For programs that nvcc has built: they look for the runtime by its major version.
 SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)
 SIM_NCCL     := $(SIM)/lib/libnccl.so.2
-$(call objects_of,$(wildcard tests/gpusim/cuda_*.c tests/gpusim/test_runtime.c tests/gpusim/test_multicast.c tests/gpusim/test_gpus.c tests/gpusim/test_nccl.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
+$(call objects_of,$(wildcard tests/gpusim/cuda_*.c tests/gpusim/test_runtime.c tests/gpusim/test_multicast.c tests/gpusim/test_gpus.c tests/gpusim/test_nccl.c tests/gpusim/test_perf.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
 # The runtime's names are for all to see.
 $(call objects_of,$(wildcard tests/gpusim/cuda_*.c)): CPPFLAGS += -fvisibility=default
 $(SIM_RUNTIME): $(SIM_OBJECTS)
@@ -485,6 +486,7 @@ $(SIM)/test_runtime: $(call objects_of,tests/gpusim/test_runtime.c tests/gpusim/
 $(SIM)/test_multicast: $(call objects_of,tests/gpusim/test_multicast.c src/gpu/cuda_entry.c)
 $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
 $(SIM)/test_nccl: $(call objects_of,tests/gpusim/test_nccl.c $(COMPAT_SOURCES)) $(INTERNAL_LIB)
+$(SIM)/test_perf: $(call objects_of,tests/gpusim/test_perf.c tests/gpusim/kernels.cu $(PERF_COMMON) src/tools/common/arguments.c) $(INTERNAL_LIB)
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
 $(SIM)/test_accept: $(ACCEPT_OBJECTS) $(INTERNAL_LIB)
 $(SIM)/one_program: $(ONE_PROGRAM_OBJECTS) $(FORECAST_LIB) $(INTERNAL_LIB)
