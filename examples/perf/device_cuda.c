@@ -84,6 +84,14 @@ static void begin(void *stream) {
     must_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
 }
 
+static void order(void *first, void *then) {
+    cudaEvent_t event;
+    must_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    must_cuda(cudaEventRecord(event, first), "cudaEventRecord");
+    must_cuda(cudaStreamWaitEvent(then, event, 0), "cudaStreamWaitEvent");
+    must_cuda(cudaEventDestroy(event), "cudaEventDestroy");
+}
+
 static void *end(void *stream) {
     cudaGraph_t graph;
     cudaGraphExec_t ready;
@@ -97,7 +105,7 @@ static void launch(void *graph, void *stream) { must_cuda(cudaGraphLaunch(graph,
 
 static void release_graph(void *graph) { must_cuda(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy"); }
 
-static const struct perf_graphs graphs = {begin, end, launch, release_graph};
+static const struct perf_graphs graphs = {begin, order, end, launch, release_graph};
 
 extern const struct perf_device perf_device_cuda;
 const struct perf_device perf_device_cuda = {count, describe,     use,   allocate, release, stream,

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * -G: calls are captured into CUDA graphs, one for each stream of a team, and launched. Between begin and end nothing may
- * wait for a stream. Capture is of mode thread-local: other threads may allocate memory meanwhile.
+ * -G: the calls of a team are captured into one CUDA graph, which is launched in its first stream:
+ *
+ *    stream 0    ──┬── its calls ──┬──▶
+ *    stream 1      └── its calls ──┘
+ *
+ * Why not a graph for each stream? Ranks that share a GPU wait for each other, and graphs that are launched one by one may be kept in the
+ * GPU's queues behind each other. Between begin and end nothing may wait for a stream. Capture is of mode thread-local: other threads
+ * may allocate memory meanwhile.
  */
 #include "perf.h"
-
-#include <stdlib.h>
 
 static const struct perf_graphs *use_gpu_of(const struct perf_team *team, int i) {
     perf_device->use(device_of(team->first_rank + i));
@@ -13,24 +17,18 @@ static const struct perf_graphs *use_gpu_of(const struct perf_team *team, int i)
 }
 
 void graph_begin(const struct perf_team *team) {
-    for (int i = 0; i < team->count; i++)
-        use_gpu_of(team, i)->begin(team->streams[i]);
+    const struct perf_graphs *graphs = use_gpu_of(team, 0);
+    graphs->begin(team->streams[0]);
+    for (int i = 1; i < team->count; i++)
+        graphs->order(team->streams[0], team->streams[i]);
 }
 
-void **graph_end(const struct perf_team *team) {
-    void **graphs = perf_allocate((size_t)team->count * sizeof(*graphs));
-    for (int i = 0; i < team->count; i++)
-        graphs[i] = use_gpu_of(team, i)->end(team->streams[i]);
-    return graphs;
+void *graph_end(const struct perf_team *team) {
+    for (int i = 1; i < team->count; i++)
+        use_gpu_of(team, i)->order(team->streams[i], team->streams[0]);
+    return use_gpu_of(team, 0)->end(team->streams[0]);
 }
 
-void graph_launch(const struct perf_team *team, void *const *graphs) {
-    for (int i = 0; i < team->count; i++)
-        use_gpu_of(team, i)->launch(graphs[i], team->streams[i]);
-}
+void graph_launch(const struct perf_team *team, void *graph) { use_gpu_of(team, 0)->launch(graph, team->streams[0]); }
 
-void graph_free(const struct perf_team *team, void **graphs) {
-    for (int i = 0; i < team->count; i++)
-        use_gpu_of(team, i)->release(graphs[i]);
-    free(graphs);
-}
+void graph_free(const struct perf_team *team, void *graph) { use_gpu_of(team, 0)->release(graph); }

@@ -176,6 +176,8 @@ struct perf_gpu {
 /* CUDA graphs of what is called in a stream (graph.c). */
 struct perf_graphs {
     void (*begin)(void *stream);
+    void (*order)(void *first,
+                  void *then);  /* what comes in `then` waits for what is in `first`, whose GPU is current */
     void *(*end)(void *stream); /* ready to be launched */
     void (*launch)(void *graph, void *stream);
     void (*release)(void *graph);
@@ -205,11 +207,12 @@ struct perf_job;
 void device_choose(const struct perf_job *job);
 int device_of(int rank); /* the GPU of a rank of this process */
 
-/* -G: between begin and end the calls of a team are not run, but kept as a graph for each of its ranks. */
+/* -G: between begin and end the calls of a team are not run, but kept as a graph. It is launched in the stream of the first rank, when
+ * the others have nothing to do. */
 void graph_begin(const struct perf_team *team);
-void **graph_end(const struct perf_team *team);
-void graph_launch(const struct perf_team *team, void *const *graphs);
-void graph_free(const struct perf_team *team, void **graphs);
+void *graph_end(const struct perf_team *team);
+void graph_launch(const struct perf_team *team, void *graph);
+void graph_free(const struct perf_team *team, void *graph);
 
 void team_finish(const struct perf_team *team);      /* until all that was called is done */
 void team_group_start(const struct perf_team *team); /* no-ops for a team of one */

@@ -120,13 +120,13 @@ static double seconds_since(const struct sweep *sweep, double begin) {
 static double time_graphs(struct sweep *sweep) {
     graph_begin(sweep->team);
     run_iterations(sweep);
-    void **graphs = graph_end(sweep->team);
+    void *graph = graph_end(sweep->team);
     team_barrier(sweep->team);
     double begin = probe_now_s();
     for (int launch = 0; launch < sweep->options->graph; launch++)
-        graph_launch(sweep->team, graphs);
+        graph_launch(sweep->team, graph);
     double seconds = seconds_since(sweep, begin);
-    graph_free(sweep->team, graphs);
+    graph_free(sweep->team, graph);
     return seconds / sweep->options->graph;
 }
 
@@ -187,10 +187,11 @@ static void run_checked(struct sweep *sweep) {
     }
     graph_begin(sweep->team);
     run_once(sweep, 0);
-    void **graphs = graph_end(sweep->team);
-    graph_launch(sweep->team, graphs);
+    void *graph = graph_end(sweep->team);
+    team_finish(sweep->team); /* inputs are there */
+    graph_launch(sweep->team, graph);
     team_finish(sweep->team);
-    graph_free(sweep->team, graphs);
+    graph_free(sweep->team, graph);
 }
 
 /* Up to -c times: fresh inputs, one call, every element compared. Returns wrong elements over all ranks. */

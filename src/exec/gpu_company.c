@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exec/gpu_company.h"
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/wait.h"
 
@@ -271,6 +272,18 @@ static enum collet_result leave(const struct party *party) {
     return COLLET_SUCCESS;
 }
 
+/* Their graphs wait for each other, and nobody knows when they are launched. */
+static void warn_of_graphs(const struct gpu_entry *set) {
+    static bool said;
+    if (set->capture != 0 && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+        log_warn(
+            COLL,
+            "ranks that share GPU %d are captured into different graphs. Launch these graphs at the same time, and set "
+            "CUDA_DEVICE_MAX_CONNECTIONS=32 before the first call of CUDA, or one of them may keep the other one in a "
+            "queue of the GPU; or capture all of these ranks into one graph",
+            set->call->chan->owner.gpu->ordinal);
+}
+
 static bool is_whole(const struct conn_owner *owner, int nranks) {
     SCOPED_LOCK(&lock);
     return find(owner)->nmembers == nranks;
@@ -282,6 +295,7 @@ enum collet_result gpu_company_launch(struct gpu_entry *set, int n) {
     bool alone = false;
     if (is_whole(&set->call->chan->owner, n))
         return gpu_launch_set(set, n);
+    warn_of_graphs(set);
     if (set->capture == 0)
         COLLET_TRY(come(&party));
     switch (arrive(&party, &company, &others)) {
