@@ -191,7 +191,11 @@ static void print_memory(const struct perf_summary *summary) {
     format_memory(summary->init_bytes, init);
     format_memory(summary->buffer_bytes, buffers);
     format_memory(summary->sweep_bytes, sweep);
-    format_memory(summary->init_bytes + summary->buffer_bytes + summary->sweep_bytes, total);
+    if (perf_device) {
+        printf("# %-20s : User-Allocated %s\n", "GPU memory usage", buffers);
+        format_memory(0, buffers);
+    }
+    format_memory(summary->init_bytes + (perf_device ? 0 : summary->buffer_bytes) + summary->sweep_bytes, total);
     printf("# %-20s : Initialization %s | User-Allocated %s | Collective %s | Total  %s\n", "Host memory usage", init,
            buffers, sweep, total);
 }

@@ -52,6 +52,14 @@ overlap_on() { GPUSIM_GPUS=$1 timeout $limit "$sim/overlap" "$1" 256 1; }
 messages_on_2() { GPUSIM_GPUS=2 timeout $limit "$sim/sendrecv_perf" -t 2 -b 1K -e 64K -f 64 -n 1 -w 1; }
 # Both ranks are of one thread, which makes their windows in one group.
 messages_in_windows_on_2() { GPUSIM_GPUS=2 timeout $limit "$sim/sendrecv_perf" -g 2 -b 1K -e 4K -f 4 -n 1 -w 1 -R 2; }
+# Three ranks of one thread on two GPUs.
+perf_names_gpus() {
+    GPUSIM_GPUS=2 timeout $limit "$sim/all_reduce_perf" -g 3 -b 8 -e 8 -n 1 -w 0 -J "$work/perf.json" >"$work/perf" &&
+        grep -qE '^#  Rank  1 .* device  1 \[0000:11:00\] Simulated GPU GPU-73696d20-6770-7520-3031-2f3030000000$' "$work/perf" &&
+        grep -qE '^#  Rank  2 .* device  0 \[0000:10:00\] Simulated GPU GPU-73696d20-6770-7520-3030-2f3030000000$' "$work/perf" &&
+        [ "$(grep -oE '"device_info": "Simulated GPU","device_uuid": "GPU-[0-9a-f-]+"' "$work/perf.json" | grep -c '303[01]-2f3030000000"$')" = 3 ] || { cat "$work"/perf*; return 1; }
+}
+perf_of_processes_in_graphs() { GPUSIM_GPUS=1 timeout $limit "$sim/all_reduce_perf" --procs 2 -b 8 -e 4K -f 64 -n 2 -G 3; }
 accept_device_on_2() { accept 2 device; }
 accept_memory_on_2() { accept 2 memory; }
 accept_windows_on_2() { COLLET_TOPO_FILE=tests/gpusim/nvlink.xml accept 2 windows; }
@@ -126,6 +134,14 @@ check sums_of_2_pairs_of_gpus_as_a_topology_file_joins_them perf_over tests/gpus
 check messages_of_several_lengths_arrive messages_on_2
 check messages_arrive_in_windows messages_in_windows_on_2
 check sums_of_2_gpus_are_right_in_windows perf_on 2 all_reduce -f 64 -R 2
+for name in each_wrong_element_is_counted every_element_of_a_large_buffer_is_looked_at a_kernel_that_overlooks_something_is_found_out \
+    what_is_read_is_what_the_stream_wrote a_kernel_that_waits_does_not_keep_another_rank_from_filling; do
+    check "$name" timeout $limit "$sim/test_perf" "$name"
+done
+check perf_programs_name_gpus perf_names_gpus
+check graphs_of_2_threads_are_launched_again perf_on 2 all_reduce -f 64 -G 3
+check graphs_of_2_processes_on_one_gpu_are_launched_again perf_of_processes_in_graphs
+check perf_fills_and_checks_every_type_and_operator perf_on 1 all_reduce -g 3 -b 200 -e 200 -n 1 -w 0 -d all -o all
 check the_acceptance_leaves_the_current_gpu_alone accept_device_on_2
 check the_acceptance_uses_every_kind_of_memory_of_2_gpus accept_memory_on_2
 check the_acceptance_fills_windows_of_2_gpus accept_windows_on_2

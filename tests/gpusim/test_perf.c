@@ -189,4 +189,7 @@ static void a_kernel_that_waits_does_not_keep_another_rank_from_filling(void) {
     X(a_kernel_that_waits_does_not_keep_another_rank_from_filling)
 static const struct each_case cases[] = {CASES(EACH_ROW)};
 
-int main(int argc, char **argv) { return each_main(cases, (int)(sizeof(cases) / sizeof(*cases)), argc, argv); }
+int main(int argc, char **argv) {
+    setenv("GPUSIM_GPUS", "1", 1);
+    return each_main(cases, (int)(sizeof(cases) / sizeof(*cases)), argc, argv);
+}

@@ -92,6 +92,13 @@ is_no_cube() {
         refuses "hypercube_perf: its phases come one after the other, which no group allows: leave out -g and -m" hypercube_perf -g 2
 }
 
+# A graph is of calls in streams, and its iterations are not timed one by one.
+host_memory_has_no_graphs() {
+    refuses "-G 2: needs a GPU; calls on host memory cannot be captured" all_reduce_perf --host 1 -b 8 -e 8 -G 2 &&
+        refuses "-G 2: needs a GPU; calls on host memory cannot be captured" all_reduce_perf --host 1 --procs 2 -b 8 -e 8 -G 2 &&
+        refuses "-G 1: a graph holds all iterations, and nothing waits between them: leave out -I and -z" all_reduce_perf -G 1 -I 1
+}
+
 meets_once() { run barrier_perf --procs 3 -d all && shows "0 0 none -1 0 N/A" && rows | grep -q ' none '; }
 
 # The same number as in the words of --plan.
@@ -180,6 +187,7 @@ check an_algorithm_that_takes_other_ranks_is_said_not_to_be_used says_which_name
 check hypercube_perf_counts_the_blocks_that_travel crosses_a_cube
 check hypercube_perf_refuses_ranks_that_make_no_cube is_no_cube
 check barrier_perf_has_one_row_without_bytes meets_once
+check graphs_are_refused_on_host_memory host_memory_has_no_graphs
 check predict_adds_the_time_that_the_plan_names predicts
 check messages_have_no_prediction messages_have_no_prediction
 check registered_buffers_give_the_same_results registers

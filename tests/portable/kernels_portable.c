@@ -14,6 +14,8 @@
 #include "kernels/worker.h"
 #include "program/step.h"
 
+#include "../../examples/perf/span.h" /* what perf programs fill and check with, on hosts and GPUs */
+
 #if defined(__CUDACC__)
 #define ENTRY extern "C" __global__
 #elif defined(__cplusplus)

@@ -172,7 +172,7 @@ static void assert_refused(char *flag, char *value, const char *complaint_expect
 
 static void a_flag_that_cannot_be_obeyed_is_named(void **state) {
     (void)state;
-    assert_refused("-G", "1", "-G 1: needs a GPU communicator\n");
+    assert_refused("-y", "1", "-y 1: only the default is supported: each rank has a stream of its own\n");
     assert_refused("-d", "float128", "-d float128: not a data type of collet, or not yet; see -h\n");
     assert_refused("-o", "sumsum", "-o sumsum: not an operation of collet, or not yet; see -h\n");
     assert_refused("-n", "0", "-n 0: must be 1 to 2147483647\n");
@@ -397,6 +397,17 @@ static void the_check_counts_every_byte_that_is_wrong(void **state) {
         assert_int_equal((int)found->places[0] - 64, numbers[i]);
         *places[i] ^= 0x10;
     }
+
+    char text[256], expected[256];
+    unsigned right = (unsigned)pattern_reduced(&pattern, 41);
+    buffers.recv[4 * 41] ^= 0x10;
+    assert_int_equal(verify_check(&buffers, &call, 7, wrong), 1);
+    capture_begin(stderr);
+    verify_report(&buffers, &call, 7, wrong);
+    capture_end(stderr, text, sizeof(text));
+    snprintf(expected, sizeof(expected), "rank 1, 100 elements: element 41 of the receive buffer is 0x%x, not 0x%x\n",
+             right ^ 0x10, right);
+    assert_string_equal(text, expected);
     verify_free(&buffers);
 }
 
