@@ -50,9 +50,10 @@ bool explain_read_collective(const char *text, enum prog_collective *collective_
     return false;
 }
 
-const char *explain_constants(const struct forecast_job *job) {
-    return job->machine.gpu ? "those of GPUs, assumed from data sheets, not measured"
-                            : "those of host memory, measured on one machine, and guesses for networks";
+const char *explain_constants(const struct forecast_job *job, char text[CARD_NOTE_BYTES]) {
+    if (!job->machine.gpu)
+        return "those of host memory, measured on one machine, and guesses for networks";
+    return card_note(job->rings->topo->nodes[job->rings->place[0]].gpu.sm, CARD_KERNELS, text);
 }
 
 /* ---- all candidates ---- */
@@ -200,11 +201,11 @@ static void print_why(const struct forecast_job *job, const struct candidates *a
 
 static void print_all(const struct forecast_job *job, enum prog_collective collective, uint64_t bytes,
                       const struct candidates *all, FILE *out) {
-    char size[24];
+    char size[24], note[CARD_NOTE_BYTES];
     fprintf(out, "%s of %s bytes, %d ranks on %d host%s: predicted, the choice first, then by time\n",
             prog_collective_name(collective), explain_size(bytes, size), job->nranks, job->nhosts,
             job->nhosts == 1 ? "" : "s");
-    fprintf(out, "constants: %s\n", explain_constants(job));
+    fprintf(out, "constants: %s\n", explain_constants(job, note));
     fprintf(out, "  %-10s %-8s %8s %6s  %11s %9s %11s %11s %11s  %s\n", "algorithm", "protocol", "channels", "chunk",
             "time us", "bus GB/s", "latency us", "link us", "engine us", "busiest link");
     for (int k = 0; k < all->count; k++)

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "chan/chan.h"
-#include "gpu/kernels_version.h"
 #include "plan/cards.h"
 #include "plan/map.h"
 #include "plan/nvlink.h"
@@ -216,7 +215,7 @@ static enum collet_result fill(struct forecast_job *job, const struct topo *topo
     const struct topo_node *first = &topo->nodes[job->rings->place[0]];
     job->costs = costs_default;
     if (first->kind == TOPO_GPU)
-        COLLET_TRY(card_suit(first->gpu.sm, GPU_KERNELS_VERSION, &job->costs));
+        COLLET_TRY(card_suit(first->gpu.sm, CARD_KERNELS, &job->costs));
     job->machine = (struct cost_machine){
         .costs = &job->costs,
         .gpu = first->kind == TOPO_GPU,

@@ -55,11 +55,11 @@ enum collet_result card_suit(int sm, uint32_t kernels, struct cost_table *costs)
     return card != NULL ? costs_read_text(card->text, card->file, costs) : COLLET_SUCCESS;
 }
 
+/* The first line of the file tells it. */
 const char *card_note(int sm, uint32_t kernels, char text[CARD_NOTE_BYTES]) {
     const struct card *card = card_find(sm, kernels);
-    if (card == NULL)
-        return strcpy(text, "those of GPUs, assumed from data sheets, not measured");
-    const char *line = card->text + strspn(card->text, "# ");
-    snprintf(text, CARD_NOTE_BYTES, "%s: %.*s", card->file, (int)strcspn(line, "\n"), line);
+    const char *line = card != NULL ? card->text + strspn(card->text, "# ") : "";
+    snprintf(text, CARD_NOTE_BYTES, "those %s GPUs, assumed from data sheets, not measured%s%.*s",
+             card != NULL ? "between" : "of", card != NULL ? "; within a GPU " : "", (int)strcspn(line, "\n"), line);
     return text;
 }

@@ -10,6 +10,7 @@
 #ifndef COLLET_PLAN_CARDS_H
 #define COLLET_PLAN_CARDS_H
 
+#include "gpu/kernels_version.h"
 #include "plan/costs.h"
 
 #include "collet.h"
@@ -27,10 +28,12 @@ extern const struct card cards[];
 /* The file for GPUs of this capability, with kernels of this version; NULL: there is none. */
 const struct card *card_find(int sm, uint32_t kernels);
 
+#define CARD_KERNELS GPU_KERNELS_VERSION /* those of this library */
+
 /* From the defaults to the constants of such GPUs, with kernels of this version. sm 0: unknown; then nothing changes. */
 enum collet_result card_suit(int sm, uint32_t kernels, struct cost_table *costs);
 
-#define CARD_NOTE_BYTES 160
+#define CARD_NOTE_BYTES 240
 /* Where these constants come from, in a line. */
 const char *card_note(int sm, uint32_t kernels, char text[CARD_NOTE_BYTES]);
 

@@ -256,7 +256,7 @@ static uint64_t class_bytes(uint32_t class) {
 
 /* A GPU moves a part of a message by a block of its own. A part that is shorter than this is not worth a block. */
 #define P2P_PART_BYTES (16u << 10)
-/* Per channel of a round of messages, which has one to a rank and one from another. */
+/* A round of messages has one to a rank and one from another: for each channel so many blocks. */
 #define P2P_BLOCKS 2
 
 /* 0: a GPU has no room for the blocks. */
@@ -352,7 +352,7 @@ static uint64_t planned_count(const struct exec_request *request) {
 
 /* Whether buffers of a call lie in windows, each rank knows of its own alone. That there was a window, all know: then programs tend
  * to use them. */
-static bool may_lend(const struct planner *planner) {
+static bool had_window(const struct planner *planner) {
     return planner->chan->owner.gpu != NULL && gpu_windows_had_lent(planner->chan);
 }
 
@@ -388,7 +388,7 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
                                struct plan_choice *choice_p) {
     struct exec_request asked = *request;
-    asked.may_lend = may_lend(planner);
+    asked.may_lend = had_window(planner);
     return choose(planner, &asked, choice_p);
 }
 
@@ -505,7 +505,8 @@ static enum collet_result call_find(struct planner *planner, const struct exec_r
     return COLLET_SUCCESS;
 }
 
-static enum collet_result get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
+static enum collet_result plan_find(struct planner *planner, const struct exec_request *request,
+                                    struct exec_call *call) {
     if (call->program == NULL || !same_request(&call->request, request))
         COLLET_TRY(call_find(planner, request, call));
     call->args.scaling = request->scaling;
@@ -519,8 +520,8 @@ static enum collet_result get(struct planner *planner, const struct exec_request
 
 enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
     if (planner->chan->owner.gpu == NULL)
-        return get(planner, request, call);
+        return plan_find(planner, request, call);
     struct exec_request asked = *request;
-    asked.may_lend = may_lend(planner);
-    return get(planner, &asked, call);
+    asked.may_lend = had_window(planner);
+    return plan_find(planner, &asked, call);
 }

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/bundle.h"
-#include "gpu/kernels_version.h"
 #include "chan/crowd.h"
 #include "plan/atlas.h"
 #include "plan/cards.h"
@@ -93,7 +92,7 @@ static enum collet_result look_here(const struct survey *survey, const struct to
 }
 
 /* The fewest of all cards. */
-static uint32_t blocks_of(const struct nvlink_card *cards, int n) {
+static uint32_t fewest_of(const struct nvlink_card *cards, int n) {
     uint32_t fewest = cards[0].blocks;
     for (int k = 1; k < n; k++)
         fewest = cards[k].blocks < fewest ? cards[k].blocks : fewest;
@@ -116,7 +115,7 @@ static enum collet_result send_report(const struct survey *survey, const struct 
     head.facts.far = distance_is_far(survey->config, survey->peers, survey->nranks, survey->rank);
     head.facts.kernel_copies = kernel_copies_pay(survey->config, survey->peers, survey->nranks, survey->rank);
     head.facts.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
-    head.facts.blocks = blocks_of(survey->cards, nlocal);
+    head.facts.blocks = fewest_of(survey->cards, nlocal);
     COLLET_TRY(topo_share(here, nlocal, place, &graph));
     size_t graph_bytes = strlen(graph), size = sizeof head + graph_bytes + (size_t)nlocal * sizeof *place;
     COLLET_TRY(memory_get(&report, size, 1, "no memory to report on %d ranks", nlocal));
@@ -179,8 +178,8 @@ static enum collet_result read_costs(const struct survey *survey, struct cost_ta
     char note[CARD_NOTE_BYTES];
     *costs = costs_default;
     if (card->on_gpu) {
-        COLLET_TRY(card_suit((int)card->capability, GPU_KERNELS_VERSION, costs));
-        log_info(PLAN, "the cost model's constants: %s", card_note((int)card->capability, GPU_KERNELS_VERSION, note));
+        COLLET_TRY(card_suit((int)card->capability, CARD_KERNELS, costs));
+        log_info(PLAN, "the cost model's constants: %s", card_note((int)card->capability, CARD_KERNELS, note));
     }
     if (config->tuner_file[0] == '\0')
         return COLLET_SUCCESS;

@@ -91,7 +91,7 @@ static int most_of_way(const struct tuner_limits *limits, const struct tuner_way
 }
 
 /* Of allreduces: rings, one-shot and two-shot were measured, and trees and halving were slower. */
-static bool is_known(const struct tuner_limits *limits, const struct algorithm *algorithm) {
+static bool was_measured(const struct tuner_limits *limits, const struct algorithm *algorithm) {
     static const char *const unknown[] = {"tree", "halving", "doubling"};
     for (size_t k = 0; k < sizeof unknown / sizeof *unknown; k++)
         if (limits->one_gpu && algorithm->collective == PROG_ALLREDUCE && strcmp(algorithm->name, unknown[k]) == 0)
@@ -161,7 +161,7 @@ bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine
 static bool is_wanted(const struct tuner_limits *limits, const struct cost_stage *stage,
                       const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes) {
     const struct algorithm *algorithm = stage->algorithm;
-    if (algorithm->schedule == NULL && !is_known(limits, algorithm))
+    if (algorithm->schedule == NULL && !was_measured(limits, algorithm))
         return false;
     return algorithm->order != PROG_SWITCH_ORDER || limits->algorithm_named[algorithm - algorithms] ||
            (limits->switches && cost_by_switches(stage, choice, count, elem_bytes));

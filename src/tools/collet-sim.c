@@ -190,11 +190,15 @@ static int picked(const struct task *task, int size) {
 }
 
 static void print_head(const struct forecast_job *job, const struct task *task) {
+    char note[CARD_NOTE_BYTES];
     printf("# collet-sim: predictions of a model, not measurements (docs/scaling.md)\n");
     printf("# %s of %s on %d ranks: %d host%s of %d %s; %d ring%s\n", prog_collective_name(task->collective),
            type_name(task->type), job->nranks, job->nhosts, job->nhosts == 1 ? "" : "s", job->nlocal,
-           job->machine.gpu ? "GPUs" : "host ranks", job->net->nrings, job->net->nrings == 1 ? "" : "s");
-    printf("# constants: %s\n", explain_constants(job));
+           !job->machine.gpu           ? "host ranks"
+           : job->limits.gpu_ranks > 1 ? "ranks on GPUs"
+                                       : "GPUs",
+           job->net->nrings, job->net->nrings == 1 ? "" : "s");
+    printf("# constants: %s\n", explain_constants(job, note));
     printf("#\n#%9s  %-9s  %-8s %8s %6s %12s %9s %9s  %-7s", "size", "algorithm", "protocol", "channels", "chunk",
            "time", "algbw", "busbw", "how");
     for (int medium = 0; medium < TOPO_MEDIUM_COUNT; medium++)

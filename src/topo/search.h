@@ -62,7 +62,7 @@ struct topo_rings {
 
 /* The default places of ranks. With GPUs, ranks are on GPUs: by the rank of the GPU if all GPUs have one, else by dev. On a
  * host without GPUs, `per_host` ranks are spread in blocks over its CPUs; 0 means one per CPU. The caller frees *place_p.
- * Errors: INVALID_ARGUMENT if per_host is given and a host with GPUs has another number of them. */
+ * Errors: INVALID_ARGUMENT if per_host is given and a host has GPUs, but cannot give each of them equally many. */
 enum collet_result topo_place_ranks(const struct topo *topo, int per_host, int *nranks_p, int **place_p);
 
 /* place[r] is the node of rank r, a GPU or CPU. Every host has at least one rank. The graph must outlive the result, and

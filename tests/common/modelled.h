@@ -6,7 +6,6 @@
 #ifndef COLLET_TESTS_MODELLED_H
 #define COLLET_TESTS_MODELLED_H
 
-#include "gpu/kernels_version.h"
 #include "plan/atlas.h"
 #include "plan/cards.h"
 #include "plan/limits.h"
@@ -69,7 +68,7 @@ static inline void modelled_draw(struct modelled *job, int nnodes, int per_host)
                                .device = gpu ? COLLET_DEVICE_CUDA(place[rank % nlocal]) : COLLET_DEVICE_HOST,
                                .process = {(uint64_t)rank + 1, 0}};
     if (gpu)
-        assert_int_equal(card_suit(job->host->nodes[places[0]].gpu.sm, GPU_KERNELS_VERSION, &costs), COLLET_SUCCESS);
+        assert_int_equal(card_suit(job->host->nodes[places[0]].gpu.sm, CARD_KERNELS, &costs), COLLET_SUCCESS);
     assert_int_equal(atlas_pack(nodes, nnodes, &costs, &atlas, &size), COLLET_SUCCESS);
     assert_int_equal(map_create(job->peers, nnodes * nlocal, atlas, size, &job->map), COLLET_SUCCESS);
     job->chan.owner.gpu = gpu ? &job->gpu : NULL;

@@ -11,9 +11,9 @@
 #include <stdio.h>
 
 enum { ROWS_MAX = 128 };
-#define NEAR 1.5        /* predicted ÷ measured, or measured ÷ predicted … */
-#define NEAR_SHARE 0.9  /* … of so many rows */
-#define GOOD 1.15       /* the choice ÷ the best */
+#define NEAR 1.5       /* predicted ÷ measured, or measured ÷ predicted … */
+#define NEAR_SHARE 0.9 /* … of so many rows */
+#define GOOD 1.15      /* the choice ÷ the best */
 
 struct row {
     int nranks;
@@ -79,8 +79,8 @@ static void read_row(const char *line) {
     unsigned long long bytes;
     struct row *row = &rows[nrows++];
     assert_true(nrows <= ROWS_MAX);
-    assert_int_equal(sscanf(line, "%d %31s %llu %31s %15s %d %u %lf", &row->nranks, collective, &bytes, algorithm, protocol,
-                            &row->plan.nchannels, &row->plan.chunk_bytes, &row->us),
+    assert_int_equal(sscanf(line, "%d %31s %llu %31s %15s %d %u %lf", &row->nranks, collective, &bytes, algorithm,
+                            protocol, &row->plan.nchannels, &row->plan.chunk_bytes, &row->us),
                      8);
     row->bytes = bytes;
     row->collective = collective_named(collective);
@@ -184,11 +184,14 @@ static const struct {
     int nchannels;
     uint64_t from, to;
 } expected[] = {
-    {2, "oneshot", PROTOCOL_SIMPLE, 16, 256 << 10, 2 << 20}, {2, "oneshot", PROTOCOL_SIMPLE, 32, 1 << 20, 4 << 20},
-    {2, "oneshot", PROTOCOL_SIMPLE, 64, 4 << 20, 8 << 20},   {2, "ring", PROTOCOL_SIMPLE, 64, 16 << 20, 256 << 20},
+    {2, "oneshot", PROTOCOL_SIMPLE, 16, 256 << 10, 2 << 20},
+    {2, "oneshot", PROTOCOL_SIMPLE, 32, 1 << 20, 4 << 20},
+    {2, "oneshot", PROTOCOL_SIMPLE, 64, 4 << 20, 8 << 20},
+    {2, "ring", PROTOCOL_SIMPLE, 64, 16 << 20, 256 << 20},
     {4, "ring", PROTOCOL_SIMPLE, 32, 16 << 20, 256 << 20},
     /* There only LL128 was measured, which is not chosen. In LL, 4 KB of a channel were measured with 2 and 4 ranks. */
-    {2, "oneshot", PROTOCOL_LL, 16, 64 << 10, 64 << 10},     {8, "oneshot", PROTOCOL_LL, 8, 32 << 10, 32 << 10},
+    {2, "oneshot", PROTOCOL_LL, 16, 64 << 10, 64 << 10},
+    {8, "oneshot", PROTOCOL_LL, 8, 32 << 10, 32 << 10},
 };
 
 static bool is_expected(const struct row *call, const struct plan_choice *choice) {
@@ -205,7 +208,8 @@ static bool is_measured(const struct row *call, const struct plan_choice *choice
     for (const struct row *row = rows; row < &rows[nrows]; row++)
         if (row->nranks == call->nranks && row->plan.algorithm == choice->algorithm &&
             row->plan.protocol == choice->protocol && row->plan.nchannels <= 2 * choice->nchannels &&
-            2 * row->plan.nchannels >= choice->nchannels && row->bytes <= 4 * call->bytes && 4 * row->bytes >= call->bytes)
+            2 * row->plan.nchannels >= choice->nchannels && row->bytes <= 4 * call->bytes &&
+            4 * row->bytes >= call->bytes)
             return true;
     return false;
 }
@@ -219,14 +223,14 @@ static void allreduces_get_plans_that_were_measured_or_are_expected(void **state
         struct plan_choice choice;
         if (!is_first_of_call(k) || call->collective != PROG_ALLREDUCE)
             continue;
-        assert_int_equal(
-            tuner_choose(&job->model->machine, &job->limits, call->collective, count_of(call), 1, &choice),
-            COLLET_SUCCESS);
+        assert_int_equal(tuner_choose(&job->model->machine, &job->limits, call->collective, count_of(call), 1, &choice),
+                         COLLET_SUCCESS);
         if (is_measured(call, &choice) || is_expected(call, &choice))
             continue;
         wrong++;
         printf("%d ranks, %llu bytes: %s %s on %d channels was not measured\n", call->nranks,
-               (unsigned long long)call->bytes, choice.algorithm->name, protocol_names[choice.protocol], choice.nchannels);
+               (unsigned long long)call->bytes, choice.algorithm->name, protocol_names[choice.protocol],
+               choice.nchannels);
     }
     assert_int_equal(wrong, 0);
 }

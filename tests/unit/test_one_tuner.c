@@ -93,10 +93,15 @@ static const struct machine on_hosts[] = {
     {"1 cpu", 1, 2}, {"1 cpu", 1, 4}, {"2 cpu", 1, 8}, {"2 cpu : 2 nic 100", 4, 4}, {"1 cpu : 1 nic 25", 16, 1},
 };
 static const struct machine on_gpus[] = {
-    {"2 gpu pci : 1 nic 100", 1, 0},      {"4 gpu mesh", 1, 0},
-    {"8 gpu nvswitch : 4 nic 200", 1, 0}, {"8 gpu nvswitch : 4 nic 200", 2, 0},
+    {"2 gpu pci : 1 nic 100", 1, 0},
+    {"4 gpu mesh", 1, 0},
+    {"8 gpu nvswitch : 4 nic 200", 1, 0},
+    {"8 gpu nvswitch : 4 nic 200", 2, 0},
     {"4 gpu nvswitch : 4 nic 200", 3, 0}, /* odd hosts are crossed backwards */
     {"8 gpu pci : 4 nic 100", 4, 0},
+    {"1 gpu h100", 1, 2}, /* ranks that share a GPU, and its memory */
+    {"1 gpu h100", 1, 8},
+    {"2 gpu h100 nvswitch : 2 nic 400", 1, 4},
 };
 
 static void ranks_on_hosts_are_foretold_as_they_are_chosen(void **state) {

@@ -38,7 +38,7 @@ refuses_all() {
         refuses "--algo is 'oneshot', which takes up to 64 ranks" "$sim" --synthetic "$machine" --nodes 9 --algo oneshot &&
         refuses "are 1048576 ranks: at most 131072" "$sim" --synthetic "$machine" --nodes 131072 &&
         refuses "--nodes is '2', but" "$sim" --nodes 2 --synthetic "2 node : 1 gpu" &&
-        ! "$sim" --synthetic "2 node : 1 gpu" --ranks 4 2>/dev/null &&
+        refuses "host 0 has 2 GPUs: give each GPU equally many" "$sim" --synthetic "2 node : 2 gpu" --ranks 3 &&
         refuses "one rank alone" "$sim" --synthetic "1 gpu : 1 nic" &&
         refuses "--collective is 'sing'" "$topo" --explain --collective sing && refuses "--size is 'big'" "$topo" --explain --size big &&
         refuses "--size is for --explain" "$topo" --size 1M
@@ -119,6 +119,8 @@ check a_timeline_of_a_tree_adds_up timeline_adds_up tree
 check timelines_that_cannot_be_are_refused refuses_timelines
 check candidates_are_explained shows "^why" "$topo" --machine "$pairs" --nodes 2 --explain --size 64M --collective allreduce
 check the_link_that_binds_is_named shows "busiest link, NET NIC" "$topo" --synthetic "2 node : 2 gpu nvswitch : 1 nic" --explain --size 64M
+check ranks_that_share_a_gpu_share_its_memory shows "busiest link, memory of GPU 0" "$topo" --synthetic "1 gpu h100" --ranks 2 --explain --size 64M
+check constants_that_are_predicted_say_so shows "within a GPU predicted, not measured" "$topo" --synthetic "1 gpu h100" --ranks 2 --explain
 check every_collective_is_explained shows "^  pat " "$topo" --synthetic "2 node : 4 gpu : 2 nic" --explain --collective all_gather
 check hosts_without_gpus_are_explained shows "^  ring " "$topo" --synthetic "2 node : 2 cpu" --ranks 4 --explain
 check a_machine_is_simulated shows "^ +1M .*ring" "$sim" --machine "$pairs" --nodes 4 --sizes 1M

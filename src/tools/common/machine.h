@@ -26,7 +26,7 @@ struct machine_request {
                        "an imagined one, e.g. \"2 node : 8 gpu nvswitch : 4 nic 200\""),                               \
         ARGUMENT_VALUE("nodes", "N", &(r)->nodes, "a job on N hosts like this; 1 unless given"),                       \
         ARGUMENT_VALUE("ranks", "N", &(r)->ranks,                                                                      \
-                       "ranks on each host that has no GPU; one per NUMA node unless given")
+                       "ranks on each host, equally many on each GPU; one per GPU, or per NUMA node, unless given")
 
 enum { MACHINE_NODES_MAX = 131072, MACHINE_RANKS_MAX = 1024 };
 
