@@ -6,9 +6,11 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "gpu/gpu.h"
+#include "plan/cards.h"
 #include "plan/costs_file.h"
 #include "tools/common/machine.h"
 #include "tools/tune/fit.h"
+#include "tools/tune/gpu_file.h"
 #include "tools/tune/regret.h"
 #include "tools/tune/samples.h"
 
@@ -26,25 +28,29 @@ static const struct command command = {
     "the cost model to them, and writes a tuning file. COLLET_TUNER_FILE=FILE on rank 0 makes all ranks use it.",
     "The machine should do nothing else meanwhile.\n"};
 
-enum { LABS_MAX = 4 };
+enum { LABS_MAX = 8 };
 
 #define QUICK_ROUNDS 12
+#define LIMITED_ROUNDS 5
+#define MEASURED_SHARE 0.75 /* of limited time; the rest is for the fit */
 #define ROUNDS 16
 #define SMALLEST 8u
 #define LARGEST (64u << 20)
 #define QUICK_LARGEST (2u << 20)
 
 struct request {
-    const char *procs, *transport, *sizes, *output, *costs, *save, *samples; /* NULL: not given */
+    const char *procs, *transport, *sizes, *output, *costs, *save, *samples, *seconds; /* NULL: not given */
     bool quick, regret, all, print, device;
 };
 
 struct task {
     struct lab_options options;
     int procs[LABS_MAX];
-    int nlabs;
-    const char *samples; /* NULL: measured now */
-    struct cost_table costs;
+    int nprocs, nlabs;
+    double seconds; /* 0: as long as it takes */
+    uint64_t began_ns;
+    const char *samples;             /* NULL: measured now */
+    struct cost_table costs, before; /* before: the fit */
     struct lab *labs[LABS_MAX];
 };
 
@@ -55,11 +61,16 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_VALUE("procs", "N,N...", &request->procs,
                        "numbers of ranks to measure with, 2 to 16; 2,4 unless given"),
         ARGUMENT_VALUE("transport", "NAME", &request->transport, "shm or tcp; shm unless given"),
-        ARGUMENT_FLAG("device", &request->device,
-                      "ranks on this process's GPUs, dealt to them in turn; not with --regret"),
+        ARGUMENT_FLAG(
+            "device", &request->device,
+            "ranks on this process's GPUs, dealt to them in turn: in one group, and in threads; not with --regret"),
+        ARGUMENT_VALUE(
+            "seconds", "N", &request->seconds,
+            "with --device: ends after so long, having measured what the model finds best; no limit unless given"),
         ARGUMENT_VALUE("sizes", "FROM:TO", &request->sizes,
                        "bytes, four times as many from one to the next; 8:67108864 unless given"),
-        ARGUMENT_FLAG("quick", &request->quick, "fewer samples, sizes to 2 MB: seconds instead of minutes"),
+        ARGUMENT_FLAG("quick", &request->quick,
+                      "fewer samples, on host memory sizes to 2 MB: seconds instead of minutes"),
         ARGUMENT_VALUE("output", "FILE", &request->output, "where the tuning file goes; standard output unless given"),
         ARGUMENT_FLAG("regret", &request->regret, "a table instead: the model's choice and the best one at every size"),
         ARGUMENT_VALUE("costs", "FILE", &request->costs, "constants to begin with; those built in unless given"),
@@ -77,9 +88,9 @@ static bool parse_procs(const char *text, struct task *task) {
     do {
         char *end;
         long n = strtol(at, &end, 10);
-        if (end == at || n < 2 || n > LAB_RANKS_MAX || task->nlabs == LABS_MAX || (*end != '\0' && *end != ','))
+        if (end == at || n < 2 || n > LAB_RANKS_MAX || task->nprocs == LABS_MAX / 2 || (*end != '\0' && *end != ','))
             return argument_refuse("--procs", text, "up to four numbers from 2 to 16, with commas between");
-        task->procs[task->nlabs++] = (int)n;
+        task->procs[task->nprocs++] = (int)n;
         at = end + 1;
         if (*end == '\0')
             return true;
@@ -87,7 +98,7 @@ static bool parse_procs(const char *text, struct task *task) {
 }
 
 static bool parse_sizes(const char *text, bool quick, struct task *task) {
-    unsigned long long from = SMALLEST, to = quick ? QUICK_LARGEST : LARGEST;
+    unsigned long long from = SMALLEST, to = quick && !task->options.gpus ? QUICK_LARGEST : LARGEST;
     char rest;
     if (text != NULL &&
         (sscanf(text, "%llu:%llu%c", &from, &to, &rest) != 2 || from < 4 || to < from || to > 1ull << 30))
@@ -97,6 +108,16 @@ static bool parse_sizes(const char *text, bool quick, struct task *task) {
     if (task->options.sizes[task->options.nsizes - 1] != to)
         task->options.sizes[task->options.nsizes++] = to / 4 * 4;
     return true;
+}
+
+static bool parse_seconds(const struct request *request, struct task *task) {
+    char *end;
+    if (request->seconds == NULL)
+        return true;
+    task->seconds = strtod(request->seconds, &end);
+    if (end == request->seconds || *end != '\0' || !(task->seconds >= 1 && task->seconds <= 86400))
+        return argument_refuse("--seconds", request->seconds, "a number from 1 to 86400");
+    return request->device || argument_refuse("--seconds", request->seconds, "left out without --device");
 }
 
 static bool task_of(const struct request *request, struct task *task) {
@@ -113,11 +134,11 @@ static bool task_of(const struct request *request, struct task *task) {
     task->options.transport = transport;
     task->samples = request->samples;
     task->options.gpus = request->device;
-    task->options.most_nchannels = 16;
+    task->options.most_nchannels = 64;
     task->costs = costs_default;
     if (request->costs != NULL && argument_failed("--costs", costs_read(request->costs, &task->costs)))
         return false;
-    return parse_procs(request->procs != NULL ? request->procs : "2,4", task) &&
+    return parse_seconds(request, task) && parse_procs(request->procs != NULL ? request->procs : "2,4", task) &&
            parse_sizes(request->sizes, request->quick, task);
 }
 
@@ -143,11 +164,10 @@ static void print_head(const struct task *task, FILE *out) {
     strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &tm));
     fprintf(out, "# %s, %s", date, os_host_name());
     print_cpu(out);
-    fprintf(out, ", %d CPUs, %s\n", task->labs[0]->cpus,
-            task->options.gpus ? "ranks on GPUs" : task->options.transport);
+    fprintf(out, ", %d CPUs, %s\n", task->labs[0]->cpus, task->options.transport);
     if (task->samples != NULL)
         fprintf(out, "# samples of %s\n", task->samples);
-    for (int k = 0; k < task->nlabs && task->samples == NULL && !task->options.gpus; k++) {
+    for (int k = 0; k < task->nlabs && task->samples == NULL; k++) {
         const struct lab *lab = task->labs[k];
         fprintf(out, "# %d ranks: round trip of a line near %.0f ns, far %.0f ns (0: not seen); %d samples dropped\n",
                 lab->options.nranks, lab->trips_ns[LAB_NEAR], lab->trips_ns[LAB_FAR], lab->dropped);
@@ -165,14 +185,15 @@ static void print_constants(const struct task *task, double error, FILE *out) {
         "# best ones, and so that what is predicted best is: small sizes settle latencies (step, peer, alpha), large\n"
         "# ones slopes (byte), more ranks than CPUs the price of a switch. Mean error near the best: %.0f %%.\n",
         100 * (exp(error) - 1));
-    costs_print(&task->costs, task->options.gpus ? "gpu" : is_wire(task) ? "net." : "memory", out);
-    if (!task->options.gpus)
-        costs_print(&task->costs, "host.", out);
+    costs_print(&task->costs, is_wire(task) ? "net." : "memory", out);
+    costs_print(&task->costs, "host.", out);
 }
 
 static int write_constants(const struct task *task, double error, const char *path) {
     FILE *out = path != NULL ? fopen(path, "we") : stdout;
-    if (out != NULL)
+    if (out != NULL && task->options.gpus)
+        gpu_file_print(task->labs, task->nlabs, &task->before, &task->costs, error, out);
+    else if (out != NULL)
         print_constants(task, error, out);
     if (out == NULL || fflush(out) != 0 || (path != NULL && fclose(out) != 0)) {
         fprintf(stderr, "collet-tune: cannot write %s\n", path != NULL ? path : "standard output");
@@ -222,14 +243,23 @@ static bool save_samples(const char *path, const struct task *task) {
     return false;
 }
 
+/* In one group and in threads, each for its share of the time. */
+static void gather_on_gpus(const struct request *request, struct task *task) {
+    int rounds = task->seconds > 0 ? LIMITED_ROUNDS : request->quick ? QUICK_ROUNDS : ROUNDS;
+    for (int k = 0; k < task->nprocs; k++)
+        for (int threads = 0; threads < 2; threads++) {
+            task->options.nranks = task->procs[k];
+            task->options.threads = threads;
+            task->options.seconds = MEASURED_SHARE * task->seconds / (2 * task->nprocs);
+            lab_measure_gpus(&task->options, &task->costs, rounds, &task->labs[task->nlabs++]);
+        }
+}
+
 static bool gather(const struct request *request, struct task *task) {
     int rounds = request->quick ? QUICK_ROUNDS : ROUNDS;
-    for (int k = 0; k < task->nlabs; k++) {
+    for (; task->nlabs < task->nprocs; task->nlabs++) {
+        const int k = task->nlabs;
         task->options.nranks = task->procs[k];
-        if (request->device) {
-            lab_measure_gpus(&task->options, &task->costs, rounds, &task->labs[k]);
-            continue;
-        }
         lab_create(&task->options, &task->costs, &task->labs[k]);
         if (request->samples == NULL)
             lab_measure(task->labs[k], rounds);
@@ -243,9 +273,11 @@ static int tell(const struct request *request, struct task *task) {
         print_tables(task, request->all);
         return EXIT_SUCCESS;
     }
-    double error = fit(task->labs, task->nlabs, is_wire(task), &task->costs);
+    uint64_t until_ns = task->seconds > 0 ? task->began_ns + (uint64_t)(1e9 * task->seconds) : 0;
+    task->before = task->costs;
+    double error = fit(task->labs, task->nlabs, is_wire(task), until_ns, &task->costs);
     int status = write_constants(task, error, request->output);
-    if (request->all)
+    if (request->all && !request->device)
         print_tables(task, true);
     return status;
 }
@@ -261,7 +293,12 @@ static bool can_write(const char *path) {
 static int run(const struct request *request, struct task *task) {
     if (!can_write(request->output))
         return EXIT_BAD_INPUT;
-    int status = gather(request, task) ? tell(request, task) : EXIT_BAD_INPUT;
+    bool gathered = true;
+    if (request->device)
+        gather_on_gpus(request, task);
+    else
+        gathered = gather(request, task);
+    int status = gathered ? tell(request, task) : EXIT_BAD_INPUT;
     for (int k = 0; k < task->nlabs; k++)
         lab_destroy(task->labs[k]);
     return status;
@@ -279,5 +316,9 @@ int main(int argc, char **argv) {
     }
     if (request.device && !has_gpus())
         return EXIT_FAILURE;
+    if (request.device && request.costs == NULL &&
+        argument_failed("--device", card_suit((int)gpu_driver()->capability(0), CARD_KERNELS, &task.costs)))
+        return EXIT_FAILURE;
+    task.began_ns = os_now_ns();
     return run(&request, &task);
 }

@@ -162,8 +162,11 @@ static void *stream_main(void *stream_) {
     return NULL;
 }
 
-/* With the lock. */
+/* With the lock. 2: cudaStreamPerThread. */
 static struct stream *stream_of(void *stream) {
+    static _Thread_local struct stream *own_stream;
+    if ((uintptr_t)stream == 2)
+        return own_stream = own_stream != NULL ? own_stream : emulated_stream_create();
     if (stream != NULL)
         return stream;
     if (default_stream == NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-tune --device on an emulated GPU, with two ranks: every candidate is measured that can be, and constants of
- * GPUs alone are fitted. What the numbers are says nothing about any GPU.
+ * collet-tune --device on an emulated GPU, with two ranks: every candidate is measured that can be, in one group and in threads, the
+ * best-known first, and constants of GPUs alone are fitted. What the numbers are says nothing about any GPU.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,45 +11,111 @@
 #include <cmocka.h>
 
 #include "common/emulated_gpu.h"
+#include "base/err.h"
+#include "plan/costs_file.h"
 #include "tools/tune/fit.h"
+#include "tools/tune/gpu_file.h"
 #include "tools/tune/lab.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-static struct lab *lab;
+enum { BLOCKS = 26 }; /* of the GPU: 13 channels of one block each for 2 ranks, 4 of two-shot's three */
+
+static struct lab *both[2]; /* in one group, in threads */
 
 static int measure(void **state) {
     (void)state;
-    struct lab_options options = {.nranks = 2, .gpus = true, .most_nchannels = 4, .sizes = {64}, .nsizes = 1};
-    lab_measure_gpus(&options, &costs_default, 1, &lab);
+    struct lab_options options = {.nranks = 2, .gpus = true, .most_nchannels = 64, .sizes = {64}, .nsizes = 1};
+    for (int threads = 0; threads < 2; threads++) {
+        options.threads = threads;
+        lab_measure_gpus(&options, &costs_default, 1, &both[threads]);
+    }
     return 0;
 }
 
 static int forget(void **state) {
     (void)state;
-    lab_destroy(lab);
+    lab_destroy(both[0]);
+    lab_destroy(both[1]);
     return 0;
 }
 
 static void every_candidate_is_measured_and_predicted(void **state) {
     (void)state;
-    int channels[2] = {0, 0};
-    for (int k = 0; k < lab->ncandidates; k++) {
-        const struct plan_choice *candidate = &lab->candidates[k];
-        int count = lab_value(lab, 0, k, LAB_NEAR).count;
-        channels[candidate->nchannels > 1]++;
-        assert_int_equal(count, 1);
-        assert_true(lab_value(lab, 0, k, LAB_NEAR).median > 0);
-        assert_true(lab_predict_us(lab, &costs_default, 0, k, LAB_NEAR) > 0);
+    for (int l = 0; l < 2; l++) {
+        assert_int_equal(both[l]->ndone, both[l]->ncandidates);
+        for (int k = 0; k < both[l]->ncandidates; k++) {
+            assert_int_equal(lab_value(both[l], 0, k, LAB_NEAR).count, 1);
+            assert_true(lab_value(both[l], 0, k, LAB_NEAR).median > 0);
+            assert_true(lab_predict_us(both[l], &costs_default, 0, k, LAB_NEAR) > 0);
+        }
     }
-    assert_true(channels[0] > 0 && channels[1] > 0);
+}
+
+static bool is_listed(const char *algorithm, int nchannels) {
+    for (int k = 0; k < both[0]->ncandidates; k++)
+        if (strcmp(both[0]->candidates[k].algorithm->name, algorithm) == 0 &&
+            both[0]->candidates[k].nchannels == nchannels)
+            return true;
+    return false;
+}
+
+static void as_many_channels_are_tried_as_find_room(void **state) {
+    (void)state;
+    assert_true(is_listed("ring", 1) && is_listed("ring", 4) && is_listed("ring", BLOCKS / 2));
+    assert_true(is_listed("twoshot", 1) && is_listed("twoshot", 4));
+    assert_false(is_listed("ring", 16) || is_listed("twoshot", 5) || is_listed("twoshot", 16));
+    for (int k = 0; k < both[0]->ncandidates; k++)
+        assert_int_not_equal(both[0]->candidates[k].protocol, PROTOCOL_LL128); /* nobody would choose it on one GPU */
+}
+
+/* Little time: what the model finds best has been measured, and not everything. */
+static void what_is_known_best_comes_first(void **state) {
+    (void)state;
+    struct lab *hasty;
+    struct lab_options options = {
+        .nranks = 2, .gpus = true, .most_nchannels = 64, .sizes = {64, 1 << 20}, .nsizes = 2, .seconds = 1e-9};
+    int best = 0;
+    lab_measure_gpus(&options, &costs_default, 1, &hasty);
+    assert_int_equal(hasty->ndone, 0);
+    lab_destroy(hasty);
+    options.seconds = 0;
+    options.most_done = 1;
+    lab_measure_gpus(&options, &costs_default, 1, &hasty);
+    assert_int_equal(hasty->ndone, 1);
+    for (int k = 0; k < hasty->ncandidates; k++)
+        if (lab_predict_us(hasty, &costs_default, 0, k, LAB_NEAR) <
+            lab_predict_us(hasty, &costs_default, 0, best, LAB_NEAR))
+            best = k;
+    assert_int_equal(lab_value(hasty, 0, best, LAB_NEAR).count, 1);
+    lab_destroy(hasty);
+}
+
+/* A communicator takes the file, and its rows are there as remarks. */
+static void the_file_is_read_again(void **state) {
+    (void)state;
+    struct cost_table fitted = costs_default, read = costs_default;
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    fitted.gpu_call_ns = 4321;
+    gpu_file_print(both, 2, &costs_default, &fitted, 0.1, out);
+    fclose(out);
+    if (costs_read_text(text, "the file", &read) != COLLET_SUCCESS)
+        fail_msg("%s", err_last());
+    assert_true(read.gpu_call_ns == 4321);
+    assert_int_equal(strncmp(text, "# measured on ", 14), 0);
+    assert_non_null(strstr(text, " threads "));
+    assert_non_null(strstr(text, "# 2 allreduce 64 ring LL 1 4096 "));
+    free(text);
 }
 
 static void what_is_fitted_is_of_gpus(void **state) {
     (void)state;
     struct cost_table costs = costs_default;
-    double error = fit(&lab, 1, false, &costs);
+    double error = fit(both, 2, false, 0, &costs);
     assert_true(isfinite(error) && costs_are_sound(&costs));
     assert_memory_not_equal(costs.step[LINK_GPU], costs_default.step[LINK_GPU], sizeof(costs.step[LINK_GPU]));
     for (int class = LINK_MEMORY; class <= LINK_NET; class ++)
@@ -60,10 +126,13 @@ static void what_is_fitted_is_of_gpus(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_candidate_is_measured_and_predicted),
+        cmocka_unit_test(as_many_channels_are_tried_as_find_room),
+        cmocka_unit_test(what_is_known_best_comes_first),
+        cmocka_unit_test(the_file_is_read_again),
         cmocka_unit_test(what_is_fitted_is_of_gpus),
     };
     uint32_t itself = 1;
-    emulated_gpu_set(1, &itself, 64); /* two would share one default stream, which GPUs do not */
+    emulated_gpu_set(1, &itself, BLOCKS); /* two would share one default stream, which GPUs do not */
     gpu_driver_use(&emulated_gpu_driver);
     return cmocka_run_group_tests(tests, measure, forget);
 }

@@ -12,6 +12,8 @@
  */
 #include "tools/tune/fit.h"
 
+#include "base/os.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +23,8 @@
 #define FIRST_FACTOR 1.6
 #define LAST_FACTOR 1.02
 #define PARAMETERS_MAX ((6 * LINK_CLASS_COUNT) * COSTS_PROTOCOLS + 4)
-#define LEAST_NS 1e-4 /* a constant that is zero stays it */
+#define LEAST_NS 1e-4      /* a constant that is zero stays it … */
+#define MEMORY_GBPS 1000.0 /* … but for this one, where ranks share a GPU */
 
 struct parameters {
     double *constant[PARAMETERS_MAX];
@@ -59,6 +62,9 @@ static bool has_class(const struct lab *lab, enum link_class class) {
 
 /* Blocks, launches, and what lies between these GPUs. */
 static void list_of_gpus(struct lab *const *labs, int nlabs, struct cost_table *costs, struct parameters *all) {
+    bool share = false;
+    for (int k = 0; k < nlabs; k++)
+        share |= labs[k]->limits.gpu_ranks > 1;
     for (int class = LINK_GPU; class <= LINK_GPU_NET; class ++) {
         bool seen = false;
         for (int k = 0; k < nlabs; k++)
@@ -68,6 +74,10 @@ static void list_of_gpus(struct lab *const *labs, int nlabs, struct cost_table *
     }
     add(all, &costs->gpu_call_ns);
     add(all, &costs->gpu_block_ns);
+    if (!share)
+        return;
+    costs->gpu_memory_gbps = costs->gpu_memory_gbps > 0 ? costs->gpu_memory_gbps : MEMORY_GBPS;
+    add(all, &costs->gpu_memory_gbps);
 }
 
 /* What has not been seen keeps its constants. */
@@ -140,24 +150,32 @@ static struct loss loss_of(struct lab *const *labs, int nlabs, const struct cost
     return loss;
 }
 
-double fit(struct lab *const *labs, int nlabs, bool wire, struct cost_table *costs) {
+/* Lets one constant be larger or smaller, if that lessens the loss. */
+static bool try_constant(struct lab *const *labs, int nlabs, const struct cost_table *costs,
+                         const struct parameters *all, double *constant, double factor, struct loss *best) {
+    double before = *constant;
+    *constant = before * factor;
+    struct loss loss = loss_of(labs, nlabs, costs, all);
+    if (loss.total >= best->total * 0.9999) {
+        *constant = before;
+        return false;
+    }
+    *best = loss;
+    return true;
+}
+
+static bool is_over(uint64_t until_ns) { return until_ns > 0 && os_now_ns() > until_ns; }
+
+double fit(struct lab *const *labs, int nlabs, bool wire, uint64_t until_ns, struct cost_table *costs) {
     struct parameters all;
     list_parameters(labs, nlabs, wire, costs, &all);
     struct loss best = loss_of(labs, nlabs, costs, &all);
-    for (double factor = FIRST_FACTOR; factor > LAST_FACTOR;) {
+    for (double factor = FIRST_FACTOR; factor > LAST_FACTOR && !is_over(until_ns);) {
         bool better = false;
-        for (int p = 0; p < all.count; p++)
-            for (int up = 0; up < 2; up++) {
-                double before = *all.constant[p];
-                *all.constant[p] = up ? before * factor : before / factor;
-                struct loss loss = loss_of(labs, nlabs, costs, &all);
-                if (loss.total < best.total * 0.9999) {
-                    best = loss;
-                    better = true;
-                } else {
-                    *all.constant[p] = before;
-                }
-            }
+        for (int p = 0; p < all.count && !is_over(until_ns); p++) {
+            better |= try_constant(labs, nlabs, costs, &all, all.constant[p], 1 / factor, &best);
+            better |= try_constant(labs, nlabs, costs, &all, all.constant[p], factor, &best);
+        }
         if (!better)
             factor = sqrt(factor);
     }

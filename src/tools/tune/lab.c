@@ -343,13 +343,18 @@ static void add_candidate(struct lab *lab, const struct algorithm *algorithm, co
     lab->candidates[k] = (struct plan_choice){algorithm, way->protocol, nchannels, way->chunk_bytes, 0};
 }
 
-void lab_list_candidates(struct lab *lab, const int *channels, size_t n) {
+void lab_list_algorithm(struct lab *lab, const struct algorithm *algorithm, const int *channels, size_t n) {
     struct tuner_way ways[TUNER_WAYS_MAX];
     int nways = tuner_ways(&lab->limits, ways);
-    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
-        for (int k = 0; k < nways && a->collective == PROG_ALLREDUCE && algorithm_applies(a, &lab->shape); k++)
-            for (size_t c = 0; c < n && (c == 0 || channels[c] <= lab->options.most_nchannels); c++)
-                add_candidate(lab, a, &ways[k], channels[c]);
+    for (int k = 0; k < nways; k++)
+        for (size_t c = 0; c < n; c++)
+            add_candidate(lab, algorithm, &ways[k], channels[c]);
+}
+
+void lab_forget_samples(struct lab *lab) {
+    for (int size = 0; size < LAB_SIZES_MAX; size++)
+        for (int k = 0; k < LAB_CANDIDATES_MAX; k++)
+            memset(lab->cells[size][k].class, LAB_CLASSES, sizeof lab->cells[size][k].class);
 }
 
 void lab_create(const struct lab_options *options, const struct cost_table *costs, struct lab **lab_p) {
@@ -361,9 +366,7 @@ void lab_create(const struct lab_options *options, const struct cost_table *cost
     if (lab == NULL || config_read(&config) != COLLET_SUCCESS)
         bench_die("%s", lab == NULL ? "no memory" : err_last());
     lab->options = *options;
-    for (int size = 0; size < LAB_SIZES_MAX; size++)
-        for (int k = 0; k < LAB_CANDIDATES_MAX; k++)
-            memset(lab->cells[size][k].class, LAB_CLASSES, sizeof lab->cells[size][k].class);
+    lab_forget_samples(lab);
     const struct chan_scale scale = {options->nranks, options->nranks, transport_named(options->transport)->messages,
                                      false};
     struct fifo_layout layouts[PROG_CONNECTS_COUNT];
@@ -371,7 +374,9 @@ void lab_create(const struct lab_options *options, const struct cost_table *cost
     if (tuner_limits_read(&config, layouts, 1, &lab->limits) != COLLET_SUCCESS)
         bench_die("%s", err_last());
     describe_machine(lab, &config, costs, layouts[PROG_TO_FEW].nslots);
-    lab_list_candidates(lab, &(const int){1}, 1);
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        if (a->collective == PROG_ALLREDUCE && algorithm_applies(a, &lab->shape))
+            lab_list_algorithm(lab, a, &(const int){1}, 1);
     *lab_p = lab;
 }
 

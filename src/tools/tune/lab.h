@@ -20,7 +20,7 @@
 #include "plan/model.h"
 #include "plan/tuner.h"
 
-#define LAB_CANDIDATES_MAX 128
+#define LAB_CANDIDATES_MAX 192
 #define LAB_SIZES_MAX 32
 #define LAB_ROUNDS_MAX 64
 #define LAB_RANKS_MAX 16
@@ -44,8 +44,11 @@ struct lab_value {
 struct lab_options {
     int nranks;
     const char *transport; /* "" for any */
-    bool gpus;             /* ranks on GPUs instead … */
-    int most_nchannels;    /* … with so many channels at most */
+    bool gpus;             /* ranks on GPUs instead, … */
+    bool threads;          /* … each called by a thread of its own, else all in one group, … */
+    int most_nchannels;    /* … with so many channels at most, … */
+    double seconds;        /* … measured for so long … */
+    int most_done;         /* … and so many candidates; 0 each: until all are measured */
     uint64_t sizes[LAB_SIZES_MAX];
     int nsizes;
 };
@@ -60,7 +63,7 @@ struct lab {
     double crowd[LAB_RANKS_MAX];
     struct plan_choice candidates[LAB_CANDIDATES_MAX];
     struct cost_stage *stages[LAB_CLASSES][ALGORITHMS_MAX]; /* by index in algorithms[]; NULL: not asked for yet */
-    int ncandidates;
+    int ncandidates, ndone;                                 /* ndone: of GPUs, how many of them time was enough for */
     struct lab_cell cells[LAB_SIZES_MAX][LAB_CANDIDATES_MAX];
     int rounds;                  /* cells have samples of rounds below this */
     int cpus;                    /* of this machine */
@@ -79,8 +82,10 @@ void lab_measure(struct lab *lab, int rounds);
 void lab_measure_gpus(const struct lab_options *options, const struct cost_table *costs, int rounds,
                       struct lab **lab_p);
 
-/* Of both: all candidates with so many channels; the environment in which communicators are one of them, or free again. */
-void lab_list_candidates(struct lab *lab, const int *channels, size_t n);
+/* Of both: all candidates of an algorithm with these numbers of channels; no samples yet; the environment in which communicators are
+ * one of them, or free again. */
+void lab_list_algorithm(struct lab *lab, const struct algorithm *algorithm, const int *channels, size_t n);
+void lab_forget_samples(struct lab *lab);
 void lab_set_candidate(const struct plan_choice *candidate);
 void lab_forget_candidates(void);
 

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lab on GPUs: all ranks in this process, dealt to the GPUs it sees, each call a group. A candidate has a communicator of
- * its own, which is closed before the next one takes memory for its connections. Calls of a sample stand in the GPUs' streams
- * one behind another; what is timed is from the first launch to the end of the last.
+ * The lab on GPUs (gpu_calls.h). A candidate has a communicator of its own, which is closed before the next one takes memory for its
+ * connections. The candidates that the model finds best come first: at each size the best one, then at each size the second one …
  *
- *      candidate A │ 8 B: calls, calls, … │ 32 B: calls, calls, … │ …      candidate B │ …
+ *      best at 8 B │ 8 B: calls, calls, … │ 32 B: calls, calls, … │ …      best at 32 B │ …       until all are done, or time is over
  */
 #include "tools/tune/lab.h"
 
 #include "base/err.h"
 #include "base/os.h"
-#include "base/wait.h"
 #include "bench/board.h"
-#include "gpu/gpu.h"
 #include "exec/exec.h"
 #include "plan/atlas.h"
 #include "plan/model.h"
+#include "tools/tune/gpu_calls.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,17 +23,17 @@
 #define SAMPLE_NS 2e6 /* how long the timed calls of a sample should take together … */
 #define SAMPLE_CALLS_MAX 200
 #define SIZE_NS 0.3e9 /* and all of a candidate at one size */
+#define HOPELESS 8.0  /* so much longer than the best: not worth the time */
 
-static const int channels_tried[] = {1, 4, 16}; /* but no more than the options say */
+static const int channels_tried[] = {1, 4, 16}; /* and as many as find room */
 
 #define CHANNELS (sizeof(channels_tried) / sizeof(*channels_tried))
 
 struct bench {
     struct lab *lab;
-    const struct gpu_driver *driver;
-    int devices[LAB_RANKS_MAX], ordinals[LAB_RANKS_MAX];
-    struct collet_comm *comms[LAB_RANKS_MAX];
-    void *in[LAB_RANKS_MAX], *out[LAB_RANKS_MAX], *event[LAB_RANKS_MAX];
+    struct gpu_calls calls;
+    double predicted_us[LAB_CANDIDATES_MAX][LAB_SIZES_MAX];
+    uint64_t deadline_ns;
 };
 
 static void must(enum collet_result result, const char *what) {
@@ -57,7 +55,7 @@ static struct map *map_of(const struct bench *bench, const struct config *config
     must(topo_here(config->topo_file, &topo), "the topology");
     for (int r = 0; r < n; r++) {
         struct topo_whereabouts where = {.rank = r};
-        gpu_busid(bench->ordinals[r], where.busid);
+        gpu_busid(bench->calls.ordinals[r], where.busid);
         place[r] = topo_locate(topo, &where);
     }
     must(topo_share(topo, n, place, &graph), "the topology");
@@ -69,15 +67,26 @@ static struct map *map_of(const struct bench *bench, const struct config *config
     return map;
 }
 
+/* As planners find them (plan/plan.c). */
+static void set_limits(struct bench *bench, const struct config *config, int count) {
+    struct lab *lab = bench->lab;
+    int n = lab->options.nranks, blocks = INT32_MAX;
+    for (int ordinal = 0; ordinal < count && ordinal < n; ordinal++) {
+        int here = (int)bench->calls.driver->streams->resident(ordinal);
+        blocks = here < blocks ? here : blocks;
+    }
+    tuner_limits_of_gpus(config, blocks, (n + count - 1) / count, count > 1 && n > 1, &lab->limits);
+}
+
 static void describe_machine(struct bench *bench, const struct config *config, const struct cost_table *costs) {
     struct lab *lab = bench->lab;
     int n = lab->options.nranks;
     struct peer_info peers[LAB_RANKS_MAX];
-    struct gpu_rank gpu = {.driver = bench->driver};
+    struct gpu_rank gpu = {.driver = bench->calls.driver};
     struct chan chan = {.owner = {.config = config, .peers = peers, .nranks = n, .gpu = &gpu}};
     memset(peers, 0, sizeof(peers));
     for (int r = 0; r < n; r++)
-        peers[r] = (struct peer_info){.rank = r, .device = bench->devices[r]};
+        peers[r] = (struct peer_info){.rank = r, .device = bench->calls.devices[r]};
     chan_layouts(config, &(struct chan_scale){n, n, false, true}, chan.owner.layouts);
     lab->map = map_of(bench, config, costs, peers);
     must(map_shape(lab->map, peers, 0, &lab->shape), "the order of ranks");
@@ -86,129 +95,125 @@ static void describe_machine(struct bench *bench, const struct config *config, c
     must(tuner_limits_read(config, chan.owner.layouts, 1, &lab->limits), "the configuration");
 }
 
+/* ---- candidates ---- */
+
+/* Those that are tried, as far as they find room, and as many as do. */
+static size_t channels_of(const struct bench *bench, const struct algorithm *algorithm, int channels[CHANNELS + 1]) {
+    const struct lab *lab = bench->lab;
+    struct cost_stage *stage;
+    size_t count = 0;
+    must(cost_stage_open(&lab->machine[LAB_NEAR], algorithm, &stage), algorithm->name);
+    int fit = tuner_fitting_channels(&lab->limits, stage->nworkers), most = lab->options.most_nchannels;
+    cost_stage_close(stage);
+    most = fit < most ? fit : most;
+    for (size_t k = 0; k < CHANNELS && channels_tried[k] <= most; k++)
+        channels[count++] = channels_tried[k];
+    if (count > 0 && most > channels[count - 1])
+        channels[count++] = most;
+    return count;
+}
+
+static void list_candidates(struct bench *bench) {
+    int channels[CHANNELS + 1];
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        if (a->collective == PROG_ALLREDUCE && algorithm_applies(a, &bench->lab->shape) &&
+            a->order != PROG_SWITCH_ORDER)
+            lab_list_algorithm(bench->lab, a, channels, channels_of(bench, a, channels));
+}
+
+static void predict_all(struct bench *bench, const struct cost_table *costs) {
+    struct lab *lab = bench->lab;
+    for (int k = 0; k < lab->ncandidates; k++)
+        for (int size = 0; size < lab->options.nsizes; size++)
+            bench->predicted_us[k][size] = lab_predict_us(lab, costs, size, k, LAB_NEAR);
+}
+
+/* The best one at this size that is not done; −1: all are. */
+static int next_at(const struct bench *bench, const bool *done, int size) {
+    int next = -1;
+    for (int k = 0; k < bench->lab->ncandidates; k++)
+        if (!done[k] && (next < 0 || bench->predicted_us[k][size] < bench->predicted_us[next][size]))
+            next = k;
+    return next;
+}
+
 /* ---- measuring ---- */
 
-/* False: such a communicator, or call, cannot be here. */
-static bool works(enum collet_result result) {
-    if (result != COLLET_ERR_UNSUPPORTED)
-        must(result, "an allreduce among GPUs");
-    return result == COLLET_SUCCESS;
+static bool time_is_over(const struct bench *bench) {
+    const struct lab *lab = bench->lab;
+    return (bench->deadline_ns > 0 && os_now_ns() > bench->deadline_ns) ||
+           (lab->options.most_done > 0 && lab->ndone == lab->options.most_done);
 }
 
-static bool open_comms(struct bench *bench, const struct plan_choice *candidate) {
-    lab_set_candidate(candidate);
-    return works(collet_comm_init_all(bench->comms, bench->lab->options.nranks, bench->devices));
-}
-
-static bool call(struct bench *bench, uint64_t bytes, int times) {
-    enum collet_result result = COLLET_SUCCESS, ended;
-    for (int k = 0; k < times && result == COLLET_SUCCESS; k++) {
-        must(collet_group_start(), "a group");
-        for (int r = 0; r < bench->lab->options.nranks && result == COLLET_SUCCESS; r++)
-            result = collet_allreduce(bench->in[r], bench->out[r], bytes / sizeof(float), COLLET_FLOAT32, COLLET_SUM,
-                                      bench->comms[r], NULL);
-        ended = collet_group_end();
-        result = result != COLLET_SUCCESS ? result : ended;
-    }
-    return works(result);
-}
-
-static void wait_for_gpus(struct bench *bench) {
-    struct waiter waiter = {.spin = 100};
-    for (int r = 0; r < bench->lab->options.nranks; r++) {
-        struct gpu_scope scope = bench->driver->enter(bench->ordinals[r]);
-        must(bench->driver->streams->record(bench->event[r], NULL, false), "an event");
-        enum collet_result reached;
-        while ((reached = bench->driver->streams->query(bench->event[r])) == COLLET_IN_PROGRESS)
-            wait_pause(&waiter);
-        must(reached, "a GPU");
-        bench->driver->leave(scope);
-        enum collet_result failure;
-        must(collet_comm_get_async_error(bench->comms[r], &failure), "a communicator");
-        must(failure, "a communicator");
-    }
-}
-
-/* ns a call; 0: it cannot be. */
-static double sample(struct bench *bench, uint64_t bytes, int calls) {
-    uint64_t begin_ns = os_now_ns();
-    if (!call(bench, bytes, calls))
-        return 0;
-    wait_for_gpus(bench);
-    return (double)(os_now_ns() - begin_ns) / calls;
+static bool is_hopeless(const struct bench *bench, int size, int candidate) {
+    double least_us = INFINITY;
+    for (int k = 0; k < bench->lab->ncandidates; k++)
+        least_us = fmin(least_us, bench->predicted_us[k][size]);
+    return bench->predicted_us[candidate][size] > HOPELESS * least_us;
 }
 
 static void fill_cell(struct bench *bench, int size, int candidate) {
     struct lab *lab = bench->lab;
     struct lab_cell *cell = &lab->cells[size][candidate];
     uint64_t bytes = lab->options.sizes[size];
-    double ns = sample(bench, bytes, 1); /* makes connections, too: all that is only done once */
+    double ns = gpu_calls_time(&bench->calls, bytes, 1); /* makes connections, too: all that is only done once */
     double until_ns = (double)os_now_ns() + SIZE_NS;
     for (int round = 0; round < lab->rounds && ns > 0; round++) {
-        ns = sample(bench, bytes, (int)fmin(fmax(SAMPLE_NS / ns, 1), SAMPLE_CALLS_MAX));
+        ns = gpu_calls_time(&bench->calls, bytes, (int)fmin(fmax(SAMPLE_NS / ns, 1), SAMPLE_CALLS_MAX));
         cell->us[round] = (float)(ns / 1000);
         cell->class[round] = LAB_NEAR;
-        if ((double)os_now_ns() > until_ns)
+        if ((double)os_now_ns() > until_ns || time_is_over(bench))
             break;
     }
 }
 
 static void measure(struct bench *bench, int candidate) {
     struct lab *lab = bench->lab;
-    for (int size = 0; size < lab->options.nsizes; size++)
-        memset(lab->cells[size][candidate].class, LAB_CLASSES, sizeof(lab->cells[size][candidate].class));
-    if (!open_comms(bench, &lab->candidates[candidate]))
+    if (!gpu_calls_open(&bench->calls, &lab->candidates[candidate]))
         return;
-    for (int size = 0; size < lab->options.nsizes; size++)
-        fill_cell(bench, size, candidate);
-    for (int r = 0; r < lab->options.nranks; r++)
-        must(collet_comm_destroy(bench->comms[r]), "the end of a communicator");
+    for (int size = 0; size < lab->options.nsizes && !time_is_over(bench); size++)
+        if (!is_hopeless(bench, size, candidate))
+            fill_cell(bench, size, candidate);
+    gpu_calls_close(&bench->calls);
+    lab->ndone++;
+}
+
+static void measure_best_first(struct bench *bench) {
+    bool done[LAB_CANDIDATES_MAX] = {false};
+    for (int k = 0; k < bench->lab->ncandidates && !time_is_over(bench); k++) {
+        int next = next_at(bench, done, k % bench->lab->options.nsizes);
+        done[next] = true;
+        measure(bench, next);
+    }
 }
 
 /* ---- all of it ---- */
-
-static void make_buffers(struct bench *bench, int count) {
-    const struct lab_options *options = &bench->lab->options;
-    uint64_t most = options->sizes[options->nsizes - 1];
-    for (int r = 0; r < options->nranks; r++) {
-        bench->ordinals[r] = r % count;
-        bench->devices[r] = COLLET_DEVICE_CUDA(r % count);
-        must(bench->driver->open(r % count), "a GPU");
-        struct gpu_scope scope = bench->driver->enter(r % count);
-        must(bench->driver->memory->create(most, &bench->in[r]), "a buffer");
-        must(bench->driver->memory->create(most, &bench->out[r]), "a buffer");
-        must(bench->driver->streams->event_create(&bench->event[r]), "an event");
-        bench->driver->leave(scope);
-    }
-}
-
-static void free_buffers(struct bench *bench) {
-    for (int r = 0; r < bench->lab->options.nranks; r++) {
-        struct gpu_scope scope = bench->driver->enter(bench->ordinals[r]);
-        bench->driver->memory->destroy_now(bench->in[r]);
-        bench->driver->memory->destroy_now(bench->out[r]);
-        bench->driver->streams->event_destroy(bench->event[r]);
-        bench->driver->leave(scope);
-    }
-}
 
 void lab_measure_gpus(const struct lab_options *options, const struct cost_table *costs, int rounds,
                       struct lab **lab_p) {
     struct config config;
     const char *why;
-    struct bench bench = {.driver = gpu_driver(), .lab = calloc(1, sizeof(*bench.lab))};
-    if (bench.lab == NULL)
+    struct bench *bench = calloc(1, sizeof(*bench));
+    struct lab *lab = calloc(1, sizeof(*lab));
+    if (bench == NULL || lab == NULL)
         bench_die("no memory");
     lab_forget_candidates();
     unsetenv("COLLET_NCHANNELS");
     must(config_read(&config), "the configuration");
-    bench.lab->options = *options;
-    bench.lab->rounds = rounds;
-    make_buffers(&bench, bench.driver->count(&why));
-    describe_machine(&bench, &config, costs);
-    lab_list_candidates(bench.lab, channels_tried, CHANNELS);
-    for (int k = 0; k < bench.lab->ncandidates; k++)
-        measure(&bench, k);
-    free_buffers(&bench);
-    *lab_p = bench.lab;
+    *lab = (struct lab){.options = *options, .rounds = rounds};
+    lab_forget_samples(lab);
+    bench->lab = lab;
+    bench->deadline_ns = options->seconds > 0 ? os_now_ns() + (uint64_t)(1e9 * options->seconds) : 0;
+    bench->calls = (struct gpu_calls){.driver = gpu_driver(), .nranks = options->nranks, .threads = options->threads};
+    int count = bench->calls.driver->count(&why);
+    gpu_calls_create(&bench->calls, count, options->sizes[options->nsizes - 1]);
+    describe_machine(bench, &config, costs);
+    set_limits(bench, &config, count);
+    list_candidates(bench);
+    predict_all(bench, costs);
+    measure_best_first(bench);
+    lab_forget_candidates();
+    gpu_calls_destroy(&bench->calls);
+    free(bench);
+    *lab_p = lab;
 }

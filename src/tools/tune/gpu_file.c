@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/tune/gpu_file.h"
+
+#include "gpu/gpu.h"
+#include "gpu/kernels_version.h"
+#include "plan/costs_file.h"
+
+#include <math.h>
+#include <time.h>
+
+static const char *mode_of(const struct lab *lab) { return lab->options.threads ? "threads" : "group"; }
+
+static void print_head(struct lab *const *labs, int nlabs, double error, FILE *out) {
+    const struct tuner_limits *limits = &labs[0]->limits;
+    char date[32];
+    time_t now = time(NULL);
+    struct tm tm;
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &tm));
+    fprintf(
+        out,
+        "# measured on %s: GPUs of compute capability %.1f with %d blocks at once, up to %d ranks on one, kernels of "
+        "version %d\n",
+        date, gpu_driver()->capability(0) / 10.0, limits->gpu_blocks, limits->gpu_ranks, GPU_KERNELS_VERSION);
+    fprintf(out, "# Fitted by collet-tune; COLLET_TUNER_FILE loads it. Mean error near the best: %.0f %%.\n",
+            100 * (exp(error) - 1));
+    for (int k = 0; k < nlabs; k++)
+        fprintf(out, "# %d ranks, %s: %d of %d candidates\n", labs[k]->options.nranks, mode_of(labs[k]), labs[k]->ndone,
+                labs[k]->ncandidates);
+}
+
+static void print_rows(struct lab *lab, const struct cost_table *before, const struct cost_table *fitted, FILE *out) {
+    for (int size = 0; size < lab->options.nsizes; size++)
+        for (int k = 0; k < lab->ncandidates; k++) {
+            const struct plan_choice *c = &lab->candidates[k];
+            struct lab_value value = lab_value(lab, size, k, LAB_NEAR);
+            if (value.count == 0)
+                continue;
+            fprintf(out, "# %d allreduce %llu %s %s %d %u %.2f %s %.2f %.2f %.2f\n", lab->options.nranks,
+                    (unsigned long long)lab->options.sizes[size], c->algorithm->name, protocol_names[c->protocol],
+                    c->nchannels, c->chunk_bytes, value.median, mode_of(lab), value.noise,
+                    lab_predict_us(lab, before, size, k, LAB_NEAR), lab_predict_us(lab, fitted, size, k, LAB_NEAR));
+        }
+}
+
+void gpu_file_print(struct lab *const *labs, int nlabs, const struct cost_table *before,
+                    const struct cost_table *fitted, double error, FILE *out) {
+    print_head(labs, nlabs, error, out);
+    costs_print(fitted, "gpu", out);
+    fprintf(out, "#\n# ranks collective bytes algorithm protocol channels chunk µs mode noise predicted fitted\n");
+    for (int k = 0; k < nlabs; k++)
+        print_rows(labs[k], before, fitted, out);
+}
