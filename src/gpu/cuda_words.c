@@ -11,6 +11,7 @@
 #include "gpu/cuda_entry.h"
 
 #include <cuda.h>
+#include <cuda_runtime_api.h>
 #include <string.h>
 
 /* A call of the driver takes fewer than 256. */
@@ -46,7 +47,23 @@ static batch_operations find_batch(void) {
     return batch;
 }
 
-bool gpu_cuda_has_words(void) { return find_batch() != NULL; }
+static bool says(enum cudaDeviceAttr attribute, int ordinal) {
+    int value = 0;
+    bool known = cudaDeviceGetAttribute(&value, attribute, ordinal) == cudaSuccess;
+    cudaGetLastError();
+    return known && value != 0;
+}
+
+/* A driver that has the function may still refuse it. No attribute says so of 32-bit words, but where 64-bit ones are done these are, too. */
+static bool is_allowed(void) {
+    int ordinal;
+    bool known = cudaGetDevice(&ordinal) == cudaSuccess;
+    cudaGetLastError();
+    return known && (says((enum cudaDeviceAttr)CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, ordinal) ||
+                     says((enum cudaDeviceAttr)CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1, ordinal));
+}
+
+bool gpu_cuda_has_words(void) { return find_batch() != NULL && is_allowed(); }
 
 enum collet_result gpu_cuda_words(const struct gpu_word_op *ops, uint32_t nops, void *stream) {
     CUstreamBatchMemOpParams operations[BATCH];

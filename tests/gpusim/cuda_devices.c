@@ -6,6 +6,7 @@
  *    GPUSIM_LINKS=NVL          what joins any two, or a file that says it (cuda_links.c)
  *    GPUSIM_MIG=0              into how many instances each GPU is divided; a process sees one instance at most
  *    GPUSIM_PEERS=8            how many peers a GPU may have, where not all are joined by NVSwitches (any two by NVLink)
+ *    GPUSIM_NO_MEMOPS=0        streams write no words and wait for none: 1: the call is refused; 2: the driver does not have it
  *    GPUSIM_SMS=16             multiprocessors of each GPU
  *    GPUSIM_CAPABILITY=90      or one per GPU, with commas; the last one is that of all further ones
  *    GPUSIM_SEED=1             decides what the machine does where it may choose
@@ -271,6 +272,7 @@ static int attribute_of(const struct sim_device *device, enum cudaDeviceAttr whi
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: return (int)limits->sm_shared_bytes;
     case cudaDevAttrPciBusId: return bus_number(device);
     case cudaDevAttrWarpSize: return 32;
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS: return sim_number("GPUSIM_NO_MEMOPS", 0) == 0;
     case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED: return sim_multicasts(device);
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrMemoryPoolsSupported:

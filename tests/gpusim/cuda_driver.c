@@ -42,11 +42,16 @@ static const struct {
     void (*function)(void);
 } functions[] = {FUNCTIONS(ROW)};
 
+/* What a driver of before CUDA 11.7 lacks. */
+static bool is_missing(const char *name) {
+    return strcmp(name, "cuStreamBatchMemOp") == 0 && sim_number("GPUSIM_NO_MEMOPS", 0) == 2;
+}
+
 static cudaError_t find_function(const char *name, void **function, enum cudaDriverEntryPointQueryResult *found) {
     *function = NULL;
     *found = cudaDriverEntryPointSymbolNotFound;
     for (size_t k = 0; k < sizeof(functions) / sizeof(*functions); k++)
-        if (strcmp(functions[k].name, name) == 0) {
+        if (strcmp(functions[k].name, name) == 0 && !is_missing(name)) {
             memcpy(function, &functions[k].function, sizeof(*function));
             *found = cudaDriverEntryPointSuccess;
         }

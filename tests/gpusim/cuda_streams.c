@@ -383,6 +383,8 @@ CUresult sim_cuStreamBatchMemOp(CUstream handle, unsigned count, const CUstreamB
     struct sim_stream *stream = sim_stream_of(handle);
     if (stream == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (sim_number("GPUSIM_NO_MEMOPS", 0) != 0)
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (count == 0 || count >= 256 || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned k = 0; k < count; k++)

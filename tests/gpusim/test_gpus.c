@@ -964,6 +964,28 @@ static void zero_policy(void) {
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1); /* whatever else a rank does stands behind its waits */
 }
 
+/* Where streams write no words, kernels do what copy engines would. */
+static void gather_by_kernels(int rank) {
+    struct gatherer g;
+    gatherer_create(&g, rank);
+    gpusim_forget_calls();
+    give(&g, rank, 0);
+    GOOD(collet_allgather(g.in, g.out, GATHERED, COLLET_INT32, g.comm, g.stream));
+    expect_all(&g, 0);
+    DIFFER(gpusim_calls("cudaLaunchKernel"), 0);
+    EQUAL(gpusim_calls("sim_cuStreamBatchMemOp") + gpusim_calls("cuStreamBatchMemOp"), 0);
+    GOOD(collet_win_deregister(g.comm, g.window));
+    GOOD(collet_comm_destroy(g.comm));
+}
+
+static void kernels_fill_windows_where_streams_write_no_words(void) {
+    zero_policy();
+    for (const char *how = "12"; *how != '\0'; how++) {
+        setenv("GPUSIM_NO_MEMOPS", *how == '1' ? "1" : "2", 1);
+        each_rank(gather_by_kernels);
+    }
+}
+
 static void copy_engines_fill_windows_without_a_kernel(void) {
     zero_policy();
     each_rank(gather_into_windows);
@@ -1577,6 +1599,7 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(a_window_that_may_not_be_read_fails_the_call)                                                                    \
     X(one_shot_in_place_lends_nothing)                                                                                 \
     X(copy_engines_fill_windows_without_a_kernel)                                                                      \
+    X(kernels_fill_windows_where_streams_write_no_words)                                                               \
     X(a_window_that_may_not_be_written_fails_the_call)                                                                 \
     X(an_abort_comes_through_to_a_stream_that_waits_for_a_rank)                                                        \
     X(switches_sum_windows_of_two_processes)                                                                           \

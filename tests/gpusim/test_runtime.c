@@ -583,6 +583,18 @@ static void words_are_captured(void) {
     }
 }
 
+static void a_driver_may_refuse_words_or_not_have_them(void) {
+    int can;
+    GOOD(cudaDeviceGetAttribute(&can, (enum cudaDeviceAttr)CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 0));
+    EQUAL(can, 1);
+    setenv("GPUSIM_NO_MEMOPS", "1", 1);
+    GOOD(cudaDeviceGetAttribute(&can, (enum cudaDeviceAttr)CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 0));
+    EQUAL(can, 0);
+    EQUAL(word_op(pinned_word(), 1, 0, stream_here()), CUDA_ERROR_NOT_SUPPORTED);
+    setenv("GPUSIM_NO_MEMOPS", "2", 1);
+    EQUAL(cuda_entry("cuStreamBatchMemOp", 11070) == NULL, 1);
+}
+
 /* ---- captures ---- */
 
 static void a_replay_does_what_was_captured(void) {
@@ -1037,6 +1049,7 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(a_destroyed_event_is_none)                                                                                       \
     X(a_wait_keeps_its_queue_waiting)                                                                                  \
     X(a_word_is_of_pinned_memory_or_a_gpus)                                                                            \
+    X(a_driver_may_refuse_words_or_not_have_them)                                                                      \
     X(words_are_captured)                                                                                              \
     X(a_replay_does_what_was_captured)                                                                                 \
     X(an_unsafe_call_spoils_a_capture)                                                                                 \
