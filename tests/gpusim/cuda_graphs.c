@@ -95,15 +95,24 @@ bool sim_capture_is_around(const struct sim_device *device) {
     return false;
 }
 
-bool sim_capture_permits_legacy(const struct sim_stream *stream) {
+/* Of a device's streams, those that wait for its default stream, or all. False: there were some. */
+static bool spoil_captures(const struct sim_device *device, bool all) {
     bool permits = true;
-    for (struct sim_stream *other = sim_streams; other != NULL && stream == stream->device->legacy; other = other->next)
-        if (other->device == stream->device && other->capture != NULL && !other->waits_for_none) {
-            other->capture->is_spoiled = true;
+    for (struct sim_stream *stream = sim_streams; stream != NULL; stream = stream->next)
+        if (stream->device == device && stream->capture != NULL && (all || !stream->waits_for_none)) {
+            stream->capture->is_spoiled = true;
             permits = false;
         }
     return permits;
 }
+
+bool sim_capture_permits_legacy(const struct sim_stream *stream) {
+    return stream != stream->device->legacy || spoil_captures(stream->device, false);
+}
+
+bool sim_captures_permit_waiting(const struct sim_device *device) { return spoil_captures(device, true); }
+
+void sim_capture_of_event_spoil(const struct sim_event *event) { event->capture->is_spoiled = true; }
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
     enum cudaStreamCaptureMode before = thread_mode;

@@ -16,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a launch; drivers of CUDA 12.1 or later take more. */
+#define ARGUMENT_BYTES 4096
+
 struct sim_binary {
     const void *fatbin;
     struct gpusim_module *module; /* NULL: not yet */
@@ -229,6 +232,7 @@ static bool fits(const struct gpusim_kernel *kernel, dim3 grid, dim3 block, size
 
 static cudaError_t launch_in(struct sim_stream *stream, const void *address, dim3 grid, dim3 block, void **arguments,
                              size_t shared) {
+    struct gpusim_kernel_info info;
     struct function *function;
     cudaError_t error = find(address, &function);
     if (error != cudaSuccess)
@@ -237,6 +241,9 @@ static cudaError_t launch_in(struct sim_stream *stream, const void *address, dim
         return cudaErrorInvalidResourceHandle;
     if (!fits(function->kernel, grid, block, shared))
         return cudaErrorInvalidConfiguration;
+    gpusim_kernel_info(function->kernel, &info);
+    if (info.param_bytes > ARGUMENT_BYTES)
+        return cudaErrorInvalidValue;
     struct sim_op op = {.kind = OP_KERNEL};
     op.launch = launch_of(function->kernel, grid, block, shared, arguments);
     return sim_put(stream, &op);

@@ -236,6 +236,8 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 cudaError_t cudaDeviceSynchronize(void) {
     SIM_CALL(SIM_UNSAFE);
     const struct sim_device *device = sim_device_here();
+    if (!sim_captures_permit_waiting(device))
+        return sim_result(cudaErrorStreamCaptureUnsupported);
     for (const struct sim_stream *stream = sim_streams; stream != NULL; stream = stream->next)
         if (stream->device == device)
             sim_wait_for(sim_mark_of(stream), device);
@@ -260,6 +262,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags) {
     struct sim_event *event = calloc(1, sizeof(*event));
     if (event == NULL)
         return sim_result(cudaErrorMemoryAllocation);
+    event->device = sim_device_here();
     event->keeps_time = (flags & cudaEventDisableTiming) == 0;
     event->next = events;
     events = event;
@@ -282,7 +285,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_, u
     SIM_CALL(SIM_SAFE);
     struct sim_stream *stream = sim_stream_of(stream_);
     struct sim_event *event = event_of(handle);
-    if (stream == NULL || event == NULL)
+    if (stream == NULL || event == NULL || event->device != stream->device)
         return sim_result(cudaErrorInvalidResourceHandle);
     if (stream->capture != NULL && flags != cudaEventRecordExternal)
         return sim_result(sim_capture_record(stream, event));
@@ -316,13 +319,21 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream_, cudaEvent_t handle, unsign
     return sim_result(stream->device->failed);
 }
 
+/* Of what is in a capture nobody may ask how far it is. */
+static cudaError_t event_may_be_asked(const struct sim_event *event) {
+    if (event == NULL)
+        return cudaErrorInvalidResourceHandle;
+    if (event->capture != NULL)
+        sim_capture_of_event_spoil(event);
+    return event->capture == NULL ? cudaSuccess : cudaErrorCapturedEvent;
+}
+
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
     SIM_CALL(SIM_UNSAFE);
     const struct sim_event *event = event_of(handle);
-    if (event == NULL)
-        return sim_result(cudaErrorInvalidResourceHandle);
-    if (event->capture != NULL)
-        return sim_result(cudaErrorCapturedEvent);
+    cudaError_t error = event_may_be_asked(event);
+    if (error != cudaSuccess)
+        return sim_result(error);
     if (event->mark.stream != NULL && event->mark.stream->device->failed != cudaSuccess)
         return sim_result(event->mark.stream->device->failed);
     return sim_result(sim_is_reached(event->mark) ? cudaSuccess : cudaErrorNotReady);
@@ -331,10 +342,9 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     SIM_CALL(SIM_UNSAFE);
     const struct sim_event *event = event_of(handle);
-    if (event == NULL)
-        return sim_result(cudaErrorInvalidResourceHandle);
-    if (event->capture != NULL)
-        return sim_result(cudaErrorCapturedEvent);
+    cudaError_t error = event_may_be_asked(event);
+    if (error != cudaSuccess)
+        return sim_result(error);
     return event->mark.stream == NULL ? cudaSuccess : sim_result(sim_wait_for(event->mark, event->mark.stream->device));
 }
 

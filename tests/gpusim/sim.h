@@ -233,6 +233,7 @@ void sim_op_ended(struct sim_stream *stream);
 struct sim_event {
     struct sim_event *next; /* of all that ever were: operations and graphs refer to them */
     bool is_destroyed;
+    const struct sim_device *device; /* whose streams record it */
     struct sim_mark mark;
     uint64_t reached_ns;
     bool keeps_time;
@@ -253,6 +254,8 @@ cudaError_t sim_capture_spoil(struct sim_stream *stream, cudaError_t error);
 bool sim_capture_is_around(const struct sim_device *device);
 /* Work in this stream, or a question about it: false if it is the default stream, and spoils such captures. */
 bool sim_capture_permits_legacy(const struct sim_stream *stream);
+bool sim_captures_permit_waiting(const struct sim_device *device); /* the same, for all streams of it */
+void sim_capture_of_event_spoil(const struct sim_event *event);
 
 /* ---- kernels (cuda_kernels.c), the engine (cuda_engine.c) ---- */
 

@@ -20,6 +20,7 @@ void launch_increment(int *of, cudaStream_t stream);
 void launch_copy(int *to, const int *from, cudaStream_t stream);
 void launch_spin(const int *until, cudaStream_t stream);
 cudaError_t load_store(void);
+void launch_of_bytes(int n, char *last);
 
 #define GOOD(call) EQUAL(call, cudaSuccess)
 
@@ -151,6 +152,30 @@ static void freed_memory_may_not_be_touched(void) {
     EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
 }
 
+static void memory_is_registered_once(void) {
+    static char page[8192];
+    void *on_device;
+    EQUAL(cudaHostGetDevicePointer(&on_device, page, 0), cudaErrorInvalidValue);
+    EQUAL(cudaHostUnregister(page), cudaErrorHostMemoryNotRegistered);
+    GOOD(cudaHostRegister(page, sizeof(page), cudaHostRegisterDefault));
+    EQUAL(cudaHostRegister(page + 4096, 4096, cudaHostRegisterDefault), cudaErrorHostMemoryAlreadyRegistered);
+    GOOD(cudaHostGetDevicePointer(&on_device, page, 0));
+    GOOD(cudaHostUnregister(page));
+    launch_store((int *)(void *)page, 1, NULL);
+    EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
+static void memory_is_freed_as_it_was_made(void) {
+    int *number = number_on(0, 1), *pinned;
+    GOOD(cudaHostAlloc((void **)&pinned, sizeof(*pinned), cudaHostAllocDefault));
+    EQUAL(cudaFreeHost(number), cudaErrorInvalidValue);
+    EQUAL(cudaFree(pinned), cudaErrorInvalidValue);
+    EQUAL(cudaFree(number + 1), cudaErrorInvalidValue);
+    GOOD(cudaFree(number));
+    EQUAL(cudaFree(number), cudaErrorInvalidValue);
+    EQUAL(cudaHostAlloc((void **)&pinned, 0, cudaHostAllocDefault), cudaErrorInvalidValue);
+}
+
 /* ---- copies ---- */
 
 #define LATE_US "100000"
@@ -233,6 +258,36 @@ static void a_destroyed_event_is_none(void) {
     EQUAL(cudaStreamWaitEvent(stream, event, 0), cudaErrorInvalidResourceHandle);
     EQUAL(cudaEventElapsedTime(&ms, event, event), cudaErrorInvalidResourceHandle);
     EQUAL(cudaEventDestroy(event), cudaErrorInvalidResourceHandle);
+}
+
+static void an_event_is_recorded_by_streams_of_its_gpu(void) {
+    cudaEvent_t event;
+    GOOD(cudaSetDevice(1));
+    GOOD(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    cudaStream_t there = stream_here();
+    GOOD(cudaSetDevice(0));
+    cudaStream_t stream = stream_here();
+    EQUAL(cudaEventRecord(event, stream), cudaErrorInvalidResourceHandle);
+    GOOD(cudaEventRecord(event, there));
+    GOOD(cudaStreamWaitEvent(stream, event, 0)); /* any may wait for it */
+}
+
+static void a_kernel_has_at_most_4_kib_of_arguments(void) {
+    char *last = (char *)number_on(0, 1);
+    launch_of_bytes(4000, last);
+    GOOD(cudaGetLastError());
+    GOOD(cudaDeviceSynchronize());
+    EQUAL(*last, 0);
+    launch_of_bytes(4200, last);
+    EQUAL(cudaGetLastError(), cudaErrorInvalidValue);
+}
+
+static void a_kernel_is_launched_in_streams_of_the_current_gpu(void) {
+    int *number = number_on(0, 1);
+    cudaStream_t stream = stream_here();
+    GOOD(cudaSetDevice(1));
+    launch_store(number, 2, stream);
+    EQUAL(cudaGetLastError(), cudaErrorInvalidResourceHandle);
 }
 
 static void a_handle_is_used_again_and_an_id_is_not(void) {
@@ -635,6 +690,14 @@ static void an_unsafe_call_spoils_a_capture(void) {
     EQUAL(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
 }
 
+static void *allocate_in_vain(void *unused) {
+    void *memory;
+    EQUAL(cudaMalloc(&memory, 16), cudaErrorStreamCaptureUnsupported);
+    EQUAL(cudaHostAlloc(&memory, 16, cudaHostAllocDefault), cudaErrorStreamCaptureUnsupported);
+    EQUAL(cudaStreamCreateWithFlags((cudaStream_t *)&memory, 0), cudaErrorStreamCaptureUnsupported);
+    return unused;
+}
+
 static void work_of_other_streams_must_be_joined(void) {
     cudaStream_t stream = stream_here(), other = stream_here();
     int *number = number_on(0, 0);
@@ -711,6 +774,80 @@ static void the_default_stream_is_of_no_use_beside_a_capture_of_a_blocking_one(v
     GOOD(cudaStreamEndCapture(stream, &graph));
 }
 
+static cudaError_t wait_for_gpu(cudaStream_t stream) { return stream == NULL ? cudaSuccess : cudaDeviceSynchronize(); }
+
+static cudaError_t record_and_ask(cudaStream_t stream) {
+    cudaEvent_t event;
+    GOOD(cudaEventCreate(&event));
+    GOOD(cudaEventRecord(event, stream));
+    return cudaEventQuery(event);
+}
+
+static cudaError_t record_and_wait(cudaStream_t stream) {
+    cudaEvent_t event;
+    GOOD(cudaEventCreate(&event));
+    GOOD(cudaEventRecord(event, stream));
+    return cudaEventSynchronize(event);
+}
+
+/* Whatever mode the capture or the thread is in. */
+static void nobody_may_ask_how_far_a_capture_is(void) {
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    GOOD(cudaThreadExchangeStreamCaptureMode(&mode));
+    question_spoils(record_and_ask, cudaStreamNonBlocking, NULL, cudaErrorCapturedEvent);
+    question_spoils(record_and_wait, cudaStreamNonBlocking, NULL, cudaErrorCapturedEvent);
+    question_spoils(wait_for_gpu, cudaStreamNonBlocking, NULL, cudaErrorStreamCaptureUnsupported);
+}
+
+static void events_of_the_outside_are_for_captures(void) {
+    cudaStream_t stream = stream_here();
+    int *number = number_on(0, 0);
+    cudaGraphExec_t made;
+    cudaEvent_t event;
+    cudaGraph_t graph;
+    GOOD(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    EQUAL(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal), cudaErrorIllegalState);
+    EQUAL(cudaStreamWaitEvent(stream, event, cudaEventWaitExternal), cudaErrorIllegalState);
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    GOOD(cudaStreamWaitEvent(stream, event, cudaEventWaitExternal));
+    launch_increment(number, stream);
+    GOOD(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal));
+    GOOD(cudaStreamEndCapture(stream, &graph));
+    GOOD(cudaGraphInstantiateWithFlags(&made, graph, 0));
+    GOOD(cudaGraphLaunch(made, stream));
+    GOOD(cudaEventSynchronize(event));
+    EQUAL(number_at(number), 1);
+}
+
+static void *mode_of_thread(void *mode_) {
+    enum cudaStreamCaptureMode *mode = mode_;
+    *mode = cudaStreamCaptureModeRelaxed;
+    GOOD(cudaThreadExchangeStreamCaptureMode(mode));
+    return NULL;
+}
+
+static void each_thread_has_a_capture_mode_of_its_own(void) {
+    enum cudaStreamCaptureMode here = cudaStreamCaptureModeThreadLocal, there;
+    pthread_t thread;
+    GOOD(cudaThreadExchangeStreamCaptureMode(&here));
+    EQUAL(here, cudaStreamCaptureModeGlobal);
+    EQUAL(pthread_create(&thread, NULL, mode_of_thread, &there), 0);
+    pthread_join(thread, NULL);
+    EQUAL(there, cudaStreamCaptureModeGlobal);
+    GOOD(cudaThreadExchangeStreamCaptureMode(&here));
+    EQUAL(here, cudaStreamCaptureModeThreadLocal);
+}
+
+static void in_global_mode_a_capture_is_spoiled_by_any_threads_unsafe_call(void) {
+    cudaStream_t stream = stream_here();
+    cudaGraph_t graph;
+    pthread_t thread;
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    EQUAL(pthread_create(&thread, NULL, allocate_in_vain, NULL), 0);
+    pthread_join(thread, NULL);
+    EQUAL(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+}
+
 static cudaError_t copy_to_pageable(cudaStream_t stream) {
     return cudaMemcpyAsync(number_in_pageable_memory(1), number_on(0, 1), sizeof(int), cudaMemcpyDefault, stream);
 }
@@ -773,6 +910,39 @@ static void another_process_uses_memory_by_its_handle(void) { EQUAL(share_number
 
 static void memory_that_is_open_elsewhere_must_not_be_freed(void) { EQUAL(share_number(0), SIGABRT); }
 
+/* Memory of cudaMalloc() has one, for other processes. */
+static void not_all_memory_has_a_handle(void) {
+    cudaIpcMemHandle_t handle;
+    void *memory, *other;
+    GOOD(cudaIpcGetMemHandle(&handle, number_on(0, 1)));
+    EQUAL(cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess), cudaErrorDeviceUninitialized);
+    EQUAL(cudaIpcOpenMemHandle(&memory, handle, 0), cudaErrorInvalidValue);
+    GOOD(cudaHostAlloc(&memory, 16, cudaHostAllocDefault));
+    GOOD(cudaMallocManaged(&other, 16, cudaMemAttachGlobal));
+    EQUAL(cudaIpcGetMemHandle(&handle, memory), cudaErrorInvalidValue);
+    EQUAL(cudaIpcGetMemHandle(&handle, other), cudaErrorInvalidValue);
+    EQUAL(cudaIpcGetMemHandle(&handle, number_of_pool()), cudaErrorInvalidValue);
+    EQUAL(cudaIpcCloseMemHandle(memory), cudaErrorInvalidValue);
+}
+
+typedef CUresult context_call(CUcontext *context);
+
+/* Not even by a function that its parent has found. */
+static void a_child_of_fork_may_not_use_what_its_parent_began(void) {
+    context_call *current = (context_call *)cuda_entry("cuCtxGetCurrent", 11000);
+    CUcontext context;
+    int n, status;
+    GOOD(cudaGetDeviceCount(&n)); /* that is enough */
+    if (fork() == 0) {
+        EQUAL(current(&context), CUDA_ERROR_NOT_INITIALIZED);
+        EQUAL(cudaGetDeviceCount(&n), cudaErrorInitializationError);
+        EQUAL(cudaSetDevice(0), cudaErrorInitializationError);
+        _exit(0);
+    }
+    wait(&status);
+    EQUAL(status, 0);
+}
+
 /* One's kernel waits for a word that the other one's kernel stores, on the same GPU. */
 static void kernels_of_two_processes_share_a_gpu(void) {
     cudaIpcMemHandle_t handle;
@@ -794,6 +964,115 @@ static void kernels_of_two_processes_share_a_gpu(void) {
     GOOD(cudaDeviceSynchronize());
     wait(&status);
     EQUAL(status, 0);
+}
+
+/* ---- the driver's functions ---- */
+
+#define DRIVER(name) ((__typeof__(name) *)cuda_entry(#name, 12010))
+#define GRANULE ((size_t)2 << 20)
+
+static void contexts_are_pushed_and_popped(void) {
+    CUcontext context, popped;
+    CUdevice device;
+    GOOD(cudaFree(NULL));
+    EQUAL(DRIVER(cuDeviceGet)(&device, 9), CUDA_ERROR_INVALID_DEVICE);
+    EQUAL(DRIVER(cuDevicePrimaryCtxRetain)(&context, 9), CUDA_ERROR_INVALID_DEVICE);
+    EQUAL(DRIVER(cuCtxPopCurrent)(&popped), CUDA_ERROR_INVALID_CONTEXT);
+    GOOD(DRIVER(cuDeviceGet)(&device, 1));
+    GOOD(DRIVER(cuDevicePrimaryCtxRetain)(&context, device));
+    GOOD(DRIVER(cuCtxPushCurrent)(context));
+    GOOD(cudaGetDevice(&device));
+    EQUAL(device, 1);
+    GOOD(DRIVER(cuCtxPopCurrent)(&popped));
+    EQUAL(context == popped, 1);
+    GOOD(DRIVER(cuCtxGetCurrent)(&context));
+    EQUAL(context == NULL, 1);
+}
+
+static CUmemGenericAllocationHandle object_on(int gpu, size_t bytes, CUresult wanted) {
+    CUmemAllocationProp what = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = gpu}};
+    CUmemGenericAllocationHandle object = 0;
+    size_t granule;
+    GOOD(DRIVER(cuMemGetAllocationGranularity)(&granule, &what, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    EQUAL(granule, GRANULE);
+    EQUAL(DRIVER(cuMemCreate)(&object, bytes, &what, 0), wanted);
+    return object;
+}
+
+static CUdeviceptr mapped(CUmemGenericAllocationHandle object) {
+    CUdeviceptr address;
+    GOOD(DRIVER(cuMemAddressReserve)(&address, GRANULE, 0, 0, 0));
+    EQUAL(DRIVER(cuMemMap)(address, GRANULE, 4096, object, 0), CUDA_ERROR_INVALID_VALUE);
+    GOOD(DRIVER(cuMemMap)(address, GRANULE, 0, object, 0));
+    EQUAL(DRIVER(cuMemMap)(address, GRANULE, 0, object, 0), CUDA_ERROR_INVALID_VALUE);
+    GOOD(DRIVER(cuMemRelease)(object)); /* the mapping keeps it */
+    return address;
+}
+
+static void memory_comes_in_granules(void) {
+    object_on(0, GRANULE + 4096, CUDA_ERROR_INVALID_VALUE);
+    object_on(9, GRANULE, CUDA_ERROR_INVALID_VALUE);
+}
+
+static void mapped_memory_is_for_those_who_are_told_so(void) {
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUdeviceptr address = mapped(object_on(0, GRANULE, CUDA_SUCCESS));
+    GOOD(DRIVER(cuMemSetAccess)(address, GRANULE, &access, 1));
+    launch_store((int *)(uintptr_t)address, 5, NULL);
+    GOOD(cudaDeviceSynchronize());
+    GOOD(cudaSetDevice(1));
+    GOOD(cudaDeviceEnablePeerAccess(0, 0)); /* that alone opens no mapping */
+    launch_store((int *)(uintptr_t)address, 6, NULL);
+    EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
+static void mapped_memory_is_unmapped_as_it_was_mapped(void) {
+    CUdeviceptr address = mapped(object_on(0, GRANULE, CUDA_SUCCESS)), base;
+    size_t bytes;
+    GOOD(DRIVER(cuMemGetAddressRange)(&base, &bytes, address + 100));
+    EQUAL(base == address && bytes == GRANULE, 1);
+    EQUAL(DRIVER(cuMemAddressFree)(address, GRANULE), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(DRIVER(cuMemUnmap)(address, GRANULE / 2), CUDA_ERROR_INVALID_VALUE);
+    GOOD(DRIVER(cuMemUnmap)(address, GRANULE));
+    GOOD(DRIVER(cuMemAddressFree)(address, GRANULE));
+    EQUAL(DRIVER(cuMemGetAddressRange)(&base, &bytes, address), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void a_descriptor_is_the_only_name_of_an_object(void) {
+    CUmemGenericAllocationHandle object = object_on(0, GRANULE, CUDA_SUCCESS), again;
+    int fd;
+    EQUAL(DRIVER(cuMemExportToShareableHandle)(&fd, object, CU_MEM_HANDLE_TYPE_WIN32, 0), CUDA_ERROR_NOT_SUPPORTED);
+    GOOD(DRIVER(cuMemExportToShareableHandle)(&fd, object, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    EQUAL(
+        DRIVER(cuMemImportFromShareableHandle)(&again, (void *)(intptr_t)-1, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+        CUDA_ERROR_INVALID_HANDLE);
+    GOOD(
+        DRIVER(cuMemImportFromShareableHandle)(&again, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    close(fd);
+    mapped(again);
+}
+
+static void unmap_memory(void *address) { GOOD(DRIVER(cuMemUnmap)((CUdeviceptr)(uintptr_t)address, GRANULE)); }
+
+static void unmapping_waits_for_kernels(void) {
+    struct opener opener = {.word = gate()};
+    CUdeviceptr address = mapped(object_on(0, GRANULE, CUDA_SUCCESS));
+    launch_spin(opener.word, stream_here());
+    opens_before(&opener, unmap_memory, (void *)(uintptr_t)address);
+}
+
+/* As on a machine without GPUDirect. */
+static void nics_do_not_reach_memory_of_gpus(void) {
+    int value;
+    EQUAL(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+                                             cudaFlushGPUDirectRDMAWritesToOwner),
+          cudaErrorNotSupported);
+    GOOD(cudaDeviceGetAttribute(&value, cudaDevAttrGPUDirectRDMAFlushWritesOptions, 0));
+    EQUAL(value, 0);
+    EQUAL(cuda_entry("cuMemGetHandleForAddressRange", 11070) == NULL, 1);
 }
 
 /* ---- slices of time ---- */
@@ -1060,6 +1339,24 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(another_process_uses_memory_by_its_handle)                                                                       \
     X(memory_that_is_open_elsewhere_must_not_be_freed)                                                                 \
     X(kernels_of_two_processes_share_a_gpu)                                                                            \
+    X(memory_is_registered_once)                                                                                       \
+    X(memory_is_freed_as_it_was_made)                                                                                  \
+    X(an_event_is_recorded_by_streams_of_its_gpu)                                                                      \
+    X(a_kernel_has_at_most_4_kib_of_arguments)                                                                         \
+    X(a_kernel_is_launched_in_streams_of_the_current_gpu)                                                              \
+    X(nobody_may_ask_how_far_a_capture_is)                                                                             \
+    X(events_of_the_outside_are_for_captures)                                                                          \
+    X(each_thread_has_a_capture_mode_of_its_own)                                                                       \
+    X(in_global_mode_a_capture_is_spoiled_by_any_threads_unsafe_call)                                                  \
+    X(not_all_memory_has_a_handle)                                                                                     \
+    X(a_child_of_fork_may_not_use_what_its_parent_began)                                                               \
+    X(contexts_are_pushed_and_popped)                                                                                  \
+    X(memory_comes_in_granules)                                                                                        \
+    X(mapped_memory_is_for_those_who_are_told_so)                                                                      \
+    X(mapped_memory_is_unmapped_as_it_was_mapped)                                                                      \
+    X(a_descriptor_is_the_only_name_of_an_object)                                                                      \
+    X(unmapping_waits_for_kernels)                                                                                     \
+    X(nics_do_not_reach_memory_of_gpus)                                                                                \
     X(one_process_has_a_gpu_at_a_time)                                                                                 \
     X(a_slice_ends_where_another_process_waits)                                                                        \
     X(every_call_is_refused_when_the_runtime_is_gone)                                                                  \
