@@ -31,6 +31,9 @@ struct each_case {
 
 static inline int each_main(const struct each_case *cases, int n, int argc, char **argv) {
     int failed = 0, ran = 0, status;
+    for (int k = 0; argc > 1 && strcmp(argv[1], "--list") == 0; k++)
+        if (k == n || puts(cases[k].name) < 0)
+            return k < n;
     for (int k = 0; k < n; k++) {
         if (argc > 1 && strcmp(argv[1], cases[k].name) != 0)
             continue;

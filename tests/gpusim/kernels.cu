@@ -31,4 +31,7 @@ extern "C" cudaError_t load_store(void) {
     struct cudaFuncAttributes attributes;
     return cudaFuncGetAttributes(&attributes, (const void *)store);
 }
+extern "C" cudaError_t blocks_of_store(int *blocks, int lanes) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)store, lanes, 0);
+}
 extern "C" void launch_spin(const int *until, cudaStream_t stream) { spin<<<1, 32, 0, stream>>>(until); }

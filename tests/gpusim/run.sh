@@ -92,6 +92,7 @@ figures_are_in_a_file() {
 }
 
 check the_runtime_keeps_cudas_contract the_runtime_keeps_cudas_contract
+check each_call_of_cuda_has_a_row_and_cases tests/gpusim/calls.sh
 check teams_of_gpus_share_one_address teams_of_gpus_share_one_address
 check each_mutation_of_the_kernels_fails_under_a_seed mutations_fail
 for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \

@@ -21,6 +21,7 @@ void launch_copy(int *to, const int *from, cudaStream_t stream);
 void launch_spin(const int *until, cudaStream_t stream);
 cudaError_t load_store(void);
 void launch_of_bytes(int n, char *last);
+cudaError_t blocks_of_store(int *blocks, int lanes);
 
 #define GOOD(call) EQUAL(call, cudaSuccess)
 
@@ -989,6 +990,57 @@ static void contexts_are_pushed_and_popped(void) {
     EQUAL(context == NULL, 1);
 }
 
+static void a_gpu_that_is_none_has_no_properties(void) {
+    int value;
+    CUuuid uuid;
+    EQUAL(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 9), cudaErrorInvalidDevice);
+    EQUAL(cudaDeviceCanAccessPeer(&value, 0, 9), cudaErrorInvalidDevice);
+    EQUAL(cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrNativeAtomicSupported, 0, 0), cudaErrorInvalidDevice);
+    EQUAL(DRIVER(cuDeviceGetAttribute)(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 9), CUDA_ERROR_INVALID_DEVICE);
+    EQUAL(DRIVER(cuDeviceGetUuid)(&uuid, 9), CUDA_ERROR_INVALID_DEVICE);
+    GOOD(DRIVER(cuDeviceGetUuid)(&uuid, 1));
+}
+
+/* Also one of a call that has nothing to do with it: the thread's last error is whoever's it is. */
+static void a_threads_last_error_stays_until_it_is_asked_for(void) {
+    int value;
+    EQUAL(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 9), cudaErrorInvalidDevice);
+    GOOD(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 0));
+    EQUAL(cudaPeekAtLastError(), cudaErrorInvalidDevice);
+    EQUAL(cudaGetLastError(), cudaErrorInvalidDevice);
+    EQUAL(cudaGetLastError(), cudaSuccess);
+    EQUAL(strcmp(cudaGetErrorName(cudaErrorInvalidDevice), "cudaErrorInvalidDevice"), 0);
+    EQUAL(strcmp(cudaGetErrorString(cudaErrorInvalidDevice), "invalid device ordinal"), 0);
+}
+
+static void a_process_without_gpus_is_told_so(void) {
+    int n = 5, version;
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    EQUAL(cudaGetDeviceCount(&n), cudaErrorNoDevice);
+    EQUAL(n, 0);
+    EQUAL(cudaGetDevice(&n), cudaErrorNoDevice);
+    GOOD(cudaDriverGetVersion(&version)); /* the driver is there */
+    EQUAL(version, CUDART_VERSION);
+}
+
+static void a_function_that_the_driver_does_not_have_is_a_null(void) {
+    EQUAL(cuda_entry("cuNoSuchFunction", 11000) == NULL, 1);
+    EQUAL(cudaGetLastError(), cudaSuccess);
+}
+
+static void occupancy_is_that_of_an_empty_gpu(void) {
+    int before, beside;
+    GOOD(blocks_of_store(&before, 1024));
+    EQUAL(before, 1);
+    int *word = spin_alone();
+    GOOD(blocks_of_store(&beside, 1024)); /* it says nothing of what runs there */
+    EQUAL(beside, before);
+    GOOD(blocks_of_store(&beside, 2048));
+    EQUAL(beside, 0);
+    gate_open(word);
+    GOOD(cudaDeviceSynchronize());
+}
+
 static CUmemGenericAllocationHandle object_on(int gpu, size_t bytes, CUresult wanted) {
     CUmemAllocationProp what = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -1350,6 +1402,11 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(in_global_mode_a_capture_is_spoiled_by_any_threads_unsafe_call)                                                  \
     X(not_all_memory_has_a_handle)                                                                                     \
     X(a_child_of_fork_may_not_use_what_its_parent_began)                                                               \
+    X(a_gpu_that_is_none_has_no_properties)                                                                            \
+    X(a_threads_last_error_stays_until_it_is_asked_for)                                                                \
+    X(a_process_without_gpus_is_told_so)                                                                               \
+    X(a_function_that_the_driver_does_not_have_is_a_null)                                                              \
+    X(occupancy_is_that_of_an_empty_gpu)                                                                               \
     X(contexts_are_pushed_and_popped)                                                                                  \
     X(memory_comes_in_granules)                                                                                        \
     X(mapped_memory_is_for_those_who_are_told_so)                                                                      \
