@@ -159,6 +159,26 @@ static void older_gpus_multicast_nothing(void) {
     EQUAL(multicasts(1), 0);
 }
 
+static void parts_of_gpus_multicast_nothing(void) {
+    setenv("GPUSIM_MIG", "2", 1);
+    EQUAL(multicasts(0), 0);
+    EQUAL(DRIVER(cuMulticastAddDevice)(team_of(1), 0), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+static void teams_come_in_granules(void) {
+    CUmulticastObjectProp what = {
+        .numDevices = 2, .size = BYTES + 4096, .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+    CUmemGenericAllocationHandle team;
+    size_t granule;
+    GOOD(DRIVER(cuMulticastGetGranularity)(&granule, &what, CU_MULTICAST_GRANULARITY_MINIMUM));
+    EQUAL(BYTES % granule, 0);
+    EQUAL(DRIVER(cuMulticastCreate)(&team, &what), CUDA_ERROR_INVALID_VALUE);
+    what.size = BYTES;
+    what.numDevices = 0;
+    EQUAL(DRIVER(cuMulticastCreate)(&team, &what), CUDA_ERROR_INVALID_VALUE);
+    EQUAL(DRIVER(cuMulticastUnbind)(team_of(2), 0, 0, BYTES), CUDA_ERROR_INVALID_VALUE); /* nothing is bound */
+}
+
 /* ---- processes ---- */
 
 static void bind_before_all_are_there(void) {
@@ -230,6 +250,8 @@ static void two_processes_are_one_team(void) {
     X(a_gpu_that_has_bound_nothing_is_a_fault)                                                                         \
     X(only_memory_of_the_team_is_bound)                                                                                \
     X(gpus_without_a_switch_multicast_nothing)                                                                         \
+    X(parts_of_gpus_multicast_nothing)                                                                                 \
+    X(teams_come_in_granules)                                                                                          \
     X(older_gpus_multicast_nothing)                                                                                    \
     X(a_bind_that_would_wait_is_told)                                                                                  \
     X(two_processes_are_one_team)

@@ -926,6 +926,18 @@ static void not_all_memory_has_a_handle(void) {
     EQUAL(cudaIpcCloseMemHandle(memory), cudaErrorInvalidValue);
 }
 
+/* Of a GPU that is divided a process sees one part, and reaches no other memory than this part's and the host's. */
+static void a_part_of_a_gpu_shares_no_memory(void) {
+    cudaIpcMemHandle_t handle;
+    int n;
+    setenv("GPUSIM_GPUS", "2", 1);
+    setenv("GPUSIM_MIG", "2", 1);
+    GOOD(cudaGetDeviceCount(&n));
+    EQUAL(n, 1);
+    EQUAL(cudaIpcGetMemHandle(&handle, number_on(0, 1)), cudaErrorInvalidValue);
+    EQUAL(cudaDeviceEnablePeerAccess(1, 0), cudaErrorInvalidDevice);
+}
+
 typedef CUresult context_call(CUcontext *context);
 
 /* Not even by a function that its parent has found. */
@@ -1401,6 +1413,7 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(each_thread_has_a_capture_mode_of_its_own)                                                                       \
     X(in_global_mode_a_capture_is_spoiled_by_any_threads_unsafe_call)                                                  \
     X(not_all_memory_has_a_handle)                                                                                     \
+    X(a_part_of_a_gpu_shares_no_memory)                                                                                \
     X(a_child_of_fork_may_not_use_what_its_parent_began)                                                               \
     X(a_gpu_that_is_none_has_no_properties)                                                                            \
     X(a_threads_last_error_stays_until_it_is_asked_for)                                                                \
