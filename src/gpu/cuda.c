@@ -23,6 +23,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static enum collet_result err_cuda(cudaError_t error, const char *what) {
     enum collet_result code = error == cudaErrorMemoryAllocation ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM;
@@ -236,13 +237,33 @@ static enum collet_result cuda_memory_create(size_t bytes, void **memory_p) {
     return result;
 }
 
+/* Why not cudaHostAlloc()? Where a program resets the GPU, these pages are still there for threads that look at them. They are shared,
+ * so fork() makes no copies of which the GPU would know nothing. */
+static enum collet_result register_pages(void *memory, size_t bytes) {
+    void *on_gpu = NULL;
+    CUDA_TRY(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped));
+    cudaError_t error = cudaHostGetDevicePointer(&on_gpu, memory, 0);
+    if (error == cudaSuccess && on_gpu == memory)
+        return noted(BLOCK_PINNED, 0, memory, bytes, cudaHostUnregister);
+    cudaHostUnregister(memory);
+    return error != cudaSuccess ? err_cuda(error, "cudaHostGetDevicePointer")
+                                : err_set(COLLET_ERR_UNSUPPORTED, "GPUs see memory of the host at other addresses");
+}
+
 static enum collet_result cuda_pinned_create(size_t bytes, void **memory_p) {
-    *memory_p = cuda_block_take(BLOCK_PINNED, 0, bytes);
-    if (*memory_p == NULL) {
-        CUDA_TRY(cudaHostAlloc(memory_p, bytes, cudaHostAllocPortable | cudaHostAllocMapped));
-        COLLET_TRY(noted(BLOCK_PINNED, 0, *memory_p, bytes, cudaFreeHost));
+    void *memory = cuda_block_take(BLOCK_PINNED, 0, bytes);
+    if (memory == NULL) {
+        int fd;
+        COLLET_TRY(os_shared_create("collet-pinned", bytes, &memory, &fd));
+        close(fd);
+        enum collet_result result = register_pages(memory, bytes);
+        if (result != COLLET_SUCCESS) {
+            os_memory_destroy(memory, bytes);
+            return result;
+        }
     }
-    memset(*memory_p, 0, bytes);
+    memset(memory, 0, bytes);
+    *memory_p = memory;
     return COLLET_SUCCESS;
 }
 

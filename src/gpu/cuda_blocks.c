@@ -52,7 +52,7 @@ static void unregister(const struct block *block) {
 
 static void block_end(struct block *block) {
     switch (block->kind) {
-    case BLOCK_PINNED: cudaFreeHost(block->memory); break;
+    case BLOCK_PINNED:
     case BLOCK_REGISTERED: unregister(block); break;
     case BLOCK_OPENED: close_opened(block); break;
     case BLOCK_MAPPED: cuda_vmm_unmap(block->memory, block->bytes); break;

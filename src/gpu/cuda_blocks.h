@@ -17,8 +17,8 @@
 
 enum cuda_block {
     BLOCK_PLAIN,      /* cudaMalloc */
-    BLOCK_PINNED,     /* cudaHostAlloc */
-    BLOCK_REGISTERED, /* cudaHostRegister, of pages that are unmapped with it; never taken again */
+    BLOCK_PINNED,     /* cudaHostRegister, of pages that are unmapped with it */
+    BLOCK_REGISTERED, /* the same, of pages that other processes have too; never taken again */
     BLOCK_NAMED,      /* cudaMalloc, with a handle */
     BLOCK_OPENED,     /* by a handle of another process; from here on: mapped */
     BLOCK_MAPPED,     /* cuda_vmm.h */

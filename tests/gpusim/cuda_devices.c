@@ -184,8 +184,28 @@ cudaError_t cudaGetDevice(int *ordinal) {
     return cudaSuccess;
 }
 
+/* "Destroys all allocations and resets all state": what others still have of it is of no use to them. */
+cudaError_t cudaDeviceReset(void) {
+    SIM_CALL(SIM_UNSAFE);
+    struct sim_device *device = sim_device_here();
+    sim_wait_for_kernels(device);
+    sim_streams_end(device);
+    sim_memory_end(device);
+    sim_kernels_unload(device);
+    for (int k = 0; k < ndevices; k++)
+        if (device->peers >> k & 1)
+            gpusim_peer_access(device->place, devices[k].place, false);
+    device->peers = 0;
+    device->pool = 1u << device->ordinal;
+    device->legacy = NULL;
+    device->has_context = false;
+    return cudaSuccess;
+}
+
 CUresult sim_cuCtxPushCurrent(CUcontext context) {
     SIM_DRIVER_CALL(SIM_SAFE);
+    if (!((const struct sim_device *)context)->has_context)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (stack.depth == 32)
         return CUDA_ERROR_UNKNOWN;
     stack.devices[stack.depth++] = (struct sim_device *)context;

@@ -149,6 +149,11 @@ static void load_here(struct function *function) {
     function->loaded |= 1u << device->ordinal;
 }
 
+void sim_kernels_unload(const struct sim_device *device) {
+    for (struct function *function = functions; function != NULL; function = function->next)
+        function->loaded &= ~(1u << device->ordinal);
+}
+
 static cudaError_t load_function(struct function *function) {
     load_here(function);
     if (function->kernel != NULL)

@@ -106,6 +106,31 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
     return sim_result(error);
 }
 
+static void range_end(struct sim_range *range) {
+    struct sim_file *file = range->file;
+    void *memory = range->base;
+    size_t bytes = range->bytes;
+    sim_range_remove(range);
+    if (file != NULL)
+        sim_file_destroy(file);
+    sim_addresses_back(memory, bytes, -1, 0);
+}
+
+/* Objects that are mapped are of no context. */
+void sim_memory_end(const struct sim_device *device) {
+    for (struct sim_range *range = ranges, *next; range != NULL; range = next) {
+        next = range->next;
+        if (range->device != device || range->kind > MEMORY_IMPORTED)
+            continue;
+        if (range->kind == MEMORY_IMPORTED)
+            sim_range_close(range);
+        else if (range->kind == MEMORY_REGISTERED)
+            sim_range_remove(range);
+        else
+            range_end(range);
+    }
+}
+
 /* Of the range that begins there; with nothing of the device under way. */
 static cudaError_t memory_end(void *memory, bool of_host) {
     struct sim_range *range = sim_range_at(memory);
@@ -113,12 +138,7 @@ static cudaError_t memory_end(void *memory, bool of_host) {
         range->kind >= MEMORY_REGISTERED)
         return cudaErrorInvalidValue;
     sim_wait_for_kernels(of_host ? NULL : range->device);
-    struct sim_file *file = range->file;
-    size_t bytes = range->bytes;
-    sim_range_remove(range);
-    if (file != NULL)
-        sim_file_destroy(file);
-    sim_addresses_back(memory, bytes, -1, 0);
+    range_end(range);
     return cudaSuccess;
 }
 

@@ -146,18 +146,23 @@ cudaError_t cudaIpcOpenMemHandle(void **memory_p, cudaIpcMemHandle_t handle, uns
     return sim_result(error);
 }
 
+void sim_range_close(struct sim_range *range) {
+    struct sim_file *file = range->file;
+    void *memory = range->base;
+    size_t bytes = range->bytes;
+    sim_range_remove(range);
+    sim_addresses_back(memory, bytes, -1, 0);
+    note_user(file->head, (int32_t)getpid(), 0);
+    file_close(file);
+}
+
 cudaError_t cudaIpcCloseMemHandle(void *memory) {
     SIM_CALL(SIM_UNSAFE);
     struct sim_range *range = sim_range_at(memory);
     if (range == NULL || range->base != memory || range->kind != MEMORY_IMPORTED)
         return sim_result(cudaErrorInvalidValue);
     sim_wait_for_kernels(range->device);
-    struct sim_file *file = range->file;
-    size_t bytes = range->bytes;
-    sim_range_remove(range);
-    sim_addresses_back(memory, bytes, -1, 0);
-    note_user(file->head, (int32_t)getpid(), 0);
-    file_close(file);
+    sim_range_close(range);
     return cudaSuccess;
 }
 

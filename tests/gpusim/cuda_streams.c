@@ -39,7 +39,7 @@ struct sim_stream *sim_stream_create(struct sim_device *device, bool waits_for_n
 }
 
 static struct sim_stream *made_once(struct sim_stream **place, struct sim_device *device) {
-    if (*place == NULL)
+    if (*place == NULL || (*place)->is_gone)
         *place = sim_stream_create(device, false);
     return *place;
 }
@@ -244,9 +244,6 @@ cudaError_t cudaDeviceSynchronize(void) {
     return sim_result(device->failed);
 }
 
-/* Programs call this last. What they still have on the device stays theirs. */
-cudaError_t cudaDeviceReset(void) { return cudaDeviceSynchronize(); }
-
 /* ---- events ---- */
 
 static struct sim_event *events;
@@ -268,6 +265,19 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags) {
     events = event;
     *handle = (cudaEvent_t)(void *)event;
     return cudaSuccess;
+}
+
+void sim_streams_end(struct sim_device *device) {
+    for (struct sim_stream *stream = sim_streams; stream != NULL; stream = stream->next) {
+        if (stream->device == device && stream->capture != NULL)
+            sim_capture_spoil(stream, cudaErrorStreamCaptureInvalidated);
+        stream->is_gone |= stream->device == device;
+    }
+    for (int k = 0; k < HANDLES_MAX; k++)
+        if (handles[k] != NULL && handles[k]->is_gone)
+            handles[k] = NULL;
+    for (struct sim_event *event = events; event != NULL; event = event->next)
+        event->is_destroyed |= event->device == device;
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *handle) { return cudaEventCreateWithFlags(handle, cudaEventDefault); }

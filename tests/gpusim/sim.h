@@ -139,6 +139,7 @@ struct sim_range *sim_range_at(const void *address); /* NULL: the runtime knows 
 enum cudaMemoryType sim_type_of(const struct sim_range *range);
 cudaError_t sim_range_add(enum sim_memory kind, void *base, size_t bytes, uint32_t owner, struct sim_range **range_p);
 void sim_range_remove(struct sim_range *range);
+void sim_range_close(struct sim_range *range); /* one that a handle has opened */
 
 void *sim_addresses_take(size_t bytes); /* that nobody has had before; NULL: none are left */
 bool sim_addresses_back(void *base, size_t bytes, int fd, size_t offset); /* with a file; fd −1: with nothing */
@@ -209,6 +210,7 @@ struct sim_stream {
     struct sim_op *first, **end;
     uint64_t put, done;
     bool waits_for_none; /* cudaStreamNonBlocking */
+    bool is_gone;        /* with its device's context */
     struct sim_capture *capture;
     struct sim_nodes *frontier; /* in a capture: the nodes that the stream's next one comes behind */
 };
@@ -227,6 +229,10 @@ bool sim_is_reached(struct sim_mark mark);
 cudaError_t sim_wait_for(struct sim_mark mark, const struct sim_device *device);
 /* Until nothing is under way on the device (NULL: on any); keeps other calls out. */
 void sim_wait_for_kernels(const struct sim_device *device);
+/* What cudaDeviceReset() ends: streams, events, memory, kernels that are loaded. Nothing is under way on the device. */
+void sim_streams_end(struct sim_device *device);
+void sim_memory_end(const struct sim_device *device);
+void sim_kernels_unload(const struct sim_device *device);
 /* The first operation of a stream is over. With the lock. */
 void sim_op_ended(struct sim_stream *stream);
 

@@ -307,6 +307,26 @@ static void a_process_that_ends_with_communicators_says_nothing(void) {
     EQUAL(status, 0);
 }
 
+/* A program may reset a GPU under a communicator. Whatever that destroys, the communicator fails, and the process lives. */
+static void a_reset_of_the_gpu_fails_its_communicators(void) {
+    enum collet_result error = COLLET_SUCCESS;
+    struct pair pair;
+    pair_create(&pair);
+    gate(&pair);
+    GOOD(cudaDeviceReset());
+    while (error == COLLET_SUCCESS) {
+        usleep(1000);
+        GOOD(collet_comm_get_async_error(pair.comms[0], &error));
+    }
+    EQUAL(error, COLLET_ERR_SYSTEM);
+    EQUAL(collet_allreduce(pair.of[0], pair.of[0], 1, COLLET_FLOAT32, COLLET_SUM, pair.comms[0], NULL),
+          COLLET_ERR_SYSTEM);
+    const char *said = collet_last_error(NULL);
+    each_equal(strstr(said, "work on the GPU has failed") != NULL, 1, "the error", said, __LINE__);
+    for (int rank = 0; rank < 2; rank++)
+        GOOD(collet_comm_abort(pair.comms[rank]));
+}
+
 /* ---- threads whose ranks share a GPU ---- */
 
 struct gatherer_of_pair {
@@ -1584,6 +1604,7 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(what_a_graph_might_wait_for_is_unmapped_behind_its_communicator)                                                 \
     X(an_abort_comes_through_while_every_call_of_the_driver_waits)                                                     \
     X(a_process_that_ends_with_communicators_says_nothing)                                                             \
+    X(a_reset_of_the_gpu_fails_its_communicators)                                                                      \
     X(a_rank_that_waits_for_its_gpu_before_its_call_is_named)                                                          \
     X(processes_that_are_shown_one_gpu_each_use_nvlink)                                                                \
     X(parts_of_one_gpu_share_memory_of_the_host)                                                                       \

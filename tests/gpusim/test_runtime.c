@@ -1053,6 +1053,37 @@ static void occupancy_is_that_of_an_empty_gpu(void) {
     GOOD(cudaDeviceSynchronize());
 }
 
+static void a_gpu_that_is_reset_has_nothing_left(void) {
+    CUcontext context;
+    int *number = number_on(0, 1), *kept = number_on(1, 7), *pinned;
+    cudaStream_t stream;
+    cudaEvent_t event;
+    GOOD(cudaSetDevice(0));
+    GOOD(cudaDeviceEnablePeerAccess(1, 0));
+    GOOD(cudaHostAlloc((void **)&pinned, sizeof(*pinned), cudaHostAllocDefault));
+    GOOD(cudaStreamCreate(&stream));
+    GOOD(cudaEventCreate(&event));
+    GOOD(DRIVER(cuDevicePrimaryCtxRetain)(&context, 0));
+    GOOD(cudaDeviceReset());
+    EQUAL(DRIVER(cuCtxPushCurrent)(context), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    EQUAL(gpusim_contexts(), 1 << 1);
+    EQUAL(cudaFree(number), cudaErrorInvalidValue);
+    EQUAL(cudaFreeHost(pinned), cudaErrorInvalidValue);
+    EQUAL(cudaStreamQuery(stream), cudaErrorInvalidResourceHandle);
+    EQUAL(cudaEventQuery(event), cudaErrorInvalidResourceHandle);
+    EQUAL(number_at(kept), 7); /* the other GPU's */
+    launch_store(kept, 8, NULL);
+    EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
+/* "The process must be terminated and relaunched." */
+static void a_reset_does_not_mend_a_gpu_that_has_failed(void) {
+    launch_store(number_of_pool(), 2, NULL);
+    EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+    EQUAL(cudaDeviceReset(), cudaErrorIllegalAddress);
+    EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
 static CUmemGenericAllocationHandle object_on(int gpu, size_t bytes, CUresult wanted) {
     CUmemAllocationProp what = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -1420,6 +1451,8 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(a_process_without_gpus_is_told_so)                                                                               \
     X(a_function_that_the_driver_does_not_have_is_a_null)                                                              \
     X(occupancy_is_that_of_an_empty_gpu)                                                                               \
+    X(a_gpu_that_is_reset_has_nothing_left)                                                                            \
+    X(a_reset_does_not_mend_a_gpu_that_has_failed)                                                                     \
     X(contexts_are_pushed_and_popped)                                                                                  \
     X(memory_comes_in_granules)                                                                                        \
     X(mapped_memory_is_for_those_who_are_told_so)                                                                      \
