@@ -49,6 +49,13 @@ struct sim_range *sim_range_at(const void *address) {
     return range;
 }
 
+struct sim_range *sim_range_opened(uint64_t handle) {
+    struct sim_range *range = ranges;
+    while (range != NULL && (range->kind != MEMORY_IMPORTED || range->handle != handle))
+        range = range->next;
+    return range;
+}
+
 static enum gpusim_kind machine_kind(enum sim_memory kind) {
     switch (kind) {
     case MEMORY_OF_GPU: return GPUSIM_DEVICE_MEMORY;
@@ -86,7 +93,57 @@ void sim_range_remove(struct sim_range *range) {
     free(range);
 }
 
-/* ---- memory of a GPU ---- */
+/* ---- memory of a GPU: short pieces lie in one file, as a driver keeps them in one page of the GPU ---- */
+
+#define PIECE_BYTES (SIM_GRANULE / 2) /* what is longer has a file of its own */
+#define PIECE_ALIGN ((size_t)512)     /* and as much between two, which is nobody's */
+
+static struct pieces {
+    struct sim_file *file; /* NULL: none with room */
+    size_t used;
+} pieces[SIM_GPUS_MAX]; /* by ordinal */
+
+static cudaError_t piece_take(const struct sim_device *device, size_t bytes, struct sim_file **file_p,
+                              void **memory_p) {
+    struct pieces *here = &pieces[device->ordinal];
+    void *base;
+    cudaError_t error = cudaSuccess;
+    if (here->file == NULL || here->used + bytes > SIM_GRANULE) {
+        here->used = 0;
+        error = sim_file_create(SIM_GRANULE, device, &here->file, &base);
+        if (error == cudaSuccess)
+            here->file->base = base;
+    }
+    if (error != cudaSuccess)
+        return error;
+    *file_p = here->file;
+    *memory_p = here->file->base + here->used;
+    here->used += (bytes + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN + PIECE_ALIGN;
+    return cudaSuccess;
+}
+
+static cudaError_t memory_take(const struct sim_device *device, size_t bytes, struct sim_file **file_p,
+                               void **memory_p) {
+    cudaError_t error = bytes <= PIECE_BYTES ? piece_take(device, bytes, file_p, memory_p)
+                                             : sim_file_create(bytes, device, file_p, memory_p);
+    if (error == cudaSuccess && bytes > PIECE_BYTES)
+        (*file_p)->base = *memory_p;
+    if (error == cudaSuccess)
+        (*file_p)->pieces++;
+    return error;
+}
+
+/* With its last piece the file goes. */
+static void file_give_back(const struct sim_device *device, struct sim_file *file) {
+    char *base = file->base;
+    size_t bytes = file->head->bytes;
+    if (--file->pieces > 0)
+        return;
+    if (pieces[device->ordinal].file == file)
+        pieces[device->ordinal].file = NULL;
+    sim_file_destroy(file);
+    sim_addresses_back(base, bytes, -1, 0);
+}
 
 cudaError_t cudaMalloc(void **memory, size_t bytes) {
     SIM_CALL(SIM_UNSAFE);
@@ -96,7 +153,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
     *memory = NULL;
     if (bytes == 0)
         return cudaSuccess;
-    cudaError_t error = sim_file_create(bytes, device, &file, memory);
+    cudaError_t error = memory_take(device, bytes, &file, memory);
     if (error != cudaSuccess)
         return sim_result(error);
     memset(*memory, FRESH, bytes);
@@ -107,13 +164,17 @@ cudaError_t cudaMalloc(void **memory, size_t bytes) {
 }
 
 static void range_end(struct sim_range *range) {
+    const struct sim_device *device = range->device;
     struct sim_file *file = range->file;
     void *memory = range->base;
     size_t bytes = range->bytes;
+    if (range->has_handle)
+        sim_file_expect_no_user(file);
     sim_range_remove(range);
     if (file != NULL)
-        sim_file_destroy(file);
-    sim_addresses_back(memory, bytes, -1, 0);
+        file_give_back(device, file);
+    else
+        sim_addresses_back(memory, bytes, -1, 0);
 }
 
 /* Objects that are mapped are of no context. */
@@ -285,7 +346,8 @@ CUresult sim_cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr 
     const struct sim_range *range = sim_range_at((void *)(uintptr_t)address);
     if (range == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    *base = (CUdeviceptr)(uintptr_t)range->base;
-    *bytes = range->bytes;
+    const bool is_piece = range->kind == MEMORY_OF_GPU;
+    *base = (CUdeviceptr)(uintptr_t)(is_piece ? range->file->base : range->base);
+    *bytes = is_piece ? range->file->head->bytes : range->bytes;
     return CUDA_SUCCESS;
 }

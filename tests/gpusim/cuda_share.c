@@ -35,6 +35,8 @@ static struct sim_file *file_of(int fd) {
         return NULL;
     }
     file->fd = fd;
+    file->pieces = 0;
+    file->base = NULL;
     return file;
 }
 
@@ -64,13 +66,17 @@ cudaError_t sim_file_create(size_t bytes, const struct sim_device *device, struc
     return cudaSuccess;
 }
 
-void sim_file_destroy(struct sim_file *file) {
-    file->head->is_freed = 1;
+void sim_file_expect_no_user(const struct sim_file *file) {
     for (int k = 0; k < SIM_USERS_MAX; k++) {
         int32_t user = __atomic_load_n(&file->head->users[k], __ATOMIC_ACQUIRE);
         if (user != 0 && kill(user, 0) == 0)
             sim_violation("memory is freed that process %d still has open", user);
     }
+}
+
+void sim_file_destroy(struct sim_file *file) {
+    file->head->is_freed = 1;
+    sim_file_expect_no_user(file);
     file_close(file);
 }
 
@@ -83,7 +89,7 @@ static void note_user(struct sim_file_head *head, int32_t before, int32_t after)
     sim_violation("memory is open in more than %d processes", SIM_USERS_MAX);
 }
 
-/* ---- by handle ---- */
+/* ---- by handle: it names all that lies in the file, and is opened at the beginning of that. Opened twice it has one address ---- */
 
 struct handle {
     int32_t pid, fd;
@@ -93,10 +99,11 @@ _Static_assert(sizeof(struct handle) <= sizeof(cudaIpcMemHandle_t), "is one");
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *memory) {
     SIM_CALL(SIM_UNSAFE);
-    const struct sim_range *range = sim_range_at(memory);
+    struct sim_range *range = sim_range_at(memory);
     if (range == NULL || range->kind != MEMORY_OF_GPU || range->device->instance > 0)
         return sim_result(cudaErrorInvalidValue);
-    struct handle text = {.pid = (int32_t)getpid(), .fd = range->file->fd, .bytes = range->bytes};
+    range->has_handle = true;
+    struct handle text = {.pid = (int32_t)getpid(), .fd = range->file->fd, .bytes = range->file->head->bytes};
     memset(handle, 0, sizeof(*handle));
     memcpy(handle, &text, sizeof(text));
     return cudaSuccess;
@@ -125,8 +132,22 @@ static cudaError_t import(struct sim_file *file, void **memory_p) {
         return error;
     gpusim_range_grant(*memory_p, device->place, true, true);
     range->file = file;
+    range->opened = 1;
     note_user(file->head, 0, (int32_t)getpid());
     return cudaSuccess;
+}
+
+static uint64_t number_of(const struct handle *handle) {
+    return (uint64_t)(uint32_t)handle->pid << 32 | (uint32_t)handle->fd;
+}
+
+static bool open_again(const struct handle *handle, void **memory_p) {
+    struct sim_range *range = sim_range_opened(number_of(handle));
+    if (range == NULL || range->device != sim_device_here())
+        return false;
+    range->opened++;
+    *memory_p = range->base;
+    return true;
 }
 
 cudaError_t cudaIpcOpenMemHandle(void **memory_p, cudaIpcMemHandle_t handle, unsigned flags) {
@@ -137,11 +158,15 @@ cudaError_t cudaIpcOpenMemHandle(void **memory_p, cudaIpcMemHandle_t handle, uns
         return sim_result(cudaErrorInvalidValue);
     if (text.pid == (int32_t)getpid())
         return sim_result(cudaErrorDeviceUninitialized);
+    if (open_again(&text, memory_p))
+        return cudaSuccess;
     struct sim_file *file = file_of_handle(&text);
     if (file == NULL)
         return sim_result(cudaErrorInvalidResourceHandle);
     cudaError_t error = import(file, memory_p);
-    if (error != cudaSuccess)
+    if (error == cudaSuccess)
+        sim_range_at(*memory_p)->handle = number_of(&text);
+    else
         file_close(file);
     return sim_result(error);
 }
@@ -161,6 +186,8 @@ cudaError_t cudaIpcCloseMemHandle(void *memory) {
     struct sim_range *range = sim_range_at(memory);
     if (range == NULL || range->base != memory || range->kind != MEMORY_IMPORTED)
         return sim_result(cudaErrorInvalidValue);
+    if (--range->opened > 0)
+        return cudaSuccess;
     sim_wait_for_kernels(range->device);
     sim_range_close(range);
     return cudaSuccess;

@@ -134,11 +134,15 @@ struct sim_range {
     enum sim_memory kind;
     struct sim_device *device; /* that it was made on, or opened for */
     struct sim_file *file;     /* OF_GPU, IMPORTED, MAPPED */
+    bool has_handle;           /* another process may have what the file holds */
+    uint64_t handle;           /* IMPORTED: who made the file, and what it calls it … */
+    int opened;                /* … and how often that is open here */
 };
 struct sim_range *sim_range_at(const void *address); /* NULL: the runtime knows nothing of it */
 enum cudaMemoryType sim_type_of(const struct sim_range *range);
 cudaError_t sim_range_add(enum sim_memory kind, void *base, size_t bytes, uint32_t owner, struct sim_range **range_p);
 void sim_range_remove(struct sim_range *range);
+struct sim_range *sim_range_opened(uint64_t handle);
 void sim_range_close(struct sim_range *range); /* one that a handle has opened */
 
 void *sim_addresses_take(size_t bytes); /* that nobody has had before; NULL: none are left */
@@ -168,6 +172,8 @@ struct sim_file_head {
 struct sim_file {
     int fd;
     struct sim_file_head *head; /* as all processes that have it see it */
+    int pieces;                 /* of cudaMalloc()'s that lie in it */
+    char *base;
 };
 struct sim_file *sim_file_make(size_t bytes, uint32_t place); /* NULL: no memory */
 /* Multicast objects (cuda_multicast.c). Does a switch join the device to all others? */
@@ -176,6 +182,7 @@ CUresult sim_team_map(const struct sim_file_head *head, void *base);
 /* The memory of `device`, mapped at *base_p. */
 cudaError_t sim_file_create(size_t bytes, const struct sim_device *device, struct sim_file **file_p, void **base_p);
 /* Nobody else may have it open any more. */
+void sim_file_expect_no_user(const struct sim_file *file);
 void sim_file_destroy(struct sim_file *file);
 
 /* ---- streams (cuda_streams.c) ---- */

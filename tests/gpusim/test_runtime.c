@@ -864,6 +864,14 @@ static void pageable_memory_is_refused_in_a_capture(void) {
 
 /* ---- processes ---- */
 
+#define SHARED_BYTES ((size_t)2 << 20) /* that lie together, at least */
+
+static cudaError_t cuda_driver_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr address) {
+    CUresult (*range_of)(CUdeviceptr * base, size_t * bytes, CUdeviceptr address) =
+        (CUresult(*)(CUdeviceptr *, size_t *, CUdeviceptr))cuda_entry("cuMemGetAddressRange", 11000);
+    return (cudaError_t)range_of(base, bytes, address);
+}
+
 static void exporter(int pipes[2], int back[2]) {
     cudaIpcMemHandle_t handle;
     int *number = number_on(0, 5);
@@ -910,6 +918,58 @@ static int share_number(int closes) {
 static void another_process_uses_memory_by_its_handle(void) { EQUAL(share_number(1), 0); }
 
 static void memory_that_is_open_elsewhere_must_not_be_freed(void) { EQUAL(share_number(0), SIGABRT); }
+
+struct piece {
+    cudaIpcMemHandle_t handle;
+    size_t offset; /* of the piece, in all that the handle names */
+};
+
+static void piece_export(int to, int back) {
+    int *neighbour = number_on(0, 1), *number = number_on(0, 5);
+    struct piece piece;
+    CUdeviceptr base;
+    size_t bytes;
+    char word;
+    GOOD(cuda_driver_range(&base, &bytes, (CUdeviceptr)(uintptr_t)number));
+    EQUAL(bytes, SHARED_BYTES);
+    piece.offset = (size_t)((CUdeviceptr)(uintptr_t)number - base);
+    DIFFER(piece.offset, 0);
+    GOOD(cudaIpcGetMemHandle(&piece.handle, number));
+    EQUAL(write(to, &piece, sizeof(piece)), sizeof(piece));
+    EQUAL(read(back, &word, 1), 1);
+    EQUAL(number_at(number), 6);
+    EQUAL(number_at(neighbour), 2); /* which nobody has given to anyone */
+    GOOD(cudaFree(number));
+}
+
+static void piece_import(int from, int back) {
+    struct piece piece;
+    char *all, *again;
+    EQUAL(read(from, &piece, sizeof(piece)), sizeof(piece));
+    GOOD(cudaIpcOpenMemHandle((void **)&all, piece.handle, cudaIpcMemLazyEnablePeerAccess));
+    GOOD(cudaIpcOpenMemHandle((void **)&again, piece.handle, cudaIpcMemLazyEnablePeerAccess));
+    EQUAL(again == all, 1);
+    GOOD(cudaIpcCloseMemHandle(again)); /* it is open still */
+    launch_increment((int *)(void *)(all + piece.offset), NULL);
+    launch_increment((int *)(void *)all, NULL);
+    GOOD(cudaDeviceSynchronize());
+    GOOD(cudaIpcCloseMemHandle(all));
+    EQUAL(cudaIpcCloseMemHandle(all), cudaErrorInvalidValue);
+    EQUAL(write(back, "x", 1), 1);
+}
+
+/* What cudaMalloc() gives may be a piece of something larger. */
+static void a_handle_names_all_that_lies_with_a_piece(void) {
+    int to[2], back[2], status;
+    EQUAL(pipe(to) | pipe(back), 0);
+    if (fork() == 0) {
+        piece_export(to[1], back[0]);
+        _exit(0);
+    }
+    piece_import(to[0], back[1]);
+    wait(&status);
+    EQUAL(status, 0);
+}
 
 /* Memory of cudaMalloc() has one, for other processes. */
 static void not_all_memory_has_a_handle(void) {
@@ -1443,6 +1503,7 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(events_of_the_outside_are_for_captures)                                                                          \
     X(each_thread_has_a_capture_mode_of_its_own)                                                                       \
     X(in_global_mode_a_capture_is_spoiled_by_any_threads_unsafe_call)                                                  \
+    X(a_handle_names_all_that_lies_with_a_piece)                                                                       \
     X(not_all_memory_has_a_handle)                                                                                     \
     X(a_part_of_a_gpu_shares_no_memory)                                                                                \
     X(a_child_of_fork_may_not_use_what_its_parent_began)                                                               \
