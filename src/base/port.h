@@ -12,6 +12,13 @@
 #define PORT_IS_GPU 0
 #endif
 
+/* Or for lanes of a block, a GPU's or one that the host runs (fifo/lanes.h)? */
+#if defined(__CUDA_ARCH__) || defined(PORT_EMULATED)
+#define PORT_IN_BLOCK 1
+#else
+#define PORT_IN_BLOCK 0
+#endif
+
 #if defined(__CUDACC__)
 #define PORT_FN static __host__ __device__ inline
 #else

@@ -52,20 +52,25 @@ static enum collet_result put_workers(struct chan *chan, const struct prog *prog
     return result;
 }
 
+static enum collet_result check_steps(const struct prog *prog) {
+    for (int k = 0; k < prog->nsteps; k++) {
+        const struct prog_step *step = &prog->steps[k];
+        if (!interp_block_takes(step))
+            return err_set(
+                COLLET_ERR_UNSUPPORTED,
+                "a step has operands from %d peers and %d in memory, and places at %d peers: a block of a GPU takes "
+                "%u peers each way, and %u operands; name another algorithm in COLLET_ALGO",
+                step->recv_count, step->locals_count, step->send_count, INTERP_BLOCK_PEERS, INTERP_BLOCK_OPERANDS);
+    }
+    return COLLET_SUCCESS;
+}
+
 static enum collet_result put_channel(struct chan *chan, const struct prog *prog, const struct interp_op *op,
                                       uint32_t lends_from, struct work_channel *image) {
-    uint32_t operands = 0, sends = 0;
-    for (int k = 0; k < prog->nsteps; k++) {
-        uint32_t here = (uint32_t)(prog->steps[k].recv_count + prog->steps[k].locals_count);
-        operands = here > operands ? here : operands;
-        sends = (uint32_t)prog->steps[k].send_count > sends ? (uint32_t)prog->steps[k].send_count : sends;
-    }
+    COLLET_TRY(check_steps(prog));
     *image = (struct work_channel){.nworkers = (uint32_t)prog->nworkers, .npeers = (uint32_t)prog->npeers};
-    image->recv_entries = operands + 1;
-    image->list_entries = operands + sends + 2;
     image->memory = op->memory;
     image->lends_from = lends_from;
-    size_t lists_bytes = (size_t)prog->nworkers * image->list_entries * sizeof(void *);
     COLLET_TRY(put_on_gpu(chan, prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps), (void **)&image->steps));
     COLLET_TRY(put_on_gpu(chan, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals), (void **)&image->locals));
     COLLET_TRY(put_on_gpu(chan, prog->peers, (size_t)prog->npeers * sizeof(*prog->peers), (void **)&image->peers));
@@ -75,7 +80,7 @@ static enum collet_result put_channel(struct chan *chan, const struct prog *prog
     if (prog->ntmp > 0)
         COLLET_TRY(
             gpu_rank_take(chan->owner.gpu, (size_t)prog->ntmp * op->memory.tmp_stride, (void **)&image->memory.tmp));
-    return gpu_rank_take(chan->owner.gpu, lists_bytes > 0 ? lists_bytes : 1, (void **)&image->lists);
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result program_to_gpu(struct chan *chan, struct exec_program *program) {

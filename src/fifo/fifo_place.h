@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where in its slot a plain payload lies, and whether it is written past the caches. No ordering depends on it; it is about
- * caches alone, and only slots in memory that two CPUs share have it.
+ * caches alone, and only slots in memory that two CPUs share have it: a GPU's payload lies at the slot's beginning.
  *
  *    lap of the FIFO     0         1         2         3         0 …
  *    slot            │ payload │         │         │         │         most payloads are shorter than a slot, so they roam:

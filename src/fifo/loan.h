@@ -73,8 +73,8 @@ struct loan_team {
     uint64_t place; /* likewise: a number that all ranks have for this place of their windows; not below 2^48 */
 };
 
-/* The block of a GPU lends nothing if its channel's table has more peers: it keeps the ends of so many. */
-#define LOAN_GPU_PEERS 32u
+/* The block of a GPU keeps the ends of so many peers (kernels/worker.h). If its channel's table has more, it lends nothing. */
+#define LOAN_GPU_PEERS 72u
 
 /* Shorter payloads are faster in slots. */
 #define LOAN_PROCESS_BYTES 8192u
@@ -180,7 +180,7 @@ PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t ne
     loan->to = end->lending_to;
     loan->to_offset = end->lending_result;
     loan->claimed = 0;
-    loan->done = !PORT_IS_GPU && end->busy && loan_is_by_kernel(end, loan->address) ? LOAN_ALONE : 0;
+    loan->done = !PORT_IN_BLOCK && end->busy && loan_is_by_kernel(end, loan->address) ? LOAN_ALONE : 0;
     end->lending = end->lending_to = end->lending_result = 0;
     if (end->way != LOAN_WIRE) /* there, the transport knows when it is over */
         end->until = next;

@@ -22,8 +22,8 @@
 #include "fifo/lanes.h"
 
 PORT_FN char *simple_payload(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
-    return fifo_slot_at(end, args->protocol, end->position) +
-           fifo_place_offset(&end->place, end->position / end->nslots, bytes);
+    char *slot = fifo_slot_at(end, args->protocol, end->position);
+    return PORT_IS_GPU ? slot : slot + fifo_place_offset(&end->place, end->position / end->nslots, bytes);
 }
 
 /* ---- consumer ---- */
@@ -35,7 +35,8 @@ PORT_FN enum interp_result simple_ready(const struct work_args *args, struct fif
     if (!fifo_has_data(end))
         return INTERP_BUSY;
     const struct fifo_slot_header *header = fifo_header(end);
-    end->place.roams = header->place.roams;
+    if (!PORT_IS_GPU)
+        end->place.roams = header->place.roams;
     int ours = header->signature == args->signature && header->word == fifo_word(args->protocol, bytes);
     return ours ? INTERP_STEPPED : INTERP_MISMATCH;
 }
@@ -76,7 +77,8 @@ PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uin
     header->word = fifo_word(args->protocol, bytes);
     header->signature = args->signature;
     header->sequence = args->sequence;
-    header->place.roams = end->place.roams;
+    if (!PORT_IS_GPU)
+        header->place.roams = end->place.roams;
     if (end->loans.way != LOAN_NONE)
         loan_note(&end->loans, &header->loan, end->position + 1);
 }
@@ -84,7 +86,8 @@ PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uin
 /* The end goes to its next slot, and tells the consumer later (fifo_tell_tail()). */
 PORT_FN void simple_finish(struct fifo_end *end) {
     end->position++;
-    fifo_place_choose(&end->place);
+    if (!PORT_IS_GPU)
+        fifo_place_choose(&end->place);
 }
 
 PORT_FN void simple_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {

@@ -5,9 +5,10 @@
  *    struct block_memory (shared by the lanes)
  *      op, worker    as in worker.h; only lane 0 writes them
  *      window        the next steps of the program; a ring of 4096 ranks has many times as many
- *      home          where the connection ends are in the GPU's memory, if they are few
- *      ends          copies of them: their positions move here and return at the end
- *      src, dst      operands and places of the step in Simple
+ *      home          where the connection ends are in the GPU's memory
+ *      ends          copies of them: their positions move here and return at the end. Of a table of more peers than find room
+ *                    here, those of a step, from step to step
+ *      lists         operands and places of the step in Simple
  *      untold        the step whose counters are not stored yet, in Simple
  *
  * Every lane keeps (round, pc) for itself; all take the same way, because what it depends on is the same for all.
@@ -22,36 +23,20 @@
 #include "kernels/block_team.cuh"
 
 #define BLOCK_WINDOW_STEPS 64u
-#define BLOCK_STAGED_PEERS LOAN_GPU_PEERS
-#define BLOCK_STAGED_LIST 20u /* operands and places of a step */
-
-/* An end, but for what hosts alone use of it. */
-#define BLOCK_END_WORDS ((uint32_t)(offsetof(struct fifo_end, loans.landings) / sizeof(uint64_t)))
-struct block_end {
-    char bytes[BLOCK_END_WORDS * sizeof(uint64_t)] __attribute__((aligned(8)));
-};
 
 /* The ends of a step whose counters are not stored yet. */
 struct block_untold {
     int32_t recv_first, recv_count, send_first, send_count;
 };
 
-struct block_memory {
-    struct interp_op op;
-    struct interp_worker worker;
-    struct block_lists lists;
+struct block_memory : interp_block {
     struct block_team team;
     uint32_t window_first; /* of the worker's steps */
     struct prog_step window[BLOCK_WINDOW_STEPS];
-    struct fifo_end *home[2 * BLOCK_STAGED_PEERS];
-    struct block_end ends[2 * BLOCK_STAGED_PEERS];
-    struct fifo_end *table[2 * BLOCK_STAGED_PEERS];
-    uint64_t began_at[2 * BLOCK_STAGED_PEERS]; /* positions of the ends at first */
-    const void *src[BLOCK_STAGED_LIST];
-    void *dst[BLOCK_STAGED_LIST];
+    struct fifo_end *home[2 * INTERP_BLOCK_PEERS];
+    uint64_t began_at[2 * INTERP_BLOCK_PEERS]; /* positions of the ends at first */
     struct block_untold untold;
 };
-static_assert(offsetof(struct block_memory, worker) == sizeof(struct interp_op), "interp_op_of() finds it there");
 
 /* Of the block that runs: on a GPU a constant, so the compiler knows where everything in it is. */
 #if defined(__CUDACC__)
@@ -79,62 +64,82 @@ template <class W> BLOCK_FN void word_put(void *to, uint32_t k, W word) {
 
 /* ---- ends ---- */
 
-/* A peer may stand in the table more than once, for steps that have it in different company: the first entry of its end. */
-BLOCK_FN uint32_t first_of_end(const struct block_memory *m, uint32_t npeers, uint32_t at) {
-    uint32_t first = at < npeers ? 0 : npeers;
-    while (m->home[first] != m->home[at])
+/* Entries of the peer table whose ends are in shared memory at a time: all, or those of a step. */
+struct block_company {
+    uint32_t recv_first, nrecv, send_first, nsend;
+};
+
+BLOCK_FN bool ends_fit(const struct work_channel *program) { return program->npeers <= INTERP_BLOCK_PEERS; }
+
+BLOCK_FN struct block_company company_of_all(const struct work_channel *program) {
+    uint32_t n = ends_fit(program) ? program->npeers : 0;
+    return {0, n, 0, n};
+}
+
+/* The host refuses programs with a step that has more (exec/gpu_program.c). */
+BLOCK_FN struct block_company company_of_step(const struct prog_step *step) {
+    return {(uint32_t)step->recv_first, (uint32_t)step->recv_count, (uint32_t)step->send_first,
+            (uint32_t)step->send_count};
+}
+
+/* The place of the k-th of them. */
+BLOCK_FN uint32_t company_place(const struct block_company *c, uint32_t k) {
+    return k < c->nrecv ? k : INTERP_BLOCK_PEERS + k - c->nrecv;
+}
+
+/* A peer may stand in the table more than once, for steps that have it in different company: the first place of its end. */
+BLOCK_FN uint32_t first_of_end(const struct block_memory *m, uint32_t place) {
+    uint32_t first = place < INTERP_BLOCK_PEERS ? 0 : INTERP_BLOCK_PEERS;
+    while (m->home[first] != m->home[place])
         first++;
     return first;
 }
 
-BLOCK_FN struct fifo_end *staged_end(struct block_memory *m, uint32_t at) {
-    return (struct fifo_end *)(void *)m->ends[at].bytes;
-}
-
-/* Where the ends of a channel are. */
-BLOCK_FN void ends_find(struct block_memory *m, const struct work_channel *program) {
-    uint32_t npeers = program->npeers;
+/* By all lanes: where the ends are. */
+BLOCK_FN void ends_find(struct block_memory *m, const struct work_channel *program, const struct block_company *c) {
 #pragma unroll 1
-    for (uint32_t k = port_lane(); npeers <= BLOCK_STAGED_PEERS && k < 2 * npeers; k += port_lanes())
-        m->home[k] = k < npeers ? program->recv_ends[k] : program->send_ends[k - npeers];
-}
-
-/* After a barrier: copies them, each once, or refers to where they are. */
-BLOCK_SELDOM void ends_take(struct block_memory *m, const struct work_channel *program) {
-    m = block_own(m);
-    const uint32_t position = offsetof(struct fifo_end, position) / sizeof(uint64_t);
-    uint32_t npeers = program->npeers;
-    bool few = npeers <= BLOCK_STAGED_PEERS;
+    for (uint32_t k = port_lane(); k < c->nrecv + c->nsend; k += port_lanes())
+        m->home[company_place(c, k)] =
+            k < c->nrecv ? program->recv_ends[c->recv_first + k] : program->send_ends[c->send_first + k - c->nrecv];
     if (port_lane() == 0) {
-        m->op.recv_ends = few ? m->table : program->recv_ends;
-        m->op.send_ends = few ? m->table + npeers : program->send_ends;
+        m->recv_base = c->recv_first;
+        m->send_base = c->send_first;
     }
-    if (!few)
-        return;
+}
+
+/* After a barrier: copies them, each once. */
+BLOCK_SELDOM void ends_take(struct block_memory *m, struct block_company c) {
+    const uint32_t position = offsetof(struct fifo_end, position) / sizeof(uint64_t), n = c.nrecv + c.nsend;
+    m = block_own(m);
 #pragma unroll 1
-    for (uint32_t k = port_lane(); k < 2 * npeers; k += port_lanes())
-        m->table[k] = m->home[k] != NULL ? staged_end(m, first_of_end(m, npeers, k)) : NULL;
+    for (uint32_t k = port_lane(); k < n; k += port_lanes()) {
+        uint32_t place = company_place(&c, k);
+        m->at[place] = m->home[place] != NULL ? (uint8_t)first_of_end(m, place) : INTERP_NO_END;
+    }
 #pragma unroll 1
-    for (uint32_t at = port_lane(); at < 2 * npeers * BLOCK_END_WORDS; at += port_lanes()) {
-        uint32_t k = at / BLOCK_END_WORDS, word = at % BLOCK_END_WORDS;
-        if (m->home[k] == NULL)
+    for (uint32_t k = port_lane(); k < n * INTERP_END_WORDS; k += port_lanes()) {
+        uint32_t place = company_place(&c, k / INTERP_END_WORDS), word = k % INTERP_END_WORDS;
+        if (m->home[place] == NULL)
             continue;
-        uint64_t bits = word_at<uint64_t>(port_global(m->home[k]), word);
-        word_put(m->ends[k].bytes, word, bits);
+        m->ends[place].words[word] = word_at<uint64_t>(port_global(m->home[place]), word);
         if (word == position)
-            m->began_at[k] = bits; /* not that at home now: another block may just have returned it */
+            m->began_at[place] =
+                m->ends[place].words[word]; /* not that at home: another block may just have returned it */
     }
 }
 
 /* Ends that have moved are this worker's; the others may be those of a block that is still at work. */
-BLOCK_SELDOM void ends_return(struct block_memory *m, const struct work_channel *program) {
+BLOCK_FN bool end_has_moved(struct block_memory *m, uint32_t place) {
+    return m->at[place] == place && interp_block_end(m, place)->position != m->began_at[place];
+}
+
+BLOCK_SELDOM void ends_return(struct block_memory *m, struct block_company c) {
     m = block_own(m);
-    uint32_t npeers = program->npeers <= BLOCK_STAGED_PEERS ? program->npeers : 0;
 #pragma unroll 1
-    for (uint32_t at = port_lane(); at < 2 * npeers * BLOCK_END_WORDS; at += port_lanes()) {
-        uint32_t k = at / BLOCK_END_WORDS, word = at % BLOCK_END_WORDS;
-        if (m->table[k] == staged_end(m, k) && m->table[k]->position != m->began_at[k])
-            word_put((void *)port_global(m->home[k]), word, word_at<uint64_t>(m->ends[k].bytes, word));
+    for (uint32_t k = port_lane(); k < (c.nrecv + c.nsend) * INTERP_END_WORDS; k += port_lanes()) {
+        uint32_t place = company_place(&c, k / INTERP_END_WORDS), word = k % INTERP_END_WORDS;
+        if (end_has_moved(m, place))
+            word_put((void *)port_global(m->home[place]), word, m->ends[place].words[word]);
     }
 }
 
@@ -241,10 +246,10 @@ BLOCK_SELDOM void counters_tell(struct block_memory *m) {
     port_fence(); /* one for all counters of the step */
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++)
-        fifo_tell_tail(m->op.send_ends[step->send_first + k]);
+        fifo_tell_tail(interp_send_end(&m->op, step->send_first + k));
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++)
-        fifo_tell_head(m->op.recv_ends[step->recv_first + k]);
+        fifo_tell_head(interp_recv_end(&m->op, step->recv_first + k));
     step->send_count = step->recv_count = 0;
 }
 
@@ -257,10 +262,10 @@ BLOCK_FN void counters_tell_if_any(struct block_memory *m) {
 BLOCK_FN void counters_keep(struct block_memory *m, const struct prog_step *step) {
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++)
-        simple_finish(m->op.send_ends[step->send_first + k]);
+        simple_finish(interp_send_end(&m->op, step->send_first + k));
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++)
-        simple_leave(m->op.recv_ends[step->recv_first + k]);
+        simple_leave(interp_recv_end(&m->op, step->recv_first + k));
     m->untold = {step->recv_first, step->recv_count, step->send_first, step->send_count};
 }
 
@@ -271,10 +276,13 @@ template <class R, class P>
 BLOCK_FN enum work_failure step_await(struct block_memory *m, const struct prog_step *step, uint64_t round,
                                       uint32_t bytes, const struct interp_piece *first, struct work_status *status) {
     struct interp_worker *w = &m->worker;
+    enum work_failure failure = WORK_FINE;
     w->arrived = 0;
-    if (!P::has_lines && interp_ready(w, step, bytes, PROTOCOL_SIMPLE) != INTERP_STEPPED)
-        counters_tell_if_any(m);
-    enum work_failure failure = wait_step(w, step, bytes, status);
+    if (P::has_lines || interp_ready(w, step, bytes, PROTOCOL_SIMPLE) != INTERP_STEPPED) {
+        if (!P::has_lines)
+            counters_tell_if_any(m);
+        failure = wait_step<P>(w, step, bytes, status);
+    }
     if (failure != WORK_FINE || P::has_lines || (failure = loans_take(&m->op, step)) != WORK_FINE)
         return failure;
     block_list<R>(m, step, round, bytes, first);
@@ -306,7 +314,7 @@ BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, uint32_t at, u
     }
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++) {
-        struct fifo_end *end = op->send_ends[step->send_first + k];
+        struct fifo_end *end = interp_send_end(op, step->send_first + k);
         proto_seal(proto_kind(P::number, end), &op->args, end, bytes);
     }
     if ((failure = failure_of_any(failure)) != WORK_FINE || port_lane() != 0)
@@ -351,17 +359,11 @@ BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint3
     w->nsteps = program->workers[worker].nsteps;
     w->lent = 0;
     /* This block waits for a loan at every end. A loan that this block does not copy may be copied by another block. */
-    op->lends_from = program->npeers <= BLOCK_STAGED_PEERS ? program->lends_from : 0;
+    op->lends_from = ends_fit(program) ? program->lends_from : 0;
     for (int region = 0; region < STEP_REGIONS; region++)
         op->lends[region] = work->lends[region];
     op->apart = 1; /* else `lends` has no IN */
     op->root_reduces = 0;
-    bool few = program->list_entries <= BLOCK_STAGED_LIST;
-    void **lists = program->lists + (uint64_t)worker * program->list_entries;
-    w->src = few ? m->src : (const void **)lists;
-    w->dst = few ? m->dst : lists + program->recv_entries;
-    m->lists.src = w->src;
-    m->lists.dst = w->dst;
     m->untold.send_count = m->untold.recv_count = 0;
     m->team.teams = work->program->teams;
     m->team.does = TEAM_NOTHING;
@@ -378,29 +380,54 @@ BLOCK_SELDOM void block_report(struct block_memory *m, const struct work *work, 
     status->collective = work->collective;
     status->sequence = work->args.sequence;
     if (failure == WORK_MISMATCH) {
-        const struct fifo_slot_header *header = fifo_header(m->op.recv_ends[m->worker.blocked_on]);
+        const struct fifo_slot_header *header = fifo_header(interp_recv_end(&m->op, (int)m->worker.blocked_on));
         status->bytes = fifo_word_bytes(header->word);
         status->their_sequence = header->sequence;
     }
     port_word_store_release(&status->failure, failure); /* pairs with exec_gpu_check() */
 }
 
+/* By all lanes: the ends of a step, and no others. */
+BLOCK_FN void step_take_ends(struct block_memory *m, const struct work_channel *program, uint32_t at) {
+    struct block_company c = company_of_step(&m->window[at]);
+    ends_find(m, program, &c);
+    port_sync();
+    ends_take(m, c);
+    port_sync();
+}
+
+BLOCK_FN void step_return_ends(struct block_memory *m, uint32_t at) {
+    struct block_company c = company_of_step(&m->window[at]);
+    if (port_lane() == 0)
+        counters_tell_if_any(m);
+    port_sync();
+    ends_return(m, c);
+    port_sync();
+}
+
 /* By all lanes: all steps of all rounds. */
-template <class R> BLOCK_FN enum work_failure block_rounds(struct block_memory *m, const struct work *work) {
+template <class R>
+BLOCK_FN enum work_failure block_rounds(struct block_memory *m, const struct work *work,
+                                        const struct work_channel *program) {
     uint64_t nrounds = m->op.geometry.nrounds;
     uint32_t nsteps = m->worker.nsteps;
+    bool fits = ends_fit(program);
     for (uint64_t round = 0; round < nrounds; round++) {
 #pragma unroll 1
         for (uint32_t pc = 0; pc < nsteps; pc++) {
             const struct prog_step *step = step_at(m, pc);
+            uint32_t at = pc % BLOCK_WINDOW_STEPS;
             struct interp_piece first = interp_piece_of(&m->op, step, 0, round);
             uint32_t bytes = interp_payload(&m->op, step, round, &first);
             if (interp_skips(&m->op, bytes))
                 continue;
-            enum work_failure failure =
-                block_protocol_step<R>(m, pc % BLOCK_WINDOW_STEPS, round, bytes, &first, work->status);
+            if (!fits)
+                step_take_ends(m, program, at);
+            enum work_failure failure = block_protocol_step<R>(m, at, round, bytes, &first, work->status);
             if (failure != WORK_FINE)
                 return failure;
+            if (!fits)
+                step_return_ends(m, at);
         }
     }
     return WORK_FINE;
@@ -413,16 +440,17 @@ BLOCK_FN enum work_failure block_end(struct block_memory *m, const struct work_c
     if (port_lane() == 0)
         counters_tell_if_any(m);
     if (port_lane() == 0 && m->worker.lent > 0)
-        failure = loans_wait(m->op.send_ends, program->npeers, status, &m->worker.blocked_on);
+        failure = loans_wait(m, program->npeers, status);
     return failure_of_any(failure);
 }
 
-/* By lane 0 of a block that has failed: what this call has lent is the program's again. Only ends that are copied here lend. */
+/* By lane 0 of a block that has failed: what this call has lent is the program's again. Only ends of a table that fits lend. */
 BLOCK_SELDOM void block_take_back(struct block_memory *m, const struct work_channel *program) {
     m = block_own(m);
-    for (uint32_t k = program->npeers; m->worker.lent > 0 && k < 2 * program->npeers; k++)
-        if (m->table[k] == staged_end(m, k))
-            loans_end(m->table[k], m->began_at[k]);
+    for (uint32_t place = INTERP_BLOCK_PEERS; m->worker.lent > 0 && place < INTERP_BLOCK_PEERS + program->npeers;
+         place++)
+        if (m->at[place] == place)
+            loans_end(interp_block_end(m, place), m->began_at[place]);
 }
 
 /* By all lanes: block `index` of a work. */
@@ -431,18 +459,19 @@ template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct 
     for (; worker >= work->program->channels[channel].nworkers; channel++)
         worker -= work->program->channels[channel].nworkers;
     const struct work_channel *program = &work->program->channels[channel];
-    ends_find(m, program);
+    struct block_company all = company_of_all(program);
+    ends_find(m, program, &all);
     if (port_lane() == 0)
         block_begin(m, work, channel, worker);
     port_sync();
-    ends_take(m, program);
+    ends_take(m, all);
     window_load(m, 0);
     port_sync();
-    enum work_failure failure = block_rounds<R>(m, work);
+    enum work_failure failure = block_rounds<R>(m, work, program);
     if (failure == WORK_FINE)
         failure = block_end(m, program, work->status);
     if (failure == WORK_FINE)
-        ends_return(m, program);
+        ends_return(m, all);
     else if (port_lane() == 0) {
         block_report(m, work, channel, failure);
         block_take_back(m, program);

@@ -66,12 +66,13 @@ template <class P> BLOCK_FN bool looks_for(const struct lane_part *part) { retur
 
 /* Which of the ends has no part for this lane yet, and is it because it has one of another call? */
 template <class P, class F>
-BLOCK_SELDOM enum work_failure parts_judge(const struct work_args *args, struct fifo_end *const *ends, int n,
-                                           const struct lane_part *part, enum work_failure failure, uint32_t *missing) {
-    args = (const struct work_args *)port_shared(args);
+BLOCK_SELDOM enum work_failure parts_judge(const struct interp_op *op, int first, int n, const struct lane_part *part,
+                                           enum work_failure failure, uint32_t *missing) {
+    op = (const struct interp_op *)port_shared(op);
     for (int k = n < F::ends ? n - 1 : F::ends - 1; k >= 0; k--)
         for (int line = 0; line < F::lines && part[line].present; line++) {
-            enum lane_finding finding = proto_find(proto_kind(P::number, ends[k]), args, ends[k], &part[line]);
+            const struct fifo_end *end = interp_recv_end(op, first + k);
+            enum lane_finding finding = proto_find(proto_kind(P::number, end), &op->args, end, &part[line]);
             if (finding == LANE_HERE)
                 continue;
             *missing = (uint32_t)k;
@@ -88,33 +89,36 @@ template <class P, class F> BLOCK_FN uint32_t kind_of(const struct fifo_end *end
 
 /* Loads all of them once, and then looks whether they have come: a look at one would wait before the next one is loaded. False: one
  * has not come. */
-template <class P, class F>
-BLOCK_FN bool parts_look(const struct work_args *args, struct fifo_end *const *ends, int n, F *flight) {
+template <class P, class F> BLOCK_FN bool parts_look(const struct interp_op *op, int first, int n, F *flight) {
+    const struct work_args *args = &op->args;
     bool all = true;
 #pragma unroll
     for (int k = 0; k < F::ends; k++)
 #pragma unroll
         for (int line = 0; line < F::lines; line++)
-            if (k < n && looks_for<P>(&flight->part[line]))
-                proto_load(kind_of<P, F>(ends[k]), args, ends[k], &flight->part[line], flight->words[k][line]);
+            if (k < n && looks_for<P>(&flight->part[line])) {
+                const struct fifo_end *end = interp_recv_end(op, first + k);
+                proto_load(kind_of<P, F>(end), args, end, &flight->part[line], flight->words[k][line]);
+            }
 #pragma unroll
     for (int k = 0; k < F::ends; k++)
 #pragma unroll
         for (int line = 0; line < F::lines; line++)
-            if (k < n && looks_for<P>(&flight->part[line]))
-                all &=
-                    proto_look(kind_of<P, F>(ends[k]), args, ends[k], &flight->part[line], flight->words[k][line]) != 0;
+            if (k < n && looks_for<P>(&flight->part[line])) {
+                const struct fifo_end *end = interp_recv_end(op, first + k);
+                all &= proto_look(kind_of<P, F>(end), args, end, &flight->part[line], flight->words[k][line]) != 0;
+            }
     return all;
 }
 
-/* Takes this lane's parts from each of ends[0 … n−1], at most F::ends of them, as soon as all are there. Else *missing is
- * an end that has none. A lane that has no failure of its own says ABORTED if another one of its company has. */
+/* Takes this lane's parts from the ends of n entries of the peer table, at most F::ends of them, as soon as all are there. Else
+ * *missing is one that has none. A lane that has no failure of its own says ABORTED if another one of its company has. */
 template <class P, class F>
-BLOCK_FN enum work_failure parts_receive(const struct work_args *args, struct fifo_end *const *ends, int n, F *flight,
+BLOCK_FN enum work_failure parts_receive(const struct interp_op *op, int first, int n, F *flight,
                                          const struct work_status *status, uint32_t *missing) {
     struct block_wait wait = {0, 0};
     for (;;) {
-        if (!any_of_company<P>(!parts_look<P>(args, ends, n, flight)))
+        if (!any_of_company<P>(!parts_look<P>(op, first, n, flight)))
             return WORK_FINE;
         bool asks = block_asks(&wait);
         enum work_failure failure = block_pause(&wait, status);
@@ -124,7 +128,7 @@ BLOCK_FN enum work_failure parts_receive(const struct work_args *args, struct fi
 #pragma unroll
         for (int line = 0; line < F::lines; line++)
             part[line] = flight->part[line];
-        failure = parts_judge<P, F>(args, ends, n, part, failure, missing);
+        failure = parts_judge<P, F>(op, first, n, part, failure, missing);
         if (any_of_company<P>(failure != WORK_FINE))
             return failure != WORK_FINE ? failure : WORK_ABORTED;
     }
@@ -187,8 +191,8 @@ BLOCK_FN struct lines_piece lines_piece_of(const struct interp_op *op, const str
     p.bytes = interp_bytes(op, &p.piece);
     p.slot_at = slot_at;
     p.local = step->locals_count > 0 ? interp_local(op, step, 0, number, round, &p.piece) : NULL;
-    p.local_at = step->locals_count > 0 ? op->locals[step->locals_first].at : -1;
-    p.early = step->locals_count > 0 && op->locals[step->locals_first].region == STEP_IN;
+    p.local_at = step->locals_count > 0 ? interp_local_at(op, step->locals_first)->at : -1;
+    p.early = step->locals_count > 0 && interp_local_at(op, step->locals_first)->region == STEP_IN;
     p.store = step->store_region != STEP_NONE ? interp_store(op, step, number, round, &p.piece) : NULL;
     return p;
 }
@@ -205,7 +209,7 @@ BLOCK_SELDOM uint64_t word_of_local(const struct interp_op *op, const struct pro
 /* A word of the l-th operand in memory as an operand. */
 template <class R>
 BLOCK_FN uint64_t word_scaled(const struct interp_op *op, const struct prog_step *step, int l, uint64_t word) {
-    bool scaled = R::sums && op->args.scaling && op->locals[step->locals_first + l].region == STEP_IN;
+    bool scaled = R::sums && op->args.scaling && interp_local_at(op, step->locals_first + l)->region == STEP_IN;
     return scaled ? pack_multiply<R, uint64_t>(word, op->args.factor) : word;
 }
 
@@ -245,8 +249,7 @@ BLOCK_FN enum work_failure flight_receive(struct interp_worker *w, const struct 
                                           const struct work_status *status) {
     uint32_t missing = 0;
     enum work_failure failure =
-        parts_receive<P>(&interp_op_of(w)->args, &interp_op_of(w)->recv_ends[step->recv_first + first],
-                         step->recv_count - first, flight, status, &missing);
+        parts_receive<P>(interp_op_of(w), step->recv_first + first, step->recv_count - first, flight, status, &missing);
     if (failure != WORK_FINE)
         w->blocked_on = (uint32_t)(step->recv_first + first) + missing; /* of lanes that fail, any one's */
     return failure;
@@ -324,7 +327,7 @@ BLOCK_FN void part_deliver(const struct interp_op *op, const struct prog_step *s
         return;
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++) {
-        const struct fifo_end *end = op->send_ends[step->send_first + k];
+        const struct fifo_end *end = interp_send_end(op, step->send_first + k);
         proto_send(proto_kind(P::number, end), &op->args, end, sent, words);
     }
 #pragma unroll
@@ -381,7 +384,7 @@ BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_
                                      const struct work_status *status) {
     uint32_t turn = 0;
     enum work_failure failure = WORK_FINE;
-    bool is_near = step->recv_count == 0 || !interp_op_of(w)->recv_ends[step->recv_first]->remote;
+    bool is_near = step->recv_count == 0 || !interp_recv_end(interp_op_of(w), step->recv_first)->remote;
     if constexpr (P::lanes > 1)
         if (is_near && step->recv_count <= 1 && step->locals_count <= 1)
             failure = parts_run<R, P, 2>(w, step, p, status, &turn);

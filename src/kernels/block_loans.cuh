@@ -29,7 +29,7 @@ BLOCK_SELDOM void loans_drop(const struct interp_op *op, const struct prog_step 
     op = (const struct interp_op *)port_shared(op);
     step = (const struct prog_step *)port_shared(step);
     for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        struct fifo_end *end = interp_recv_end(op, step->recv_first + k);
         if (end->loans.taken != NULL)
             port_flag_store(&fifo_header(end)->loan.done, 1); /* pairs with loan_end_one() */
         end->loans.taken = NULL;
@@ -49,7 +49,7 @@ BLOCK_SELDOM enum work_failure loans_take(const struct interp_op *op, const stru
     step = (const struct prog_step *)port_shared(step);
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        struct fifo_end *end = interp_recv_end(op, step->recv_first + k);
         if (end->loans.way == LOAN_NONE || fifo_header(end)->loan.address == 0)
             continue;
         end->loans.taken = loan_reached(end);
@@ -80,20 +80,22 @@ BLOCK_FN void loan_end_one(const struct fifo_end *end, uint64_t position) {
 /* The block has failed: takes back what the end has lent since a position. Headers of slots before that may be those of older
  * loans, for slots with lines do not write them. */
 BLOCK_SELDOM void loans_end(const struct fifo_end *end, uint64_t since) {
+    end = (const struct fifo_end *)port_shared(end);
     uint64_t head = port_load_acquire(end->head); /* pairs with fifo_consumed() */
     for (uint64_t at = (int64_t)(head - since) > 0 ? head : since; (int64_t)(end->loans.until - at) > 0; at++)
         loan_end_one(end, at);
 }
 
-/* Waits until all that these ends have lent was read. *waits_for: which one is waited for. */
-BLOCK_SELDOM enum work_failure loans_wait(struct fifo_end *const *ends, uint32_t n, const struct work_status *status,
-                                          uint32_t *waits_for) {
+/* Waits until all that the first n ends have lent was read. */
+BLOCK_SELDOM enum work_failure loans_wait(struct interp_block *block, uint32_t n, const struct work_status *status) {
     struct block_wait wait = {0, 0};
     enum work_failure failure = WORK_FINE;
+    block = (struct interp_block *)(uintptr_t)port_shared(block);
 #pragma unroll 1
     for (uint32_t k = 0; k < n && failure == WORK_FINE; k++) {
-        *waits_for = k;
-        while (ends[k] != NULL && failure == WORK_FINE && !fifo_loans_are_over(ends[k]))
+        uint32_t at = block->at[INTERP_BLOCK_PEERS + k];
+        block->worker.blocked_on = k;
+        while (at != INTERP_NO_END && failure == WORK_FINE && !fifo_loans_are_over(interp_block_end(block, at)))
             failure = block_pause(&wait, status);
     }
     return failure;

@@ -14,15 +14,7 @@
 #define COLLET_KERNELS_BLOCK_REDUCE_CUH
 
 #include "kernels/block_ops.cuh"
-
-struct block_lists {
-    const void *const *src;
-    void *const *dst;
-    uint32_t nsrc, ndst, divisor;
-    int32_t scaled;  /* which source is multiplied by the factor; −1: none */
-    uint64_t factor; /* bits of an element */
-    uint64_t mirror; /* see type_mirror() */
-};
+#include "kernels/worker.h"
 
 template <class V, int unroll>
 BLOCK_FN void vectors_load(V *bits, const void *source, uint64_t first, uint64_t stride) {

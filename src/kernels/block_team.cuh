@@ -50,7 +50,7 @@ BLOCK_FN uint64_t team_place(const struct loan_team *team, const void *address) 
 /* Of what this step lends. */
 BLOCK_FN void team_say(const struct interp_op *op, const struct prog_step *step, uint64_t to, uint64_t result) {
     for (int k = 0; k < step->send_count; k++) {
-        struct loan_end *loans = &op->send_ends[step->send_first + k]->loans;
+        struct loan_end *loans = &interp_send_end(op, step->send_first + k)->loans;
         if (loans->lending == 0)
             continue;
         loans->lending_to = to;
@@ -61,7 +61,7 @@ BLOCK_FN void team_say(const struct interp_op *op, const struct prog_step *step,
 /* Do all slots of the step say so? */
 BLOCK_FN bool team_hears(const struct interp_op *op, const struct prog_step *step, uint64_t to, uint64_t result) {
     for (int k = 0; k < step->recv_count; k++) {
-        const struct fifo_loan *loan = &fifo_header(op->recv_ends[step->recv_first + k])->loan;
+        const struct fifo_loan *loan = &fifo_header(interp_recv_end(op, step->recv_first + k))->loan;
         if (loan->address == 0 || loan->to != to || loan->to_offset != result)
             return false;
     }
@@ -75,7 +75,7 @@ BLOCK_SELDOM bool team_sums(struct block_team *team, const struct interp_op *op,
     op = (const struct interp_op *)port_shared(op);
     step = (const struct prog_step *)port_shared(step);
     l = (const struct block_lists *)port_shared(l);
-    const struct prog_local *local = &op->locals[step->locals_first];
+    const struct prog_local *local = interp_local_at(op, step->locals_first);
     const struct loan_team *in = team_of(team, op, STEP_IN), *out = team_of(team, op, STEP_OUT);
     const char *own = (const char *)l->src[local->at];
     if (in->add == 0 || out->add == 0 || !team_hears(op, step, team_place(in, own), team_place(out, l->dst[0])))

@@ -53,6 +53,7 @@ BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_e
 
 /* By one lane: until every slot of plain payload has arrived and every place may be written. Lines are waited for by the
  * lanes that take them. */
+template <class P>
 BLOCK_FN enum work_failure wait_step(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                      const struct work_status *status) {
     const struct work_args *args = &interp_op_of(w)->args;
@@ -60,8 +61,8 @@ BLOCK_FN enum work_failure wait_step(struct interp_worker *w, const struct prog_
     enum work_failure failure = WORK_FINE;
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = interp_op_of(w)->recv_ends[step->recv_first + k];
-        bool plain = !proto_has_lines(proto_kind(args->protocol, end));
+        struct fifo_end *end = interp_recv_end(interp_op_of(w), step->recv_first + k);
+        bool plain = !proto_has_lines(proto_kind(P::number, end));
         w->blocked_on = (uint32_t)(step->recv_first + k);
         if (plain && (failure = wait_slot(args, end, bytes, status)) != WORK_FINE)
             return failure;

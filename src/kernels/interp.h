@@ -27,7 +27,7 @@ PORT_FN int interp_skips(const struct interp_op *op, uint32_t bytes) { return by
 /* May every place at a peer be written? A step asks this last. */
 PORT_FN int interp_has_credit(struct interp_worker *w, const struct prog_step *step) {
     for (int k = 0; k < step->send_count; k++) {
-        if (fifo_has_credit(interp_op_of(w)->send_ends[step->send_first + k]))
+        if (fifo_has_credit(interp_send_end(interp_op_of(w), step->send_first + k)))
             continue;
         w->blocked_on = (uint32_t)(step->send_first + k);
         w->blocked_sending = 1;
@@ -41,7 +41,7 @@ PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct pr
                                         uint32_t everywhere) {
     const struct work_args *args = &interp_op_of(w)->args;
     for (uint32_t k = w->arrived; k < (uint32_t)step->recv_count; k++) {
-        struct fifo_end *end = interp_op_of(w)->recv_ends[(uint32_t)step->recv_first + k];
+        struct fifo_end *end = interp_recv_end(interp_op_of(w), step->recv_first + k);
         uint32_t kind = proto_at(everywhere, args->protocol, end);
         enum interp_result ready = proto_ready(kind, args, end, bytes, interp_scratch(w, k));
         if (ready != INTERP_STEPPED) {
@@ -58,7 +58,7 @@ PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct pr
 /* Was any operand of the step lent? All have arrived. */
 PORT_FN int interp_is_lent(const struct interp_op *op, const struct prog_step *step) {
     for (int k = 0; k < step->recv_count; k++)
-        if (fifo_header(op->recv_ends[step->recv_first + k])->loan.address != 0)
+        if (fifo_header(interp_recv_end(op, step->recv_first + k))->loan.address != 0)
             return 1;
     return 0;
 }
@@ -69,9 +69,9 @@ PORT_FN int interp_needs_fence(const struct interp_op *op, const struct prog_ste
     uint32_t protocol = op->args.protocol;
     int plain = 0;
     for (int k = 0; k < step->send_count; k++)
-        plain |= !proto_has_lines(proto_at(everywhere, protocol, op->send_ends[step->send_first + k]));
+        plain |= !proto_has_lines(proto_at(everywhere, protocol, interp_send_end(op, step->send_first + k)));
     for (int k = 0; k < step->recv_count; k++)
-        plain |= !proto_has_lines(proto_at(everywhere, protocol, op->recv_ends[step->recv_first + k]));
+        plain |= !proto_has_lines(proto_at(everywhere, protocol, interp_recv_end(op, step->recv_first + k)));
     return plain;
 }
 
@@ -82,11 +82,11 @@ PORT_FN void interp_hand_over(const struct interp_op *op, const struct prog_step
     if (interp_needs_fence(op, step, everywhere))
         port_fence(); /* one for all counters of the step */
     for (int k = 0; k < step->send_count; k++) {
-        struct fifo_end *end = op->send_ends[step->send_first + k];
+        struct fifo_end *end = interp_send_end(op, step->send_first + k);
         proto_publish(proto_at(everywhere, args->protocol, end), args, end, bytes);
     }
     for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = op->recv_ends[step->recv_first + k];
+        struct fifo_end *end = interp_recv_end(op, step->recv_first + k);
         proto_consume(proto_at(everywhere, args->protocol, end), end);
     }
 }
@@ -96,7 +96,7 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
                            uint32_t everywhere) {
     const struct work_args *args = &op->args;
     for (int k = 0; k < step->send_count; k++) {
-        struct fifo_end *end = op->send_ends[step->send_first + k];
+        struct fifo_end *end = interp_send_end(op, step->send_first + k);
         uint32_t kind = proto_at(everywhere, args->protocol, end);
         if (result != NULL)
             proto_put(kind, args, end, result, bytes);

@@ -76,7 +76,7 @@ PORT_FN char *interp_memory(const struct interp_op *op, uint32_t region, uint32_
 
 PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, int l, int i, uint64_t round,
                                  const struct interp_piece *piece) {
-    const struct prog_local *local = &op->locals[step->locals_first + l];
+    const struct prog_local *local = interp_local_at(op, step->locals_first + l);
     uint32_t region = (uint32_t)local->region;
     return interp_memory(op, region, interp_block(op, region, &local->run, step->count, i), round, piece);
 }
@@ -98,7 +98,7 @@ PORT_FN uint64_t interp_factor(const struct work_args *args) {
 /* Which of a step's operands is multiplied by the factor; −1: none. No sum takes two blocks of IN in one step. */
 PORT_FN int interp_scaled(const struct interp_op *op, const struct prog_step *step) {
     for (int l = 0; op->args.scaling && l < step->locals_count; l++) {
-        const struct prog_local *local = &op->locals[step->locals_first + l];
+        const struct prog_local *local = interp_local_at(op, step->locals_first + l);
         if (local->region == STEP_IN)
             return local->at + l;
     }
@@ -109,7 +109,7 @@ PORT_FN int interp_scaled(const struct interp_op *op, const struct prog_step *st
 
 /* Does the next operand come from memory? taken, received: how many there were of each kind. */
 PORT_FN int interp_is_local(const struct interp_op *op, const struct prog_step *step, int taken, int received) {
-    return taken < step->locals_count && op->locals[step->locals_first + taken].at == received;
+    return taken < step->locals_count && interp_local_at(op, step->locals_first + taken)->at == received;
 }
 
 /* Room for an operand that is copied before it is used: out of a slot with lines, or by the kernel. */
@@ -120,7 +120,7 @@ PORT_FN char *interp_scratch(const struct interp_worker *w, uint32_t operand) {
 PORT_FN const char *interp_slot(const struct interp_worker *w, const struct prog_step *step, int k, uint32_t bytes,
                                 uint32_t everywhere) {
     const struct work_args *args = &interp_op_of(w)->args;
-    const struct fifo_end *end = interp_op_of(w)->recv_ends[step->recv_first + k];
+    const struct fifo_end *end = interp_recv_end(interp_op_of(w), step->recv_first + k);
     return proto_operand(proto_at(everywhere, args->protocol, end), args, end, bytes, interp_scratch(w, (uint32_t)k));
 }
 
@@ -131,10 +131,10 @@ PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step,
     int n = 0, taken = 0;
     for (int received = 0;; received++) {
         for (; interp_is_local(interp_op_of(w), step, taken, received); taken++)
-            w->src[n++] = interp_local(interp_op_of(w), step, taken, 0, w->round, piece);
+            interp_src(w)[n++] = interp_local(interp_op_of(w), step, taken, 0, w->round, piece);
         if (received == step->recv_count)
             return n;
-        w->src[n++] = interp_slot(w, step, received, bytes, everywhere);
+        interp_src(w)[n++] = interp_slot(w, step, received, bytes, everywhere);
     }
 }
 
@@ -145,7 +145,7 @@ PORT_FN int interp_changes(const struct interp_op *op, const struct prog_step *s
 
 /* Where that lies which a step lends. */
 PORT_FN uint32_t interp_lent_region(const struct interp_op *op, const struct prog_step *step) {
-    return step->lends == STEP_LENDS_OPERAND ? op->locals[step->locals_first].region : STEP_OUT;
+    return step->lends == STEP_LENDS_OPERAND ? interp_local_at(op, step->locals_first)->region : STEP_OUT;
 }
 
 /* A payload that is reduced must be copied first, if only the kernel reaches it. Where all ranks reduce, each copies and reduces a
@@ -164,15 +164,15 @@ PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, u
     if (lent == 0 || (operand && interp_changes(interp_op_of(w), step, nsrc)) ||
         (step->lends_apart && !interp_op_of(w)->apart))
         return 0;
-    uint64_t payload = (uint64_t)(uintptr_t)(operand ? w->src[0] : w->dst[0]);
+    uint64_t payload = (uint64_t)(uintptr_t)(operand ? interp_src(w)[0] : interp_dst(w)[0]);
     for (int k = 0; k < step->send_count; k++) {
-        struct fifo_end *end = interp_op_of(w)->send_ends[step->send_first + k];
+        struct fifo_end *end = interp_send_end(interp_op_of(w), step->send_first + k);
         int lends = proto_at(everywhere, interp_op_of(w)->args.protocol, end) == PROTOCOL_SIMPLE &&
                     interp_lends_to(interp_op_of(w), &end->loans, payload, bytes) &&
                     (end->loans.way != LOAN_WINDOW || lent > 1);
         end->loans.lending = lends ? payload : 0;
         end->loans.lending_window = lent - 1;
-        if (!PORT_IS_GPU)
+        if (!PORT_IN_BLOCK)
             end->loans.busy = interp_op_of(w)->receives;
         n += lends;
     }
@@ -188,25 +188,25 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
     const struct work_args *args = &interp_op_of(w)->args;
     int n = 0, puts = 0;
     if (step->store_region != STEP_NONE)
-        w->dst[n++] = interp_store(interp_op_of(w), step, 0, w->round, piece);
+        interp_dst(w)[n++] = interp_store(interp_op_of(w), step, 0, w->round, piece);
     int nlent = interp_lend(w, step, bytes, nsrc, everywhere);
     if (nlent == step->send_count)
         return n;
     for (int k = 0; k < step->send_count; k++) {
-        const struct fifo_end *end = interp_op_of(w)->send_ends[step->send_first + k];
+        const struct fifo_end *end = interp_send_end(interp_op_of(w), step->send_first + k);
         if (nlent > 0 && end->loans.lending != 0)
             continue;
         char *place = proto_place(proto_at(everywhere, args->protocol, end), args, end, bytes);
         if (place != NULL)
-            w->dst[n++] = place;
+            interp_dst(w)[n++] = place;
         else
             puts = 1;
     }
     if (!puts)
         return n;
     if (step->count > 1 || (n == 0 && interp_changes(interp_op_of(w), step, nsrc)))
-        w->dst[n++] = interp_scratch(w, (uint32_t)step->recv_count);
-    w->result = n > 0 ? w->dst[n - 1] : w->src[0];
+        interp_dst(w)[n++] = interp_scratch(w, (uint32_t)step->recv_count);
+    w->result = n > 0 ? interp_dst(w)[n - 1] : interp_src(w)[0];
     return n;
 }
 
@@ -215,14 +215,14 @@ PORT_FN void interp_next(struct interp_worker *w, const struct prog_step *step, 
                          int ndst, const struct interp_piece *piece) {
     for (int n = 0, taken = 0; n < nsrc; n++)
         if (interp_is_local(interp_op_of(w), step, taken, n - taken))
-            w->src[n] = interp_local(interp_op_of(w), step, taken++, i, w->round, piece);
+            interp_src(w)[n] = interp_local(interp_op_of(w), step, taken++, i, w->round, piece);
         else
-            w->src[n] = (const char *)w->src[n] + padded;
+            interp_src(w)[n] = (const char *)interp_src(w)[n] + padded;
     int stored = step->store_region != STEP_NONE;
     if (stored)
-        w->dst[0] = interp_store(interp_op_of(w), step, i, w->round, piece);
+        interp_dst(w)[0] = interp_store(interp_op_of(w), step, i, w->round, piece);
     for (int n = stored; n < ndst; n++)
-        w->dst[n] = (char *)w->dst[n] + padded;
+        interp_dst(w)[n] = (char *)interp_dst(w)[n] + padded;
 }
 
 #endif

@@ -29,9 +29,8 @@ struct work_channel {
     struct fifo_end *const *recv_ends; /* [npeers]; NULL where a peer is not used so */
     struct fifo_end *const *send_ends;
     struct interp_memory memory;
-    void **lists; /* room for the operands and places of a step, list_entries for each worker */
     const struct prog_peer *peers;
-    uint32_t nworkers, npeers, list_entries, recv_entries;
+    uint32_t nworkers, npeers;
     uint32_t lends_from; /* as in struct interp_op */
 };
 

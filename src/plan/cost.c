@@ -6,6 +6,7 @@
 #include "plan/cost.h"
 
 #include "base/memory.h"
+#include "kernels/worker.h"
 #include "plan/extent.h"
 
 #include <stdlib.h>
@@ -33,6 +34,7 @@ static enum collet_result stage_look(struct cost_stage *stage) {
         stage->host_peers += prog->npeers;
         stage->host_workers += prog->nworkers;
         for (int k = 0; k < prog->nsteps; k++) {
+            stage->too_wide |= stage->machine->gpu && !interp_block_takes(&prog->steps[k]);
             stage->sent += prog->steps[k].send_count;
             stage->lent += prog->steps[k].lends && !prog->steps[k].lends_apart ? prog->steps[k].send_count : 0;
         }

@@ -54,6 +54,7 @@ struct cost_stage {
     int nslices;          /* of all ranks alike */
     int longest_run;      /* blocks of its longest message */
     int nworkers, npeers; /* of a rank, at most */
+    bool too_wide;        /* GPUs: a block has no room for some step */
     double sent, lent;    /* messages per round of all ranks that were looked at; those that are lent */
     double host_steps, host_peers, host_workers; /* of all ranks that were looked at together */
     struct sim *sims[SIM_CHANNELS_MAX + 1];      /* [n]: of n rings; NULL: not asked for yet */

@@ -172,7 +172,7 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
     struct tuner_way ways[TUNER_WAYS_MAX];
     uint64_t block = block_bytes(stage, count, elem_bytes);
     struct tuner_limits own = limits_of(limits, stage);
-    if (!tuner_keeps_bits(limits, stage->algorithm, stage->nslices) ||
+    if (stage->too_wide || !tuner_keeps_bits(limits, stage->algorithm, stage->nslices) ||
         !tuner_has_room(limits, stage->machine, stage->algorithm))
         return 0;
     int n = 0, nways = tuner_ways(&own, ways), fit = tuner_fitting_channels(limits, stage->nworkers);

@@ -50,8 +50,8 @@ void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void
                      const void *const *src, uint32_t nsrc, uint64_t count, uint32_t divisor, uint64_t mirror,
                      uint32_t lanes, uint64_t seed) {
     struct grid grid = {};
-    grid.lists.src = src;
-    grid.lists.dst = dst;
+    memcpy(grid.lists.src, src, nsrc * sizeof(*src));
+    memcpy(grid.lists.dst, dst, ndst * sizeof(*dst));
     grid.lists.nsrc = nsrc;
     grid.lists.ndst = ndst;
     grid.lists.divisor = divisor;

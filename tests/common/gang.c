@@ -48,12 +48,9 @@ static void bind_channel(struct gang *gang, int rank, int channel, struct work_c
     struct fifo_end **recv_ends = calloc((size_t)prog->npeers + 1, sizeof(*recv_ends));
     struct fifo_end **send_ends = calloc((size_t)prog->npeers + 1, sizeof(*send_ends));
     struct work_span *spans = calloc((size_t)prog->nworkers, sizeof(*spans));
-    size_t operands = 0, sends = 0;
     for (int k = 0; k < prog->nsteps; k++) {
         const struct prog_step *step = &prog->steps[k];
-        size_t operands_here = (size_t)(step->recv_count + step->locals_count);
-        operands = operands_here > operands ? operands_here : operands;
-        sends = (size_t)step->send_count > sends ? (size_t)step->send_count : sends;
+        assert_true(interp_block_takes(step));
         for (int p = step->recv_first; p < step->recv_first + step->recv_count; p++)
             recv_ends[p] = &wire_get(gang, prog->peers[p].rank, rank, channel, prog->peers[p].lane)->consumer;
         for (int p = step->send_first; p < step->send_first + step->send_count; p++)
@@ -67,12 +64,9 @@ static void bind_channel(struct gang *gang, int rank, int channel, struct work_c
         .workers = spans,
         .recv_ends = recv_ends,
         .send_ends = send_ends,
-        .lists = calloc((size_t)prog->nworkers * (operands + sends + 2), sizeof(void *)),
         .peers = prog->peers,
         .nworkers = (uint32_t)prog->nworkers,
         .npeers = (uint32_t)prog->npeers,
-        .list_entries = (uint32_t)(operands + sends + 2),
-        .recv_entries = (uint32_t)operands + 1,
         .memory = exec_memory_of(prog, &gang->layout),
         .lends_from = gang->lends_from,
     };
@@ -119,7 +113,6 @@ void gang_fini(struct gang *gang) {
             free((void *)channels[c].recv_ends);
             free((void *)channels[c].send_ends);
             free((void *)channels[c].workers);
-            free(channels[c].lists);
             free(channels[c].memory.tmp);
         }
         free((void *)channels);

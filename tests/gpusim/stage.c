@@ -42,7 +42,6 @@ static void bound_ranges(const struct work_channel *channel, const struct prog *
     host_range(channel->recv_ends, ((size_t)channel->npeers + 1) * sizeof(*channel->recv_ends));
     host_range(channel->send_ends, ((size_t)channel->npeers + 1) * sizeof(*channel->send_ends));
     host_range(channel->workers, channel->nworkers * sizeof(*channel->workers));
-    host_range(channel->lists, (size_t)channel->nworkers * channel->list_entries * sizeof(void *));
     host_range(channel->memory.tmp, (size_t)prog->ntmp * channel->memory.tmp_stride + 1);
 }
 

@@ -125,13 +125,14 @@ static void host_reduce(struct interp_worker *w, const struct prog_step *step, i
 
 static void host_worker_init(struct interp_worker *w, const struct interp_op *op, const struct work_channel *channel,
                              uint32_t worker, uint32_t room_bytes) {
+    const size_t room = INTERP_BLOCK_OPERANDS + INTERP_BLOCK_PLACES;
     *w = (struct interp_worker){
         .op = op,
         .first_step = channel->workers[worker].first_step,
         .nsteps = channel->workers[worker].nsteps,
-        .src = calloc(channel->list_entries, sizeof(void *)),
-        .dst = calloc(channel->list_entries + 1, sizeof(void *)),
-        .scratch = malloc((size_t)channel->list_entries * room_bytes),
+        .src = calloc(room, sizeof(void *)),
+        .dst = calloc(room, sizeof(void *)),
+        .scratch = malloc(room * room_bytes),
         .scratch_stride = room_bytes,
     };
 }
