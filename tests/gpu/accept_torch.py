@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch on collet, on a GPU that several processes share:
 
-   accept_torch.py [--seconds N] [--cpu] [--nccl FILE] [--collet-torch FOLDER] [--only PART,…]
+   accept_torch.py [--seconds N] [--cpu] [--nccl FILE] [--only PART,…] [--collet-torch FOLDER]
 
 Every check compares results with what they must be. Exit status: 0 all passed, 1 the checks that failed are listed last, 77 it does
 not apply here (a word says why).
@@ -15,37 +15,21 @@ not apply here (a word says why).
 --cpu runs the same checks on the CPU, with gloo in the place of nccl, and says which of them need a GPU: it is there to find the
 mistakes of this file.
 
-   parent ──▶ is torch here? ──▶ itself again, with libnccl.so.2 preloaded: torch's wheel has a DT_RPATH, which comes before LD_LIBRARY_PATH
-     └─▶ imports torch once ──▶ for each part forks its ranks ──▶ reads their lines, says every 2 s who does what, ends what is late
+accept_ranks.py has the options, and how ranks are started.
 """
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
-import faulthandler
 import importlib.util
 import os
-import select
-import signal
-import socket
 import sys
-import threading
 import time
-import traceback
 import warnings
 
-START = time.monotonic()
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-NOT_APPLICABLE = 77
-SPEAK_SECONDS = 2.0
-GRACE_SECONDS = 4.0  # kept for saying what failed
-HERE: argparse.Namespace  # of a rank: rank, ranks, device, backend
+from accept_ranks import BUILD, NOT_APPLICABLE, Checks, check_library, not_applicable, parser_of, preload, run_parts, say, signs_of_life
+
+HERE: argparse.Namespace  # of a rank: rank, ranks, device, backend, nccl, checks
 CHECKS: list = []
-
-
-def say(text: str) -> None:
-    print(f"{time.monotonic() - START:6.1f} s  {text}", flush=True)
 
 
 # ---- the checks: each runs on every rank, and ends with an exception if something is wrong ------------------------------------
@@ -75,8 +59,8 @@ def everybody(count: int, kind=None):
 def same(got, wanted, what: str = "") -> None:
     if got.shape != wanted.shape or not torch.equal(got.double(), wanted.double()):
         wrong = int((got.double() != wanted.double()).sum()) if got.shape == wanted.shape else -1
-        raise AssertionError(f"{what}: {wrong} of {wanted.numel()} elements are wrong: {got.flatten()[:4].tolist()} … "
-                             f"instead of {wanted.flatten()[:4].tolist()} …")
+        HERE.checks.expect(False, f"{what}: {wrong} of {wanted.numel()} elements are wrong: {got.flatten()[:4].tolist()} … "
+                                  f"instead of {wanted.flatten()[:4].tolist()} …")
 
 
 def kinds():
@@ -260,10 +244,10 @@ def many_calls_under_way():
 def objects():
     everything = [None] * HERE.ranks
     dist.all_gather_object(everything, {"rank": HERE.rank})
-    assert everything == [{"rank": rank} for rank in range(HERE.ranks)], everything
+    HERE.checks.expect(everything == [{"rank": rank} for rank in range(HERE.ranks)], str(everything))
     box = [("from", 0) if HERE.rank == 0 else None]
     dist.broadcast_object_list(box, src=0, device=HERE.device)
-    assert box == [("from", 0)], box
+    HERE.checks.expect(box == [("from", 0)], str(box))
 
 
 @check(*OPERATIONS)
@@ -340,7 +324,7 @@ def samples():
 
 def losses_of(model, share: slice, steps: int = 12) -> list:
     """Each step's loss, averaged over ranks if the share is not the whole."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     batches, losses = samples(), []
     for step in range(steps):
         inputs, classes = batches[step % len(batches)]
@@ -360,8 +344,8 @@ def trains_as_alone(parallel) -> str:
     mine = slice(16 * HERE.rank, 16 * (HERE.rank + 1))
     alone, together = losses_of(small_model(), slice(None)), losses_of(parallel(small_model()), mine)
     worst = max(abs(a - b) for a, b in zip(alone, together))
-    assert worst < 1e-4, f"losses differ by {worst}: {together} instead of {alone}"
-    assert together[-1] < together[0], f"the loss does not fall: {together}"
+    HERE.checks.expect(worst < 1e-4, f"losses differ by {worst}: {together} instead of {alone}")
+    HERE.checks.expect(together[-1] < together[0], f"the loss does not fall: {together}")
     return f"loss {together[0]:.4f} to {together[-1]:.4f}, at most {worst:.1e} from that of one process"
 
 
@@ -478,226 +462,41 @@ def two_graphs_and_calls_between_them():
 # ---- one rank ----------------------------------------------------------------------------------------------------------------
 
 
-class LoadedFrom(ctypes.Structure):
-    _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p)]
+def backend_of(options, part: str) -> str:
+    return "collet" if part == "collet" else "gloo" if options.cpu else "nccl"
 
 
-def library_of(symbol: str) -> str:
-    """The file whose function a program, and so torch, gets by this name."""
-    found = LoadedFrom()
-    function = ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p)
-    ctypes.CDLL(None).dladdr(function, ctypes.byref(found))
-    return os.path.realpath(found.file.decode())
-
-
-def ncclAllReduce_is_of_collet() -> str:
-    library = library_of("ncclAllReduce")
-    assert library == os.path.realpath(HERE.nccl), f"it is of {library}, not of {HERE.nccl}"
-    return f"it is of {library}, version {torch.cuda.nccl.version()}"
-
-
-def init(part: str) -> None:
+def init_process_group() -> None:
+    if HERE.backend == "collet":
+        import collet_torch  # noqa: F401  makes the backend known
     device = {"device_id": HERE.device} if HERE.backend == "nccl" else {}
     dist.init_process_group(HERE.backend, rank=HERE.rank, world_size=HERE.ranks, **device)
 
 
-def attempt(function) -> bool:
-    name, begin = function.__name__, time.monotonic()
-    print(f"BEGIN {name}", flush=True)
-    try:
-        note = function()
-        if HERE.device.type == "cuda":
-            torch.cuda.synchronize()
-        print(f"END {name} ok {time.monotonic() - begin:.2f} s {note or ''}", flush=True)
-        return True
-    except Exception as error:  # any: it is a failure of the check
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        text = " / ".join(str(error).split("\n")[:6])[:600]
-        print(f"END {name} FAILED {type(error).__name__} at line {where.lineno}: {text}", flush=True)
-        return False
+def nccl_is_of_collet() -> str:
+    version = f", which torch calls {torch.cuda.nccl.version()}" if dist.is_nccl_available() else ""
+    return check_library(HERE.nccl) + version
 
 
-def stand(options, part: str, rank: int, ranks: int) -> argparse.Namespace:
-    backend = "collet" if part == "collet" else "gloo" if options.cpu else "nccl"
-    device = torch.device("cpu") if options.cpu else torch.device("cuda", rank % torch.cuda.device_count())
-    if not options.cpu:
-        torch.cuda.set_device(device)
-    return argparse.Namespace(rank=rank, ranks=ranks, device=device, backend=backend, nccl=options.nccl)
+def synchronize() -> None:
+    if HERE.device.type == "cuda":
+        torch.cuda.synchronize()
 
 
 def be_rank(options, part: str, rank: int, ranks: int, port: int) -> int:
-    """Makes the part's checks, in order. After an error of CUDA or of the group the rest makes no sense, and peers would wait."""
     global HERE
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     warnings.simplefilter("ignore")
-    faulthandler.register(signal.SIGUSR1, all_threads=False)
-    HERE = stand(options, part, rank, ranks)
-    if HERE.backend == "collet":
-        import collet_torch  # noqa: F401  makes the backend known
-    todo = [lambda: init(part)]
-    todo[0].__name__ = "init_process_group"
-    if HERE.backend == "nccl":
-        todo.insert(0, ncclAllReduce_is_of_collet)
-    todo += [function for function, parts, on in CHECKS if part in parts and HERE.device.type in on]
-    for function in todo:
-        if not attempt(function):
-            return 1
-    return 0 if attempt(dist.destroy_process_group) else 1
+    device = torch.device("cpu") if options.cpu else torch.device("cuda", rank % torch.cuda.device_count())
+    if not options.cpu:
+        torch.cuda.set_device(device)
+    HERE = argparse.Namespace(rank=rank, ranks=ranks, device=device, backend=backend_of(options, part), nccl=options.nccl,
+                              checks=Checks(synchronize))
+    mine = [function for function, parts, on in CHECKS if part in parts and device.type in on]
+    return HERE.checks.run([nccl_is_of_collet, init_process_group, *mine, dist.destroy_process_group])
 
 
-# ---- the parent: starts ranks, reads what they say, ends what is late ----------------------------------------------------------
-
-
-class Rank:
-    """A forked rank: its process, what it prints, and what it is doing."""
-
-    def __init__(self, number: int, body):
-        self.number, self.doing, self.since, self.text, self.status = number, "starting", time.monotonic(), b"", None
-        self.pipe, theirs = os.pipe()
-        self.process = os.fork()
-        if self.process == 0:
-            with contextlib.suppress(OSError):
-                os.close(self.pipe)
-            os.dup2(theirs, 1)
-            os.dup2(theirs, 2)
-            status = 1
-            try:
-                status = body()
-            except BaseException:  # it ends here, whatever it was
-                traceback.print_exc()
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(status)
-        os.close(theirs)
-
-    def read(self) -> list:
-        """Whole lines; at the end, what is left."""
-        some = os.read(self.pipe, 65536)
-        if not some:
-            os.close(self.pipe)
-            self.status = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
-            self.text += b"\n" if self.text else b""
-        *lines, self.text = (self.text + some).split(b"\n")
-        return [line.decode(errors="replace") for line in lines]
-
-    def end(self) -> None:
-        for number, patience in ((signal.SIGUSR1, 0.3), (signal.SIGKILL, 0)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.process, number)
-            time.sleep(patience)
-
-
-class Part:
-    """One part: its ranks and what became of each check."""
-
-    def __init__(self, name: str, ranks: int, deadline: float, body):
-        self.name, self.deadline, self.failures, self.passed, self.spoke = name, deadline, [], 0, time.monotonic()
-        say(f"{name}: {ranks} processes, {deadline - time.monotonic():.0f} s left")
-        self.ranks = [Rank(number, lambda number=number: body(number)) for number in range(ranks)]
-
-    def tell(self, text: str) -> None:
-        self.spoke = time.monotonic()
-        say(f"{self.name}: {text}")
-
-    def hear(self, rank: Rank, line: str) -> None:
-        word, _, rest = line.partition(" ")
-        if word == "BEGIN":
-            rank.doing, rank.since = rest, time.monotonic()
-        elif word == "END":
-            rank.doing, rank.since = f"behind {rest.split()[0]}", time.monotonic()
-            if " FAILED " in rest:
-                self.failures.append(f"{self.name}, rank {rank.number}: {rest}")
-            elif rank.number == 0:
-                self.passed += 1
-            if rank.number == 0 or " FAILED " in rest:
-                self.tell(f"{'' if rank.number == 0 else f'rank {rank.number}: '}{rest}")
-        elif line.strip():
-            self.tell(f"rank {rank.number} | {line[:300]}")
-
-    def say_who_does_what(self) -> None:
-        now = time.monotonic()
-        doing = [f"rank {r.number} {r.doing} for {now - r.since:.0f} s" for r in self.ranks if r.status is None]
-        self.tell(", ".join(doing))
-
-    def stop(self, why: str) -> None:
-        for rank in self.ranks:
-            if rank.status is None:
-                self.failures.append(f"{self.name}, rank {rank.number}: {rank.doing}: {why}")
-                rank.end()
-        self.deadline = time.monotonic() + GRACE_SECONDS  # to read what they still said
-
-    def run(self) -> None:
-        stopped = 0.0
-        while any(rank.status is None for rank in self.ranks):
-            ready, _, _ = select.select([r.pipe for r in self.ranks if r.status is None], [], [], 0.2)
-            for rank in [r for r in self.ranks if r.status is None and r.pipe in ready]:
-                for line in rank.read():
-                    self.hear(rank, line)
-            now = time.monotonic()
-            if now - self.spoke >= SPEAK_SECONDS and not stopped:
-                self.say_who_does_what()
-            lame = [r for r in self.ranks if r.status not in (None, 0)]
-            if not stopped and (now > self.deadline or (lame and now > lame[0].since + 3)):
-                stopped = now
-                self.stop(f"stopped, as rank {lame[0].number} has ended" if lame else "stopped, as the time is up")
-            if stopped and now > stopped + GRACE_SECONDS:
-                break
-        for rank in self.ranks:
-            if rank.status and not any(f", rank {rank.number}:" in failure for failure in self.failures):
-                self.failures.append(f"{self.name}, rank {rank.number}: {rank.doing}: it ended with status {rank.status}")
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-@contextlib.contextmanager
-def signs_of_life(text: str):
-    """A line every two seconds meanwhile. The thread has ended before anything is forked."""
-    done = threading.Event()
-
-    def speak():
-        while not done.wait(SPEAK_SECONDS - 0.2):
-            say(text)
-    thread = threading.Thread(target=speak)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-def read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    build = os.path.join(ROOT, os.environ.get("BUILD", "build"))
-    parser.add_argument("--seconds", type=float, default=40)
-    parser.add_argument("--cpu", action="store_true")
-    parser.add_argument("--nccl", default=os.path.join(build, "lib", "libnccl.so.2"))
-    parser.add_argument("--collet-torch", default=os.path.join(build, "torch"), help="the folder that collet_torch is in")
-    parser.add_argument("--only", default="")
-    return parser.parse_args()
-
-
-def not_applicable(options) -> str:
-    if importlib.util.find_spec("torch") is None:
-        return f"{sys.executable} has no torch"
-    if not options.cpu and not os.path.exists("/dev/nvidiactl"):
-        return "there is no NVIDIA GPU"
-    if not options.cpu and not os.path.exists(options.nccl):
-        return f"there is no {options.nccl}; --nccl names collet's libnccl.so.2"
-    return ""
-
-
-def preload(options) -> None:
-    """This program again, with collet's library ahead of all others."""
-    if not options.cpu and options.nccl not in os.environ.get("LD_PRELOAD", ""):
-        path = os.path.realpath(options.nccl)
-        os.environ["LD_PRELOAD"] = path
-        os.execv(sys.executable, [sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--nccl", path])
+# ---- the parent --------------------------------------------------------------------------------------------------------------
 
 
 def import_torch(options) -> None:
@@ -706,44 +505,43 @@ def import_torch(options) -> None:
     with signs_of_life("importing torch"):
         import torch
         import torch.distributed as dist
-        import torch.distributed.fsdp
-        import torch.distributed.tensor  # noqa: F401  what ranks need is imported once
+        if is_new():  # what ranks need is imported once
+            import torch._dynamo
+            import torch.distributed.fsdp
+            import torch.distributed.tensor  # noqa: F401
     torch.set_num_threads(1)
-    say(f"Python {sys.version.split()[0]}, torch {torch.__version__}, {'CPU' if options.cpu else options.nccl}")
+    say(f"Python {sys.version.split()[0]}, torch {torch.__version__}, {'on the CPU' if options.cpu else 'on GPUs'}, {options.nccl}")
+
+
+def is_new() -> bool:
+    return tuple(int(number) for number in torch.__version__.split(".")[:2]) >= (2, 6)
 
 
 def parts_to_run(options) -> list:
     parts = [("nccl-2", 2), ("graphs", 2), ("nccl-4", 4), ("collet", 2)]
     if options.cpu:
         parts.remove(("graphs", 2))
-        say("not on a CPU: graphs, and " + ", ".join(f.__name__ for f, parts, on in CHECKS if on == ["cuda"] and "graphs" not in parts))
+        say("not on a CPU: " + ", ".join(function.__name__ for function, _, on in CHECKS if on == ["cuda"]))
+    if not is_new():
+        parts = [("collet", 2)]
+        say("not run: all parts but collet: torch 2.6 or later is needed")
     if importlib.util.find_spec("collet_torch") is None:
         parts.remove(("collet", 2))
         say(f"not run: part collet: there is no collet_torch for this Python in {options.collet_torch}; scripts/torch.sh build makes it")
-    return [p for p in parts if not options.only or p[0] in options.only.split(",")]
+    return parts
 
 
 def main() -> int:
-    options = read_options()
-    why = not_applicable(options)
+    parser = parser_of(__doc__, 40)
+    parser.add_argument("--collet-torch", default=os.path.join(BUILD, "torch"), help="the folder that collet_torch is in")
+    options = parser.parse_args()
+    why = not_applicable(options) or ("" if importlib.util.find_spec("torch") else f"{sys.executable} has no torch")
     if why:
         print(f"not applicable: {why}")
         return NOT_APPLICABLE
     preload(options)
-    end = START + options.seconds - GRACE_SECONDS
     import_torch(options)
-    failures, passed = [], 0
-    for name, ranks in parts_to_run(options):
-        if end - time.monotonic() < 3:
-            failures.append(f"{name}: not run, as the time is up")
-            continue
-        port = free_port()
-        part = Part(name, ranks, end, lambda rank: be_rank(options, name, rank, ranks, port))
-        part.run()
-        failures += part.failures
-        passed += part.passed
-    say(f"{passed} checks passed, {len(failures)} failed" + "".join(f"\n  FAILED {failure}" for failure in failures))
-    return 1 if failures else 0
+    return run_parts(options, parts_to_run(options), lambda *rank: be_rank(options, *rank))
 
 
 if __name__ == "__main__":
