@@ -13,11 +13,13 @@ import argparse
 import contextlib
 import ctypes
 import faulthandler
+import glob
 import os
 import select
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -94,6 +96,20 @@ def check_library(nccl: str) -> str:
     if library != os.path.realpath(nccl):
         raise AssertionError(f"ncclAllReduce is of {library}, not of {nccl}")
     return f"ncclAllReduce is of {library}"
+
+
+def collet_has_made_communicators() -> str:
+    """Its log of this process says so: the library that was checked above is the one that has done the work."""
+    path = log_file(str(os.getpid()))
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as log:
+        lines = sum(" INIT " in line for line in log)
+        if lines:
+            return f"{lines} lines of its log"
+    raise AssertionError("collet's log of this process says nothing of a communicator: another library has done the work")
+
+
+def log_file(process: str) -> str:
+    return os.path.join(os.environ["ACCEPT_LOGS"], f"collet.{process}")
 
 
 # ---- the parent: starts ranks, reads what they say, ends what is late --------------------------------------------------------
@@ -254,6 +270,23 @@ def preload(options: argparse.Namespace) -> None:
 
 def run_parts(options: argparse.Namespace, parts, body) -> int:
     """parts: (name, ranks). body(name, rank, ranks, port) is a rank's, and returns its exit status. Returns that of the program."""
+    with tempfile.TemporaryDirectory() as logs:
+        os.environ.update(ACCEPT_LOGS=logs, COLLET_DEBUG="INFO", COLLET_DEBUG_SUBSYS="INIT", COLLET_DEBUG_FILE=f"{logs}/collet.%p")
+        return run_all(options, parts, body)
+
+
+def say_warnings(name: str) -> None:
+    """Those of collet, which lie in its log, each once."""
+    seen = set()
+    for path in glob.glob(log_file("*")):
+        with open(path, encoding="utf-8", errors="replace") as log:
+            seen |= {line.split(" ", 1)[-1].strip() for line in log if " WARN " in line}
+        os.unlink(path)
+    for warning in sorted(seen)[:20]:
+        say(f"{name}: {warning[:300]}")
+
+
+def run_all(options: argparse.Namespace, parts, body) -> int:
     end = START + options.seconds - GRACE_SECONDS
     failures, passed = [], 0
     for name, ranks in parts:
@@ -265,6 +298,7 @@ def run_parts(options: argparse.Namespace, parts, body) -> int:
         port = free_port()
         part = Part(name, ranks, end, lambda rank: body(name, rank, ranks, port))
         part.run()
+        say_warnings(name)
         failures += part.failures
         passed += part.passed
     say(f"{passed} checks passed, {len(failures)} failed" + "".join(f"\n  FAILED {failure}" for failure in failures))

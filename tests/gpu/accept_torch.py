@@ -26,7 +26,8 @@ import sys
 import time
 import warnings
 
-from accept_ranks import BUILD, NOT_APPLICABLE, Checks, check_library, not_applicable, parser_of, preload, run_parts, say, signs_of_life
+from accept_ranks import (BUILD, NOT_APPLICABLE, Checks, check_library, collet_has_made_communicators, not_applicable, parser_of, preload,
+                          run_parts, say, signs_of_life)
 
 HERE: argparse.Namespace  # of a rank: rank, ranks, device, backend, nccl, checks
 CHECKS: list = []
@@ -493,7 +494,8 @@ def be_rank(options, part: str, rank: int, ranks: int, port: int) -> int:
     HERE = argparse.Namespace(rank=rank, ranks=ranks, device=device, backend=backend_of(options, part), nccl=options.nccl,
                               checks=Checks(synchronize))
     mine = [function for function, parts, on in CHECKS if part in parts and device.type in on]
-    return HERE.checks.run([nccl_is_of_collet, init_process_group, *mine, dist.destroy_process_group])
+    speaks = [] if HERE.backend == "gloo" else [collet_has_made_communicators]
+    return HERE.checks.run([nccl_is_of_collet, init_process_group, *mine, *speaks, dist.destroy_process_group])
 
 
 # ---- the parent --------------------------------------------------------------------------------------------------------------
