@@ -503,7 +503,7 @@ def be_rank(options, part: str, rank: int, ranks: int, port: int) -> int:
 
 def import_torch(options) -> None:
     global torch, dist
-    sys.path[:0] = [options.collet_torch]
+    sys.path.append(options.collet_torch)
     with signs_of_life("importing torch"):
         import torch
         import torch.distributed as dist

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# collet as a backend of PyTorch: its own cases (cases.py), the backend in pure Python, then PyTorch's distributed tests
-# (upstream.py), and between them the acceptance's part of PyTorch, on the CPU. TEST_TORCH names some of those, or is "all", which takes minutes; by default a part of them runs. TORCH=pypi runs
-# all that on PyPI's newest release. Without it, the C++ file is at least compiled, not linked, with the headers of that release.
+# collet as a backend of PyTorch: its own cases (cases.py), the backend in pure Python, what the acceptance on GPUs can check on the
+# CPU (tests/gpu/accept_torch.py), then PyTorch's distributed tests (upstream.py). TEST_TORCH names some of those, or is "all", which
+# takes minutes; by default a part of them runs. TORCH=pypi runs all that on PyPI's newest release. Without it, the C++ file is at
+# least compiled, not linked, with the headers of that release.
 cd "$(dirname "$0")/../.." || exit 1
 
 scripts/torch.sh build || exit $?
@@ -11,7 +12,7 @@ export PYTHONFAULTHANDLER=1 # a rank that crashes says where
 failed=0
 scripts/torch.sh run -m collet.run -n 3 tests/torch/cases.py || exit 1
 scripts/torch.sh run -m collet.run -n 3 tests/torch/python_backend.py || exit 1
-scripts/torch.sh run tests/gpu/accept_torch.py --cpu --seconds 100 || exit 1 # what it can check without a GPU
+scripts/torch.sh run tests/gpu/accept_torch.py --cpu --seconds 100 || exit 1
 case ${TEST_TORCH:-some} in
 all) names=() ;;
 some) mapfile -t names <tests/torch/upstream_some.txt ;;
