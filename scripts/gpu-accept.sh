@@ -12,8 +12,8 @@
 # The most valuable parts come first: a run that is cut off, at whatever second, has shown what it could. Every part says every two
 # seconds how far it is; one that is stopped says how many of its cases it had done.
 #
-# ACCEPT_SLOW=1: what it runs on is slow, so small sizes and ten times as long for each part. ACCEPT_NCCL=PATH: NVIDIA's library, if it is
-# not found. Needs no compiler and nothing beside bash, coreutils and what is in $BUILD (make gpu-accept-bundle). Exits 0 if every part
+# ACCEPT_SLOW=1: what it runs on is slow, so small sizes and ten times as long for each part. ACCEPT_NCCL=PATH,
+# ACCEPT_PYTHON=PATH: NVIDIA's library, and the Python that has PyTorch, if they are not found. Needs no compiler and nothing beside bash, coreutils and what is in $BUILD (make gpu-accept-bundle). Exits 0 if every part
 # passed, or if there is no GPU ("skipped: no CUDA device").
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -131,7 +131,7 @@ program_part() { # NAME SECONDS PROGRAM argument…
 }
 python_part() { # NAME SECONDS FILE
     [ -f "$3" ] || return
-    if command -v python3 >/dev/null; then part "$1" "$2" python3 "$3" --seconds $(($2 - 5)); else row "$1" - 'not run: no python3'; fi
+    if [ -n "$python" ]; then part "$1" "$2" "$python" "$3" --seconds $(($2 - 5)); else row "$1" - 'not run: no python3'; fi
 }
 
 # In PATH, or where CUDA's packages put it.
@@ -144,11 +144,22 @@ find_sanitizer() {
     done
 }
 
+# The one that has PyTorch, if there is one.
+find_python() {
+    local found any=
+    for found in "${ACCEPT_PYTHON:-}" "$(command -v python3)" "${VIRTUAL_ENV:-}/bin/python3" /opt/*/bin/python3 /opt/*/.venv/bin/python3; do
+        [ -x "$found" ] || continue
+        any=${any:-$found}
+        timeout 5 "$found" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null && echo "$found" && return
+    done
+    echo "$any"
+}
+
 # NVIDIA's own: where it is said to be, what PyTorch brought along, or the system's.
 find_nccl() {
     local found
     for found in "${ACCEPT_NCCL:-}" \
-        $(python3 -c 'import glob, sys; print(*[f for p in sys.path for f in glob.glob(p + "/nvidia/nccl/lib/libnccl.so.2")])' 2>/dev/null) \
+        $([ -z "$python" ] || timeout 5 "$python" -c 'import glob, sys; print(*[f for p in sys.path for f in glob.glob(p + "/nvidia/nccl/lib/libnccl.so.2")])' 2>/dev/null) \
         $(ldconfig -p 2>/dev/null | sed -nE 's/.*libnccl\.so\.2 .*=> //p'); do
         [ -f "$found" ] && ! grep -qa collet_ "$found" && echo "$found" && return
     done
@@ -200,7 +211,7 @@ basics() {
 conformance() {
     local name
     for name in chosen Simple LL128 LL; do
-        accept_part "conformance, $name" 25 --seconds 6 "${name,,}"
+        accept_part "conformance, $name" 25 --seconds 5 "${name,,}"
     done
 }
 
@@ -294,9 +305,10 @@ programs() {
 
 # The order is that of what is to be known first, should the time run out.
 everything() {
-    local sanitizer nvidia_nccl ngpus
+    local sanitizer python nvidia_nccl ngpus
     echo 'the acceptance of collet on GPUs; every part says every two seconds how far it is'
     sanitizer=$(find_sanitizer)
+    python=$(find_python)
     nvidia_nccl=$(find_nccl)
     machine
     abilities
@@ -305,7 +317,7 @@ everything() {
     conformance
     accept_part '1 to 8 ranks, three ways' 70 modes
     [ "${ngpus:-1}" -ge 2 ] || processes
-    accept_part 'plans beside limits' 50 --seconds 30 sweep
+    accept_part 'plans beside limits' 50 --seconds 20 sweep
     tuning_file
     libraries_by_turns
     whole_gpu_waits

@@ -93,7 +93,7 @@ int report_end(void) {
     const double seconds = (double)(os_now_ns() - now.start_ns) / 1e9;
     printf("part %-10s %5d cases %4d wrong %7.1f s", now.part, now.cases, now.wrong, seconds);
     if (now.cases > 0)
-        printf(", %.0f us a case", seconds * 1e6 / now.cases);
+        printf(", %.0f us a case, %.0f cases a second", seconds * 1e6 / now.cases, now.cases / seconds);
     printf("\n");
     now.part = NULL;
     return now.wrong;

@@ -161,10 +161,8 @@ int beside_latency(const struct beside_options *options) {
     struct job job;
     int wrong = 0;
     library_open(&library, options->path, options->name);
-    if (options->nranks > 1 && !library_shares_gpus(&library)) {
-        printf("%s puts no two ranks on one GPU before 2.30; this is %d\n", options->name, library.version);
+    if (options->nranks > 1 && !library_shares_gpus(&library))
         return 77;
-    }
     job_begin(&job, &library, options->nranks, options->slow ? few_bytes[1] : all_bytes[2]);
     for (int size = 0; size < (options->slow ? 2 : 3); size++)
         wrong += time_size(&job, options, size);

@@ -48,8 +48,16 @@ static void find_all(struct library *library, void *handle) {
     *(void **)&library->get_last_error = dlsym(handle, "ncclGetLastError"); /* from 2.13 on */
 }
 
-void library_open(struct library *library, const char *path, const char *name) {
+/* NVIDIA's library needs to be told, and on one GPU neither switches nor PAT are for it. */
+static void allow_ranks_on_one_gpu(void) {
     setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+    setenv("NCCL_NVLS_ENABLE", "0", 0);
+    setenv("NCCL_PAT_ENABLE", "0", 0);
+}
+
+void library_open(struct library *library, const char *path, const char *name) {
+    if (strcmp(name, "collet") != 0)
+        allow_ranks_on_one_gpu();
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         printf("%s\n", dlerror());
@@ -61,5 +69,9 @@ void library_open(struct library *library, const char *path, const char *name) {
 }
 
 bool library_shares_gpus(const struct library *library) {
-    return strcmp(library->name, "collet") == 0 || library->version >= SHARES_FROM;
+    if (strcmp(library->name, "collet") == 0 || library->version >= SHARES_FROM)
+        return true;
+    printf("%s refuses two ranks on one GPU: it can do that from version %d on, and is %d\n", library->name,
+           SHARES_FROM, library->version);
+    return false;
 }

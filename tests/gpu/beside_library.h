@@ -31,8 +31,8 @@ struct library {
     int (*group_end)(void);
 };
 
-/* Several ranks on a GPU: NVIDIA's library can do that from 2.30 on, and must be told; this tells it. */
 void library_open(struct library *library, const char *path, const char *name);
+/* Can several ranks be on one GPU? NVIDIA's library can do that from 2.30 on. If not, this says so. */
 bool library_shares_gpus(const struct library *library);
 
 /* A failure ends the process, in words. */

@@ -91,6 +91,13 @@ figures_are_in_a_file() {
     for part in modes limits sweep beside; do grep -qP "^$part\t" "$file" || { cat "$file"; return 1; }; done
 }
 
+# Two threads that wait for the whole GPU between calls wait for each other; the library tells whose call is missing.
+whole_gpu_waits_end_in_words() {
+    GPUSIM_GPUS=1 timeout $limit "$sim/beside" --library "$sim/lib/libnccl.so.2" --name collet --slow memset >"$work/memset" 2>&1
+    grep -q 'made no progress for .* waiting for rank .: did it make this call' "$work/memset" &&
+        grep -q 'one of them late: HANGS, and ends with the words above' "$work/memset" || { cat "$work/memset"; return 1; }
+}
+
 check the_runtime_keeps_cudas_contract the_runtime_keeps_cudas_contract
 check each_call_of_cuda_has_a_row_and_cases tests/gpusim/calls.sh
 check teams_of_gpus_share_one_address teams_of_gpus_share_one_address
@@ -156,6 +163,7 @@ check its_figures_are_in_a_file figures_are_in_a_file
 check its_tuning_file_has_constants_of_gpus report_says 'gpu\.block +[0-9.]+ +ns'
 check the_acceptance_runs_all_collectives_on_2_gpus accept_small_on_2
 check the_acceptance_runs_all_collectives_in_LL128_between_2_gpus accept_lines_on_2
+check threads_that_wait_for_the_whole_gpu_hang_and_are_told_why whole_gpu_waits_end_in_words
 for part in streams processes graphs; do
     check "the_acceptance_passes_with_${part}_on_2_gpus" accept 2 $part
 done
