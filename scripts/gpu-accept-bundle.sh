@@ -21,6 +21,10 @@ bundle=$build/gpu-accept-bundle
 rm -rf "$bundle"
 mkdir -p "$bundle/scripts" "$bundle/tests/gpu" "$bundle/build/needed"
 cp scripts/gpu-accept.sh "$bundle/scripts/"
+# What measures MPI libraries beside collet on the same machine; they themselves are an archive of their own.
+cp scripts/bench-peers.sh "$bundle/scripts/"
+mkdir -p "$bundle/bench"
+cp bench/table.py "$bundle/bench/"
 find tests/gpu -name 'accept_*.py' -exec cp {} "$bundle/tests/gpu/" \;
 
 # Tables of ICU, 30 MB: libxml2 looks at them for encodings that no file of ours has. A library that is as good as empty takes their place.

@@ -201,6 +201,7 @@ between_gpus() {
 basics() {
     accept_part graphs 15 graphs
     accept_part 'graphs, 10,000 replays' 20 replays
+    accept_part 'graphs, one of each rank' 15 rankgraphs
     accept_part streams 15 streams
     accept_part 'current GPU unchanged' 10 device
     accept_part 'abort of a hung rank' 20 abort
@@ -329,16 +330,22 @@ everything() {
     [ $failed = 0 ]
 }
 
-# MPI libraries beside collet, on the CPUs.
+# MPI libraries beside collet, on the CPUs: those that scripts/peers.sh has packed, or what is installed.
 many_cores() {
-    [ "$peers_seconds" -gt 0 ] || return
+    local archive speaker minutes=$((peers_seconds / 60))
+    [ "$minutes" -gt 0 ] || return
     if [ "$(nproc)" -lt 8 ]; then
         echo "the benchmark of many cores is not run: there are $(nproc)"
-    elif [ ! -x scripts/bench-peers.sh ]; then
+    elif [ ! -f scripts/bench-peers.sh ]; then
         echo 'the benchmark of many cores is not run: no scripts/bench-peers.sh'
     else
-        printf '\n=== many cores\n'
-        timeout --kill-after=5 "$peers_seconds" scripts/bench-peers.sh --quick
+        for archive in "${BENCH_PEERS_ARCHIVE:-}" peers.tar.xz "$build/peers.tar.xz" build-dist/peers.tar.xz; do
+            [ -f "$archive" ] && export BENCH_PEERS_ARCHIVE=$archive && break
+        done
+        printf '\n=== many cores: %s minutes, %s\n' $minutes "${BENCH_PEERS_ARCHIVE:-what is installed}"
+        say_that_it_goes_on 'many cores' & speaker=$!
+        timeout --kill-after=5 "$peers_seconds" bash scripts/bench-peers.sh --minutes $minutes
+        kill $speaker
     fi
 }
 

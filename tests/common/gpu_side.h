@@ -23,7 +23,8 @@ struct gpu_side {
     void (*stream_wait)(void *stream);
     bool (*stream_wait_for)(void *stream, int ms); /* until its work is done, or so long; is it done? */
     void (*capture_begin)(void *stream);
-    void *(*capture_end)(void *stream); /* a graph */
+    void *(*capture_end)(void *stream);  /* what was captured … */
+    void *(*graph_make)(void *captured); /* … as a graph that runs; not while a stream is captured */
     void (*graph_run)(void *graph, void *stream);
     void (*graph_free)(void *graph);
 };

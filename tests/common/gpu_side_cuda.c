@@ -97,10 +97,14 @@ static void capture_begin(void *stream) { MUST(cudaStreamBeginCapture(stream, cu
 
 static void *capture_end(void *stream) {
     cudaGraph_t graph;
-    cudaGraphExec_t made;
     MUST(cudaStreamEndCapture(stream, &graph));
-    MUST(cudaGraphInstantiateWithFlags(&made, graph, 0));
-    MUST(cudaGraphDestroy(graph));
+    return graph;
+}
+
+static void *graph_make(void *captured) {
+    cudaGraphExec_t made;
+    MUST(cudaGraphInstantiateWithFlags(&made, captured, 0));
+    MUST(cudaGraphDestroy(captured));
     return made;
 }
 
@@ -121,6 +125,7 @@ const struct gpu_side gpu_side_cuda = {
     .stream_wait_for = stream_wait_for,
     .capture_begin = capture_begin,
     .capture_end = capture_end,
+    .graph_make = graph_make,
     .graph_run = graph_run,
     .graph_free = graph_free,
 };

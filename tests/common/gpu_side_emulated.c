@@ -39,6 +39,8 @@ static void memory_free(void *memory, enum gpu_side_memory kind) {
 
 static void copy(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
 
+static void *graph_make(void *captured) { return captured; }
+
 static bool stream_wait_for(void *stream, int ms) {
     uint64_t end = os_now_ns() + (uint64_t)ms * 1000000u;
     while (!emulated_stream_is_idle(stream) && os_now_ns() < end)
@@ -60,6 +62,7 @@ const struct gpu_side gpu_side_emulated = {
     .stream_wait_for = stream_wait_for,
     .capture_begin = emulated_capture_begin,
     .capture_end = emulated_capture_end,
+    .graph_make = graph_make,
     .graph_run = emulated_graph_run,
     .graph_free = emulated_graph_destroy,
 };

@@ -117,6 +117,7 @@ void part_chosen(void);
 void part_memory(void);
 void part_streams(void);
 void part_graphs(void);
+void part_rankgraphs(void);
 void part_replays(void);
 void part_device(void);
 void part_abort(void);

@@ -34,32 +34,72 @@ void part_streams(void) {
     team_destroy(&team);
 }
 
+/* All ranks in one stream, on one GPU. */
+static void graphs_of_one_stream(const struct team *team) {
+    struct numbers numbers = ones(team);
+    void *streams[RANKS], *stream = team->streams[0];
+    float expected = 1;
+    for (int rank = 0; rank < RANKS; rank++)
+        streams[rank] = stream;
+    side->capture_begin(stream);
+    sum_once(team, &numbers, streams);
+    sum_once(team, &numbers, streams);
+    void *graph = side->graph_make(side->capture_end(stream));
+    for (int replay = 0; replay < 4; replay++) {
+        side->graph_run(graph, stream);
+        expected *= (float)(team->nranks * team->nranks);
+    }
+    sum_once(team, &numbers, streams); /* after the graph, in the same stream */
+    expected *= (float)team->nranks;
+    side->stream_wait(stream);
+    expect(team, "4 replays of 2 sums, and one more", &numbers, expected);
+    side->graph_free(graph);
+    numbers_free(team, &numbers);
+}
+
+/* Each rank's stream has a capture and a graph of its own, on whichever GPU, though the calls are a group: so do nccl-tests. */
+static void graphs_of_each_rank(const struct team *team) {
+    struct numbers numbers = ones(team);
+    void *graphs[RANKS];
+    float expected = 1;
+    for (int rank = 0; rank < team->nranks; rank++) {
+        side->use(team_gpu(team, rank));
+        side->capture_begin(team->streams[rank]);
+    }
+    sum_once(team, &numbers, team->streams);
+    for (int rank = 0; rank < team->nranks; rank++)
+        graphs[rank] = side->capture_end(team->streams[rank]);
+    for (int rank = 0; rank < team->nranks; rank++)
+        graphs[rank] = side->graph_make(graphs[rank]);
+    for (int replay = 0; replay < 4; replay++) {
+        for (int rank = 0; rank < team->nranks; rank++)
+            side->graph_run(graphs[rank], team->streams[rank]);
+        expected *= (float)team->nranks;
+    }
+    team_wait(team);
+    expect(team, "4 replays of a graph of each rank", &numbers, expected);
+    for (int rank = 0; rank < team->nranks; rank++)
+        side->graph_free(graphs[rank]);
+    side->use(0);
+    numbers_free(team, &numbers);
+}
+
 void part_graphs(void) {
     struct team team;
-    void *streams[RANKS];
-    ngpus = 1; /* one stream is captured */
+    ngpus = 1;
     report_expect(2 * RANKS);
     team_create(&team, RANKS, "");
-    for (int rank = 0; rank < RANKS; rank++)
-        streams[rank] = team.streams[0];
-    for (int warm = 0; warm < 2; warm++) {
-        struct numbers numbers = ones(&team);
-        float expected = 1;
-        side->capture_begin(team.streams[0]);
-        sum_once(&team, &numbers, streams);
-        sum_once(&team, &numbers, streams);
-        void *graph = side->capture_end(team.streams[0]);
-        for (int replay = 0; replay < 4; replay++) {
-            side->graph_run(graph, team.streams[0]);
-            expected *= (float)(team.nranks * team.nranks);
-        }
-        sum_once(&team, &numbers, streams); /* after the graph, in the same stream */
-        expected *= (float)team.nranks;
-        side->stream_wait(team.streams[0]);
-        expect(&team, "4 replays of 2 sums, and one more", &numbers, expected);
-        side->graph_free(graph);
-        numbers_free(&team, &numbers);
-    }
+    for (int warm = 0; warm < 2; warm++)
+        graphs_of_one_stream(&team);
+    team_destroy(&team);
+}
+
+void part_rankgraphs(void) {
+    struct team team;
+    report_expect(2 * RANKS);
+    team_create(&team, RANKS, "");
+    for (int warm = 0; warm < 2; warm++)
+        graphs_of_each_rank(&team);
     team_destroy(&team);
 }
 
@@ -109,7 +149,7 @@ void part_replays(void) {
     put_words(&team, words);
     side->capture_begin(team.streams[0]);
     sum_words(&team, words);
-    void *graph = side->capture_end(team.streams[0]);
+    void *graph = side->graph_make(side->capture_end(team.streams[0]));
     for (int look = 1; look <= looks; look++) {
         for (int k = 0; k < replays / looks; k++)
             side->graph_run(graph, team.streams[0]);

@@ -106,7 +106,7 @@ double time_in_graph(void *stream, void (*enqueue)(void *argument), void *argume
     side->capture_begin(stream);
     for (int k = 0; k < calls; k++)
         enqueue(argument);
-    void *graph = side->capture_end(stream);
+    void *graph = side->graph_make(side->capture_end(stream));
     side->graph_run(graph, stream);
     side->stream_wait(stream);
     const uint64_t start = os_now_ns();

@@ -47,6 +47,7 @@ static const struct part {
     {"memory", part_memory, true, false},
     {"streams", part_streams, true, false},
     {"graphs", part_graphs, true, false},
+    {"rankgraphs", part_rankgraphs, true, false},
     {"replays", part_replays, true, false},
     {"device", part_device, true, false},
     {"abort", part_abort, true, false},

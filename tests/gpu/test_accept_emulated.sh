@@ -15,7 +15,7 @@ says_why_it_is_skipped() {
     [ $? = 77 ] && [ "$said" = 'skipped: no CUDA device' ]
 }
 
-for name in processes windows modes sweep small small128 simple ll ll128 chosen memory streams graphs replays device abort; do
+for name in processes windows modes sweep small small128 simple ll ll128 chosen memory streams graphs rankgraphs replays device abort; do
     check "the_part_${name}_passes_on_an_emulated_gpu" part "$name"
 done
 check without_a_gpu_it_says_so says_why_it_is_skipped
