@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct accept_kernels;
+struct expect_region;
 extern const struct gpu_side *side;
 extern const struct accept_kernels *kernels;
 extern bool slow;        /* what it runs on is slow: small sizes and few rounds */
@@ -104,6 +105,9 @@ struct trial_call case_fitted(const struct trial_call *call); /* with no more el
 void case_finish(void);
 
 #define WINDOW_BYTES (1u << 20)
+
+/* Looks at a region in which a kernel has found something wrong: on the host, element by element. */
+void expect_explain(const struct expect_region *region, char *why, size_t room);
 
 /* ---- parts ---- */
 

@@ -128,9 +128,12 @@ static void run_entry(const struct teams *teams, const struct entry *e) {
 
 static bool may_go_on(void) { return part_seconds == 0 || !report_time_is_up(); }
 
-static void run_entries(const struct teams *teams, const struct entry *entries, int n) {
-    for (int k = 0; k < n && may_go_on(); k++)
+/* How many of them; all, unless the time is up. */
+static int run_entries(const struct teams *teams, const struct entry *entries, int n) {
+    int k = 0;
+    for (; k < n && may_go_on(); k++)
         run_entry(teams, &entries[k]);
+    return k;
 }
 
 static void conformance(const char *protocol) {
@@ -142,9 +145,10 @@ static void conformance(const char *protocol) {
     report_expect(n);
     case_prepare();
     teams_create(&teams, protocol);
-    run_entries(&teams, entries, sample);
-    printf("  the sample of %d is through; %d more in the table\n", sample, n - sample);
-    run_entries(&teams, entries + sample, n - sample);
+    int done = run_entries(&teams, entries, sample);
+    printf("  of the sample %d of %d\n", done, sample);
+    done += run_entries(&teams, entries + sample, n - sample);
+    printf("  of the table %d of %d\n", done, n);
     while (part_seconds > 0 && may_go_on() && !slow)
         run_entries(&teams, entries, n);
     teams_destroy(&teams);

@@ -31,13 +31,6 @@ struct expect_region {
     struct expect_block inputs[EXPECT_RANKS], results[EXPECT_RANKS];
 };
 
-/* What a check has found, in memory that host and GPU see. */
-struct expect_finding {
-    unsigned long long wrong; /* elements */
-    unsigned long long first; /* of the wrong ones; EXPECT_NONE: there is none */
-};
-#define EXPECT_NONE (~0ull)
-
 PORT_FN const struct expect_block *expect_find(const struct expect_block *blocks, int n, uint64_t elem) {
     for (int k = 0; k < n; k++)
         if (elem - blocks[k].at < blocks[k].count) /* below `at` the difference is huge */

@@ -9,7 +9,6 @@
 #include <stddef.h>
 
 struct expect_region;
-struct expect_finding;
 
 #define FUSED_RANKS 8
 struct fused_buffers {
@@ -22,7 +21,8 @@ struct fused_buffers {
 struct accept_kernels {
     void (*load)(void); /* all of them, before a kernel runs that waits */
     void (*fill)(const struct expect_region *region, void *stream);
-    void (*check)(const struct expect_region *region, struct expect_finding *finding, void *stream); /* adds to it */
+    /* Stores 1 if an element is wrong. The word is of pinned memory, on which not every machine has atomic operations. */
+    void (*check)(const struct expect_region *region, int *wrong, void *stream);
     void (*empty)(void *stream);                                          /* a kernel that does nothing */
     void (*copy)(void *to, const void *from, size_t bytes, void *stream); /* on a GPU */
     void (*fused)(const struct fused_buffers *buffers, void *stream);     /* sums all inputs into each output */

@@ -10,7 +10,7 @@
 
 void sums_prepare(struct sums *s, int nranks, int first, int count, size_t bytes) {
     *s = (struct sums){.nranks = nranks, .first = first, .count = count};
-    s->findings = side->memory(2 * RANKS_MOST * sizeof(*s->findings), MEMORY_PINNED);
+    s->wrong = side->memory(2 * RANKS_MOST * sizeof(*s->wrong), MEMORY_PINNED);
     for (int k = 0; k < count; k++) {
         s->gpus[k] = (first + k) * ngpus / nranks;
         side->use(s->gpus[k]);
@@ -27,7 +27,7 @@ void sums_finish(struct sums *s) {
         side->memory_free(s->in[k], MEMORY_PLAIN);
         side->memory_free(s->out[k], MEMORY_PLAIN);
     }
-    side->memory_free(s->findings, MEMORY_PINNED);
+    side->memory_free(s->wrong, MEMORY_PINNED);
 }
 
 static enum collet_result call(const struct sums *s, size_t elems, void *const *streams, int step) {
@@ -68,7 +68,7 @@ void sums_fill(const struct sums *s, size_t elems) {
     for (int k = 0; k < 2 * s->count; k++) {
         const struct expect_region r = region_of(s, k / 2, k % 2, elems);
         side->use(s->gpus[k / 2]);
-        s->findings[k] = (struct expect_finding){0, EXPECT_NONE};
+        s->wrong[k] = 0;
         kernels->fill(&r, s->streams[k / 2]);
     }
 }
@@ -77,13 +77,15 @@ bool sums_are_right(const struct sums *s, size_t elems, char why[TRIAL_WHY_BYTES
     for (int k = 0; k < 2 * s->count; k++) {
         const struct expect_region r = region_of(s, k / 2, k % 2, elems);
         side->use(s->gpus[k / 2]);
-        kernels->check(&r, &s->findings[k], s->streams[k / 2]);
+        kernels->check(&r, &s->wrong[k], s->streams[k / 2]);
     }
     sums_wait(s);
     for (int k = 0; k < 2 * s->count; k++)
-        if (s->findings[k].wrong > 0) {
-            snprintf(why, TRIAL_WHY_BYTES, "rank %d: %llu of %zu elements of its %s are wrong, the first is %llu",
-                     s->first + k / 2, s->findings[k].wrong, elems, k % 2 ? "result" : "input", s->findings[k].first);
+        if (s->wrong[k] != 0) {
+            const struct expect_region r = region_of(s, k / 2, k % 2, elems);
+            int n = snprintf(why, TRIAL_WHY_BYTES, "rank %d, %s: ", s->first + k / 2, k % 2 ? "result" : "input");
+            side->use(s->gpus[k / 2]);
+            expect_explain(&r, why + n, TRIAL_WHY_BYTES - (size_t)n);
             return false;
         }
     return true;

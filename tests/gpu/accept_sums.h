@@ -15,7 +15,7 @@ struct sums {
     void *streams[RANKS_MOST];
     float *in[RANKS_MOST], *out[RANKS_MOST];
     int gpus[RANKS_MOST];
-    struct expect_finding *findings;
+    int *wrong; /* in memory that host and GPU see: two words of each rank */
 };
 
 /* Before the first communicator of the process: buffers of so many bytes, and kernels. Rank k of all is on GPU k·ngpus/nranks. */
