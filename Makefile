@@ -174,6 +174,8 @@ TEST_SOURCES    := $(filter-out tests/model/% tests/fuzz/%,$(TEST_SOURCES))
 # So have the acceptance of GPUs and what it asks other libraries, out of many files.
 TEST_SOURCES    := $(filter-out tests/gpu/accept_% tests/gpu/beside% tests/gpu/one_program.c,$(TEST_SOURCES))
 BESIDE_SOURCES  := $(wildcard tests/gpu/beside*.c)
+BESIDE          := $(BUILD)/tests/gpu/beside
+ONE_PROGRAM     := $(BUILD)/tests/gpu/one_program
 ACCEPT_SOURCES  := tests/gpu/test_accept.c $(wildcard tests/gpu/accept_*.c) $(if $(WITH_CUDA),tests/gpu/accept_kernels.cu)
 
 TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
@@ -343,7 +345,6 @@ REFUSED := malloc calloc realloc strdup open_memstream fmemopen mmap pthread_cre
 $(BUILD)/tests/fault/test_memory $(BUILD)/tests/fault/test_faults $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/unit/test_boot: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
 $(BUILD)/tests/fault/test_fork: LINK_FLAGS += -Wl,--wrap=dlopen
 # Of collet it knows nothing: it opens what it is given.
-BESIDE := $(BUILD)/tests/gpu/beside
 $(call objects_of,$(BESIDE_SOURCES)): CPPFLAGS += -I$(CUDA_HOME)/include
 $(BESIDE): $(call objects_of,$(BESIDE_SOURCES))
 	$(LINK_PROGRAM)
@@ -398,7 +399,7 @@ each_nth  = $(shell printf '%s\n' $(RUNNABLE) | awk -v part=$(PART) 'BEGIN { spl
 CHOSEN   := $(if $(PROGRAMS),$(foreach p,$(PROGRAMS),$(or $(filter %tests/$(p),$(RUNNABLE)),$(BUILD)/tests/$(p))),$(if $(PART),$(each_nth),$(RUNNABLE)))
 
 .PHONY: deps demo tests test check test-full asan tsan asan-all tsan-all run-check run-test run-test-full
-tests: $(CHOSEN)
+tests: $(CHOSEN) $(if $(WITH_CUDA),$(ONE_PROGRAM) $(BESIDE))
 deps:
 	@scripts/deps.sh build
 demo:
@@ -431,7 +432,6 @@ asan tsan asan-all tsan-all:
 # folder, for where there is no compiler, with kernels for every GPU or for those of CUDA_ARCH, and all programs as one.
 .PHONY: gpu-accept gpu-accept-bundle bundle
 GPU_ACCEPT_PROGRAMS := $(ACCEPT) $(addprefix $(BUILD)/bin/,collet-info collet-tune all_reduce_perf) $(if $(WITH_CUDA),$(BUILD)/bin/overlap $(BESIDE)) $(NCCL_LIB)
-ONE_PROGRAM := $(BUILD)/tests/gpu/one_program
 ONE_OBJECTS := $(addprefix $(BUILD)/one/,test_accept.o collet-info.o collet-tune.o all_reduce_perf.o overlap.o)
 $(BUILD)/one/test_accept.o: $(OBJ)/tests/gpu/test_accept.o
 $(BUILD)/one/collet-info.o: $(OBJ)/src/tools/collet-info.o

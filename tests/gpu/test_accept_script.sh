@@ -150,8 +150,10 @@ bundle_brings_what_a_machine_lacks() {
         run && in_table '^example: overlap .*passed$'
 }
 
-check the_bundle_runs_elsewhere bundle_runs_elsewhere
-check the_bundle_has_every_program_that_the_script_runs bundle_has_every_program
-check the_bundle_works_with_its_own_libraries bundle_works_with_its_own_libraries
+if [ -x "$build/tests/gpu/one_program" ]; then # a build with CUDA
+    check the_bundle_runs_elsewhere bundle_runs_elsewhere
+    check the_bundle_has_every_program_that_the_script_runs bundle_has_every_program
+    check the_bundle_works_with_its_own_libraries bundle_works_with_its_own_libraries
+fi
 check bundle_brings_what_a_machine_lacks bundle_brings_what_a_machine_lacks
 finish
