@@ -256,7 +256,7 @@ static uint64_t class_bytes(uint32_t class) {
 
 /* A GPU moves a part of a message by a block of its own. A part that is shorter than this is not worth a block. */
 #define P2P_PART_BYTES (16u << 10)
-/* A round of messages has one to a rank and one from another: for each channel so many blocks. */
+/* In a round of messages a rank sends one and receives one: two blocks per channel. */
 #define P2P_BLOCKS 2
 
 /* 0: a GPU has no room for the blocks. */
