@@ -369,8 +369,11 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
     uint32_t class = size_class(planned_count(request) * elem_bytes);
     struct plan_choice *choice = memo_of(planner, request, class);
-    if (prog_is_p2p(request->collective))
-        return choose_p2p(planner, request, class_bytes(class), choice_p);
+    if (prog_is_p2p(request->collective)) {
+        COLLET_TRY(choose_p2p(planner, request, class_bytes(class), choice_p));
+        warn_of_channels(planner, choice_p);
+        return COLLET_SUCCESS;
+    }
     if (request->by_copies) {
         *choice_p = choose_copies(request);
         return COLLET_SUCCESS;

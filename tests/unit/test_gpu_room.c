@@ -22,15 +22,20 @@ enum { RANKS_MAX = 8 };
 
 static struct collet_comm *comms[RANKS_MAX];
 
-static void open_ranks(int n, uint32_t resident) {
+/* Dealt to so many GPUs in turn. */
+static void open_ranks_on(int ngpus, int n, uint32_t resident) {
     int devices[RANKS_MAX];
-    uint32_t itself = 1;
-    emulated_gpu_set(1, &itself, resident);
+    uint32_t each_other[RANKS_MAX];
+    for (int gpu = 0; gpu < ngpus; gpu++)
+        each_other[gpu] = (1u << ngpus) - 1;
+    emulated_gpu_set(ngpus, each_other, resident);
     for (int rank = 0; rank < n; rank++)
-        devices[rank] = COLLET_DEVICE_CUDA(0);
+        devices[rank] = COLLET_DEVICE_CUDA(rank % ngpus);
     if (collet_comm_init_all(comms, n, devices) != COLLET_SUCCESS)
         fail_msg("%s", err_last());
 }
+
+static void open_ranks(int n, uint32_t resident) { open_ranks_on(1, n, resident); }
 
 static void close_ranks(int n) {
     for (int rank = 0; rank < n; rank++)
@@ -138,6 +143,37 @@ static void every_plan_has_room_on_16(void **state) {
     check_all(16);
 }
 
+/* ---- GPUs that differ ---- */
+
+static struct gpu_streams uneven_streams;
+static struct gpu_driver uneven;
+
+static uint32_t fewer_on_the_second(int ordinal) { return ordinal == 1 ? 16 : 132; }
+
+/* All ranks know of it, whichever GPU they are on, and come to one plan: half of 8 ranks are on the second GPU. */
+static void the_gpu_that_runs_the_fewest_blocks_counts_for_all(void **state) {
+    (void)state;
+    uneven_streams = *emulated_gpu_driver.streams;
+    uneven_streams.resident = fewer_on_the_second;
+    uneven = emulated_gpu_driver;
+    uneven.streams = &uneven_streams;
+    gpu_driver_use(&uneven);
+    open_ranks_on(2, 8, 132);
+    for (uint64_t bytes = 8; bytes <= UINT64_C(1) << 30; bytes *= 2) {
+        struct exec_request request = {.collective = PROG_ALLREDUCE, .count = bytes, .type = COLLET_INT8};
+        struct plan_choice first, choice;
+        for (int rank = 0; rank < 8; rank++) {
+            assert_int_equal(comm_choose(comms[rank], &request, &choice), COLLET_SUCCESS);
+            first = rank == 0 ? choice : first;
+            assert_true(choice.algorithm == first.algorithm && choice.protocol == first.protocol &&
+                        choice.nchannels == first.nchannels && choice.chunk_bytes == first.chunk_bytes);
+        }
+        assert_true(blocks_of_call(PROG_ALLREDUCE, &choice, 8) / 2 <= 16);
+    }
+    close_ranks(8);
+    gpu_driver_use(&emulated_gpu_driver);
+}
+
 /* ---- what the configuration asks for ---- */
 
 static void more_channels_than_find_room_become_fewer(void **state) {
@@ -175,6 +211,7 @@ int main(void) {
         cmocka_unit_test(every_plan_has_room_on_132_multiprocessors),
         cmocka_unit_test(every_plan_has_room_on_66),
         cmocka_unit_test(every_plan_has_room_on_16),
+        cmocka_unit_test(the_gpu_that_runs_the_fewest_blocks_counts_for_all),
         cmocka_unit_test(more_channels_than_find_room_become_fewer),
         cmocka_unit_test(an_algorithm_that_is_asked_for_has_room_or_is_refused),
     };
