@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What is chosen for ranks on GPUs that nobody has to own: their links come from a synthetic machine, the constants are those
- * that are built in.
+ * that are built in, for the card too.
  */
 #include "common/modelled.h"
 
@@ -128,6 +128,114 @@ static void more_channels_carry_more_until_the_links_are_full(void **state) {
     modelled_close(&job);
 }
 
+/* ---- one GPU ---- */
+
+/* Every byte that a rank sends another one on its GPU crosses that GPU's memory, whatever channel it is on. */
+static void memory_of_a_gpu_is_a_link_that_all_its_blocks_share(void **state) {
+    (void)state;
+    struct modelled job;
+    char name[64];
+    modelled_open(&job, "2 gpu h100 nvswitch", 1, 4, 0);
+    const struct sim_route same = route_between(&job, 0, 1), back = route_between(&job, 1, 0);
+    const struct sim_route other = route_between(&job, 2, 3), between = route_between(&job, 0, 2);
+    assert_int_equal(same.class, LINK_GPU);
+    assert_int_equal(same.out.count, 1);
+    assert_int_equal(same.out.link[0], back.out.link[0]);
+    assert_int_not_equal(same.out.link[0], other.out.link[0]);
+    assert_string_equal(net_link_name(job.model->net, same.out.link[0], name, sizeof name), "memory of GPU 0");
+    assert_int_equal(between.class, LINK_GPU_NVLINK);
+    for (int k = 0; k < between.out.count; k++)
+        assert_int_not_equal(between.out.link[k], same.out.link[0]);
+    modelled_close(&job);
+}
+
+static void it_binds_large_calls(void **state) {
+    (void)state;
+    struct modelled job;
+    modelled_open(&job, "1 gpu h100", 1, 2, 0);
+    const uint64_t bytes = 256 << 20;
+    const double least_ns = 2 * (double)bytes / job.map->costs.gpu_memory_gbps; /* each rank sends all of it once */
+    const double ns = ns_of(&job, "ring", 64, bytes), few_ns = ns_of(&job, "ring", 4, bytes);
+    assert_true(ns >= least_ns && ns < 1.3 * least_ns);
+    job.map->costs.gpu_memory_gbps /= 2;
+    assert_true(ns_of(&job, "ring", 64, bytes) > 1.5 * ns);
+    assert_true(ns_of(&job, "ring", 4, bytes) < 1.01 * few_ns); /* a few blocks do not come near it */
+    job.map->costs.gpu_memory_gbps = 0;
+    assert_true(ns_of(&job, "ring", 64, bytes) < ns);
+    modelled_close(&job);
+}
+
+static void what_is_lent_costs_less(void **state) {
+    (void)state;
+    struct modelled job;
+    modelled_open(&job, "1 gpu h100", 1, 2, 0);
+    const uint64_t bytes = 64 << 20;
+    const double ns = ns_of(&job, "twoshot", 16, bytes), short_ns = ns_of(&job, "twoshot", 16, 64 << 10);
+    job.model->machine.lent_from = LOAN_PROCESS_BYTES;
+    const double lent_ns = ns_of(&job, "twoshot", 16, bytes);
+    /* Of 4 places that a block touches, 2 half as often. */
+    const double touched_ns = (double)bytes / 2 / 16 * job.map->costs.step[LINK_GPU][PROTOCOL_SIMPLE].byte_ns;
+    assert_true(ns - lent_ns > 0.9 * touched_ns && ns - lent_ns < 1.2 * touched_ns);
+    assert_true(ns_of(&job, "twoshot", 16, 64 << 10) == short_ns); /* pieces of 2 KB: too short for a loan */
+    job.map->costs.gpu_lent_share = 1;
+    assert_true(fabs(ns_of(&job, "twoshot", 16, bytes) - ns) < 1);
+    modelled_close(&job);
+}
+
+static void within_a_gpu_ll128_is_for_who_asks(void **state) {
+    (void)state;
+    struct modelled job;
+    modelled_open(&job, "1 gpu h100", 1, 4, 0);
+    assert_false(job.limits.protocol_allowed[PROTOCOL_LL128]);
+    for (const char *const *proto = (const char *const[]){"LL128", "LL,LL128", "^LL,Simple", NULL}; *proto != NULL;
+         proto++) {
+        snprintf(job.config.proto, sizeof job.config.proto, "%s", *proto);
+        assert_int_equal(tuner_limits_read(&job.config, job.chan.owner.layouts, 1, &job.limits), COLLET_SUCCESS);
+        tuner_limits_of_gpus(&job.config, 132, 4, false, &job.limits);
+        assert_true(job.limits.protocol_allowed[PROTOCOL_LL128]);
+    }
+    snprintf(job.config.proto, sizeof job.config.proto, "^LL");
+    assert_int_equal(tuner_limits_read(&job.config, job.chan.owner.layouts, 1, &job.limits), COLLET_SUCCESS);
+    tuner_limits_of_gpus(&job.config, 132, 4, false, &job.limits);
+    assert_false(job.limits.protocol_allowed[PROTOCOL_LL128]);
+    modelled_close(&job);
+}
+
+/* Not a power of two: as many as find room for their blocks. */
+static void as_many_channels_as_find_room_are_tried(void **state) {
+    (void)state;
+    struct modelled job;
+    struct tuner_try tries[TUNER_TRIES_MAX];
+    struct cost_stage *stage;
+    bool tried = false;
+    modelled_open(&job, "1 gpu h100", 1, 2, 0);
+    assert_int_equal(cost_stage_open(&job.model->machine, algorithm_find(PROG_ALLREDUCE, "twoshot"), &stage),
+                     COLLET_SUCCESS);
+    int n = tuner_list(&job.limits, stage, 64 << 20, 1, tries);
+    for (int k = 0; k < n; k++) {
+        tried |= tries[k].choice.nchannels == 132 / 2 / 3;
+        assert_true(tries[k].choice.nchannels <= 132 / 2 / 3);
+    }
+    assert_true(tried);
+    cost_stage_close(stage);
+    modelled_close(&job);
+}
+
+/* Every card of which there are constants has those of today's kernels, which say whether they are measured. */
+static void every_card_has_constants_of_todays_kernels(void **state) {
+    (void)state;
+    for (const struct card *card = cards; card->file != NULL; card++) {
+        struct cost_table costs = costs_default;
+        char note[CARD_NOTE_BYTES];
+        assert_int_equal(card_suit(card->sm, card->kernels, &costs), COLLET_SUCCESS);
+        assert_true(costs_are_sound(&costs) && costs.gpu_memory_gbps > 0);
+        assert_non_null(card_find(card->sm, CARD_KERNELS));
+        card_note(card->sm, card->kernels, note);
+        assert_true(strstr(note, "within a GPU measured on ") != NULL ||
+                    strstr(note, "within a GPU predicted, not measured: ") != NULL);
+    }
+}
+
 /* ---- how many channels may be ---- */
 
 static void the_configuration_bounds_the_number_of_channels(void **state) {
@@ -192,6 +300,12 @@ int main(void) {
         cmocka_unit_test(where_ll128_is_not_allowed_it_is_not_chosen),
         cmocka_unit_test(large_calls_between_nodes_use_all_adapters),
         cmocka_unit_test(more_channels_carry_more_until_the_links_are_full),
+        cmocka_unit_test(memory_of_a_gpu_is_a_link_that_all_its_blocks_share),
+        cmocka_unit_test(it_binds_large_calls),
+        cmocka_unit_test(what_is_lent_costs_less),
+        cmocka_unit_test(within_a_gpu_ll128_is_for_who_asks),
+        cmocka_unit_test(as_many_channels_as_find_room_are_tried),
+        cmocka_unit_test(every_card_has_constants_of_todays_kernels),
         cmocka_unit_test(the_configuration_bounds_the_number_of_channels),
         cmocka_unit_test(ranks_that_share_a_gpu_get_fewer_channels),
         cmocka_unit_test(connections_do_not_take_all_memory_of_a_gpu),
