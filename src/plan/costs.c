@@ -26,7 +26,7 @@
  *             plain in every protocol, and is stored in pinned memory of the host
  *      byte   a block moves 20 GB/s round a ring (there, perChMaxRingLL128Bws of sm_70 and sm_80), which touches each byte
  *             three times: 1 ÷ 60 GB/s; with LL and LL128 only 8 of 16 and 120 of 128 bytes of a line are data
- *             (sm_90 36.7 GB/s, sm_100 40: costs_suit()). Counted: a lane of LL has 8 bytes of a peer under way at once, one of
+ *             (sm_90 36.7 GB/s, sm_100 40: cards.c). Counted: a lane of LL has 8 bytes of a peer under way at once, one of
  *             LL128 2 × 15 at least. In the 400 cycles of a load (same table) 512 lanes move 4 and 15 KB: 14 and 54 GB/s, so
  *             lines under way are no tighter limit
  *      call   8.6 µs: launch, first loads and end. 6.6 there (baseLat), but two A100 take 10.1 µs for 32 bytes

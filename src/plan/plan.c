@@ -258,6 +258,14 @@ static uint64_t class_bytes(uint32_t class) {
 #define P2P_PART_BYTES (16u << 10)
 /* In a round of messages a rank sends one and receives one: two blocks per channel. */
 #define P2P_BLOCKS 2
+/* Of all ranks that share a GPU. It was measured with so many. With more, fewer rounds of a group go into one grid. */
+#define P2P_CHANNELS_SHARED 32
+
+static int most_of_messages(const struct tuner_limits *limits, int most) {
+    int shared = P2P_CHANNELS_SHARED / limits->gpu_ranks;
+    shared = shared > 0 ? shared : 1;
+    return limits->gpu_ranks > 1 && most > shared ? shared : most;
+}
 
 /* 0: a GPU has no room for the blocks. */
 static int p2p_channels(const struct planner *planner, const struct transport *transport, uint64_t message_bytes) {
@@ -269,6 +277,7 @@ static int p2p_channels(const struct planner *planner, const struct transport *t
     if (owner->gpu == NULL)
         return 1;
     most = tuner_most_channels(&limits, owner->layouts[PROG_TO_ALL].nslots, owner->nranks - 1, P2P_BLOCKS, by_network);
+    most = most_of_messages(&limits, most);
     n = n < tuner_fitting_channels(&limits, P2P_BLOCKS) ? n : tuner_fitting_channels(&limits, P2P_BLOCKS);
     while (n > 0 && 2 * n <= most && message_bytes / (2 * (uint64_t)n) >= P2P_PART_BYTES)
         n *= 2;

@@ -108,6 +108,7 @@ static void the_file_is_read_again(void **state) {
     assert_true(read.gpu_call_ns == 4321);
     assert_int_equal(strncmp(text, "# measured on ", 14), 0);
     assert_non_null(strstr(text, " threads "));
+    assert_null(strstr(text, "gpu-")); /* nothing lies between GPUs here */
     assert_non_null(strstr(text, "# 2 allreduce 64 ring LL 1 4096 "));
     free(text);
 }

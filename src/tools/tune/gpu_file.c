@@ -28,6 +28,18 @@ static void print_head(struct lab *const *labs, int nlabs, double error, FILE *o
                 labs[k]->ncandidates);
 }
 
+/* Of what lies between these ranks: the rest is not fitted. */
+static void print_constants(struct lab *const *labs, int nlabs, const struct cost_table *fitted, FILE *out) {
+    static const char *const prefixes[] = {"gpu.", "gpu-nvlink.", "gpu-pci.", "gpu-host."}; /* from LINK_GPU on */
+    for (int class = 0; class < (int)(sizeof prefixes / sizeof *prefixes); class ++) {
+        bool seen = false;
+        for (int k = 0; k < nlabs; k++)
+            seen |= net_has_class(labs[k]->machine[LAB_NEAR].net, (enum link_class)(LINK_GPU + class));
+        if (seen)
+            costs_print(fitted, prefixes[class], out);
+    }
+}
+
 static void print_rows(struct lab *lab, const struct cost_table *before, const struct cost_table *fitted, FILE *out) {
     for (int size = 0; size < lab->options.nsizes; size++)
         for (int k = 0; k < lab->ncandidates; k++) {
@@ -45,7 +57,7 @@ static void print_rows(struct lab *lab, const struct cost_table *before, const s
 void gpu_file_print(struct lab *const *labs, int nlabs, const struct cost_table *before,
                     const struct cost_table *fitted, double error, FILE *out) {
     print_head(labs, nlabs, error, out);
-    costs_print(fitted, "gpu", out);
+    print_constants(labs, nlabs, fitted, out);
     fprintf(out, "#\n# ranks collective bytes algorithm protocol channels chunk µs mode noise predicted fitted\n");
     for (int k = 0; k < nlabs; k++)
         print_rows(labs[k], before, fitted, out);
