@@ -124,6 +124,7 @@ static void read_machine(void) {
     gpusim_reset((uint32_t)nplaces, &limits, sim_number("GPUSIM_SEED", 1));
     if (sim_number("GPUSIM_MEAN", 1) == 0)
         gpusim_set_meanness(&(struct gpusim_meanness){.drain = 1});
+    sim_mps_begin();
     for (int place = 0; visible == NULL && place < nplaces; place++)
         see(place);
     if (visible != NULL)
@@ -286,7 +287,7 @@ static int attribute_of(const struct sim_device *device, enum cudaDeviceAttr whi
     switch ((int)which) {
     case cudaDevAttrComputeCapabilityMajor: return sim_capability(device) / 10;
     case cudaDevAttrComputeCapabilityMinor: return sim_capability(device) % 10;
-    case cudaDevAttrMultiProcessorCount: return (int)limits->sms;
+    case cudaDevAttrMultiProcessorCount: return (int)sim_mps_sms();
     case cudaDevAttrMaxThreadsPerBlock: return (int)limits->max_block_threads;
     case cudaDevAttrMaxSharedMemoryPerBlock:
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: return (int)limits->sm_shared_bytes;
@@ -330,7 +331,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordin
     properties->maxThreadsPerBlock = (int)gpusim_limits()->max_block_threads;
     properties->major = sim_capability(device) / 10;
     properties->minor = sim_capability(device) % 10;
-    properties->multiProcessorCount = (int)gpusim_limits()->sms;
+    properties->multiProcessorCount = (int)sim_mps_sms();
     properties->unifiedAddressing = properties->managedMemory = properties->canMapHostMemory = 1;
     properties->pciBusID = bus_number(device);
     return cudaSuccess;

@@ -215,8 +215,10 @@ static void *engine_main(void *unused) {
         bool moved = look_at_all(&runs, &waits);
         if (runs) {
             sim_unlock();
-            gpusim_run(SLICE);
+            bool works = gpusim_run(SLICE);
             sim_lock();
+            if (!works && !moved) /* other processes leave no room */
+                sim_wait_briefly();
         } else if (!moved && waits) {
             sim_wait_briefly();
         } else if (!moved) {

@@ -4,7 +4,8 @@
  * over and another one waits.
  *
  *    GPUSIM_SLICE_US=0      how long a slice is, by the GPU's own clock (machine.h); on an H200 it is 2250. 0: processes do not take turns
- *    GPUSIM_MACHINE=file    what the processes of one machine have in common; it is made where it is not there
+ *    GPUSIM_MACHINE=file    what the processes of one machine have in common; it is made where it is not there. With MPS (cuda_mps.c)
+ *                           it has other contents
  *
  * A file says for each GPU which process has it, which ones wait, and how often it went from one to another: a switch. A process that is
  * gone has nothing.
@@ -40,21 +41,25 @@ static void say_switches(void) {
             (unsigned long long)switches);
 }
 
-static void open_machine(void) {
+void *sim_machine_open(size_t bytes, int *file_p) {
     const char *name = getenv("GPUSIM_MACHINE");
-    const size_t bytes = SIM_GPUS_MAX * sizeof(struct turns);
-    file = name == NULL ? -1 : open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0 || ftruncate(file, (off_t)bytes) != 0)
-        sim_violation("GPUSIM_SLICE_US: processes take turns by a file that GPUSIM_MACHINE names");
-    all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (all == MAP_FAILED)
+    *file_p = name == NULL ? -1 : open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*file_p < 0 || ftruncate(*file_p, (off_t)bytes) != 0)
+        sim_violation("processes share GPUs by a file that GPUSIM_MACHINE names");
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *file_p, 0);
+    if (memory == MAP_FAILED)
         sim_violation("GPUSIM_MACHINE: %s cannot be mapped", name);
+    return memory;
+}
+
+static void open_machine(void) {
+    all = sim_machine_open(SIM_GPUS_MAX * sizeof(struct turns), &file);
     atexit(say_switches);
 }
 
 static bool takes_turns(void) {
     static bool is_known;
-    if (!is_known)
+    if (!is_known && sim_mps_percent() == 0)
         slice_ns = sim_number("GPUSIM_SLICE_US", 0) * 1000;
     if (!is_known && slice_ns > 0)
         open_machine();

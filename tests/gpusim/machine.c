@@ -29,6 +29,7 @@ static struct device *devices;
 static uint32_t ndevices;
 static struct block **blocks; /* those that lie on SMs */
 static uint32_t nblocks, blocks_room;
+static const struct gpusim_sharing *sharing; /* NULL: the multiprocessors are this process's alone */
 
 static void enter_machine(void) {
     __atomic_add_fetch(&wanted, 1, __ATOMIC_RELAXED);
@@ -99,6 +100,12 @@ void gpusim_reset(uint32_t count, const struct gpusim_device_limits *each, uint6
     leave_machine();
 }
 
+void gpusim_share(const struct gpusim_sharing *how) {
+    enter_machine();
+    sharing = how;
+    leave_machine();
+}
+
 const struct gpusim_device_limits *gpusim_limits(void) { return &limits; }
 
 void gpusim_set_meanness(const struct gpusim_meanness *how) {
@@ -166,7 +173,7 @@ void gpusim_module_registers(struct gpusim_module *module, const char *path) {
 static uint32_t lower(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* How many blocks with these needs find room beside what is in use. */
-static uint32_t room_on(const struct sm *used, uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
+static uint32_t room_on(const struct gpusim_use *used, uint32_t threads, uint32_t registers, uint32_t shared_bytes) {
     uint32_t n = lower(limits.sm_blocks - used->blocks, (limits.sm_threads - used->threads) / threads);
     n = lower(n, (limits.sm_registers - used->registers) / (registers * threads));
     return shared_bytes == 0 ? n : lower(n, (limits.sm_shared_bytes - used->shared_bytes) / shared_bytes);
@@ -175,7 +182,7 @@ static uint32_t room_on(const struct sm *used, uint32_t threads, uint32_t regist
 static uint32_t whole_warps(uint32_t threads) { return (threads + PTX_LANES - 1) / PTX_LANES * PTX_LANES; }
 
 uint32_t gpusim_kernel_blocks_per_sm(const struct gpusim_kernel *kernel, uint32_t threads, uint32_t dynamic_bytes) {
-    static const struct sm empty;
+    static const struct gpusim_use empty;
     if (threads == 0 || threads > limits.max_block_threads)
         return 0;
     return room_on(&empty, whole_warps(threads), registers_of(kernel->f), kernel->f->occupied_bytes + dynamic_bytes);
@@ -270,36 +277,68 @@ static void block_begin(struct gpusim_grid *grid, struct sm *sm, uint32_t number
 static void sm_use(struct sm *sm, const struct gpusim_grid *grid, int sign) {
     uint32_t threads = whole_warps(grid->threads);
     struct device *device = sm->device;
-    device->busy_sms -= sm->blocks > 0;
-    sm->blocks += (uint32_t)sign;
-    device->busy_sms += sm->blocks > 0;
+    device->busy_sms -= sm->used.blocks > 0;
+    sm->used.blocks += (uint32_t)sign;
+    device->busy_sms += sm->used.blocks > 0;
     device->nblocks += (uint32_t)sign;
-    sm->threads += (uint32_t)sign * threads;
-    sm->registers += (uint32_t)sign * threads * grid->registers;
-    sm->shared_bytes += (uint32_t)sign * grid->occupied_bytes;
+    sm->used.threads += (uint32_t)sign * threads;
+    sm->used.registers += (uint32_t)sign * threads * grid->registers;
+    sm->used.shared_bytes += (uint32_t)sign * grid->occupied_bytes;
+    if (sharing != NULL)
+        sharing->note(device->number, sm->number, sm->used);
+}
+
+static struct gpusim_use use_of_all(const struct sm *sm) {
+    struct gpusim_use all = sm->used;
+    if (sharing == NULL)
+        return all;
+    const struct gpusim_use others = sharing->others(sm->device->number, sm->number);
+    all.blocks += others.blocks;
+    all.threads += others.threads;
+    all.registers += others.registers;
+    all.shared_bytes += others.shared_bytes;
+    return all;
+}
+
+static bool may_use(const struct sm *sm) {
+    return sharing == NULL || sm->used.blocks > 0 || sm->device->busy_sms < sharing->most_sms;
 }
 
 /* The SM with the fewest blocks among those that have room. */
 static struct sm *roomy_sm(const struct gpusim_grid *grid) {
     struct sm *best = NULL;
+    uint32_t fewest = UINT32_MAX;
     for (uint32_t k = 0; k < limits.sms; k++) {
         struct sm *sm = &grid->device->sms[k];
-        if (room_on(sm, whole_warps(grid->threads), grid->registers, grid->occupied_bytes) > 0 &&
-            (best == NULL || sm->blocks < best->blocks))
+        const struct gpusim_use used = use_of_all(sm);
+        if (may_use(sm) && used.blocks < fewest &&
+            room_on(&used, whole_warps(grid->threads), grid->registers, grid->occupied_bytes) > 0) {
+            fewest = used.blocks;
             best = sm;
+        }
     }
     return best;
+}
+
+/* Room for one more block of the grid; NULL: there is none. */
+static struct sm *take_room(const struct gpusim_grid *grid) {
+    if (sharing != NULL)
+        sharing->lock(true);
+    struct sm *sm = roomy_sm(grid);
+    if (sm != NULL)
+        sm_use(sm, grid, 1);
+    if (sharing != NULL)
+        sharing->lock(false);
+    return sm;
 }
 
 /* Blocks begin in the order of their grids: a grid that finds no room lets none behind it pass. */
 static void begin_blocks(struct device *device) {
     while (device->first != NULL) {
         struct gpusim_grid *grid = device->first;
-        struct sm *sm = grid->fault == NULL ? roomy_sm(grid) : NULL;
-        if (sm != NULL) {
-            sm_use(sm, grid, 1);
+        struct sm *sm = grid->fault == NULL ? take_room(grid) : NULL;
+        if (sm != NULL)
             block_begin(grid, sm, grid->begun);
-        }
         if (grid->fault == NULL && grid->begun < grid->nblocks) {
             if (sm == NULL)
                 return;

@@ -42,6 +42,20 @@ extern const struct gpusim_device_limits gpusim_small_h100;
 void gpusim_reset(uint32_t devices, const struct gpusim_device_limits *limits, uint64_t seed);
 const struct gpusim_device_limits *gpusim_limits(void);
 
+/* Of a multiprocessor. */
+struct gpusim_use {
+    uint32_t blocks, threads, registers, shared_bytes;
+};
+
+/* A machine whose processes share multiprocessors. Blocks find room beside those of others, and lie on `most_sms` at a time at most. */
+struct gpusim_sharing {
+    uint32_t most_sms;
+    void (*lock)(bool locks); /* while there is a lock, nobody else's use changes */
+    struct gpusim_use (*others)(uint32_t device, uint32_t sm);
+    void (*note)(uint32_t device, uint32_t sm, struct gpusim_use use); /* this process's */
+};
+void gpusim_share(const struct gpusim_sharing *sharing); /* NULL: no process is beside this one */
+
 /* How mean the machine is. Each is one in so many; 0: never. */
 struct gpusim_meanness {
     uint32_t split; /* branches at which a warp splits, although all its lanes go the same way */

@@ -125,7 +125,7 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     without_the_signal_that_sums_are_there_sums_are_wrong lines_are_for_gpus_that_store_them_whole \
     a_message_has_a_channel_per_16_kib_up_to_the_limit no_collective_is_the_first_use_of_a_kernel \
     ranks_beyond_the_limit_of_peers_are_reached \
-    a_call_of_processes_that_take_turns_has_few_switches; do
+    a_call_of_processes_that_take_turns_has_few_switches processes_under_mps_share_a_gpu; do
     check "$name" timeout $limit "$sim/test_gpus" "$name"
 done
 for name in the_zero_policy_of_a_communicator_needs_no_kernel the_default_policy_launches_kernels the_environment_overrides_the_policy \

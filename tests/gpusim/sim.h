@@ -289,5 +289,13 @@ void sim_engine_start(void);
 /* Takes GPUs that this process has a use for, and gives up others. True: there are some that it may not have yet. */
 bool sim_slices_take(bool (*wants)(const struct sim_device *device));
 bool sim_slice_is_ours(const struct sim_device *device);
+/* What the processes of a machine have in common, a file: mapped, and its descriptor. */
+void *sim_machine_open(size_t bytes, int *file_p);
+
+/* ---- MPS (cuda_mps.c) ---- */
+
+uint64_t sim_mps_percent(void); /* 0: there is none */
+uint32_t sim_mps_sms(void);     /* that this process sees */
+void sim_mps_begin(void);
 
 #endif

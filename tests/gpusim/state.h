@@ -66,7 +66,8 @@ struct block {
 
 struct sm {
     struct device *device;
-    uint32_t number, blocks, threads, registers, shared_bytes; /* in use */
+    uint32_t number;
+    struct gpusim_use used; /* by this process */
     struct l1 *l1, *alias_l1;
 };
 

@@ -1451,6 +1451,23 @@ static void sum_in_turns(int rank) {
     GOOD(collet_comm_destroy(comm));
 }
 
+static void sum_under_mps(int rank) {
+    struct collet_comm *comm;
+    rank_sums(rank, 0, &comm);
+    GOOD(collet_comm_destroy(comm));
+}
+
+/* Half of the GPU's multiprocessors each, for as many processes as there are halves. */
+static void processes_under_mps_share_a_gpu(void) {
+    char name[] = "/tmp/gpusim-machine-XXXXXX";
+    close(mkstemp(name));
+    setenv("GPUSIM_MACHINE", name, 1);
+    setenv("GPUSIM_MPS_PERCENT", "50", 1);
+    setenv("GPUSIM_SMS", "4", 1);
+    each_rank(sum_under_mps);
+    unlink(name);
+}
+
 /* As 64 MB by 4 channels with slots of 4 MB, but 128 times less: a channel carries four times as much as its slots hold. */
 static void a_call_of_processes_that_take_turns_has_few_switches(void) {
     char name[] = "/tmp/gpusim-machine-XXXXXX";
@@ -1633,6 +1650,7 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(a_rank_that_cannot_leaves_all_without_a_team)                                                                    \
     X(without_a_fence_of_teams_sums_are_old)                                                                           \
     X(a_call_of_processes_that_take_turns_has_few_switches)                                                            \
+    X(processes_under_mps_share_a_gpu)                                                                                 \
     X(ranks_beyond_the_limit_of_peers_are_reached)                                                                     \
     X(no_collective_is_the_first_use_of_a_kernel)                                                                      \
     X(lines_are_for_gpus_that_store_them_whole)                                                                        \

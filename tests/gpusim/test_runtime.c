@@ -1232,14 +1232,27 @@ static void nics_do_not_reach_memory_of_gpus(void) {
 
 /* ---- slices of time ---- */
 
+#define SM_BLOCKS 32
+
+/* Blocks that have begun on GPU 0, once so many grids have come to it and had the time to begin. */
+static uint64_t blocks_begun(uint64_t grids) {
+    struct gpusim_counts counts;
+    for (gpusim_counts(0, &counts); counts.grids < grids; gpusim_counts(0, &counts))
+        usleep(1000);
+    const uint64_t later = counts.instructions + 100000;
+    for (; counts.instructions < later; gpusim_counts(0, &counts))
+        usleep(1000);
+    return counts.blocks;
+}
+
 /* Words that two processes and their kernels see. */
 static struct turns { int until, stored, has_begun, is_waiting, is_ready[2]; } * turns;
 
-static void share_turns(const char *slice_us) {
+static void share_machine(const char *how, const char *value) {
     static char name[] = "/tmp/gpusim-machine-XXXXXX";
     close(mkstemp(name));
     setenv("GPUSIM_MACHINE", name, 1);
-    setenv("GPUSIM_SLICE_US", slice_us, 1);
+    setenv(how, value, 1);
     turns = mmap(NULL, sizeof(*turns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
@@ -1286,7 +1299,7 @@ static void store_behind_the_other(int process) {
 }
 
 static void one_process_has_a_gpu_at_a_time(void) {
-    share_turns("100000000");
+    share_machine("GPUSIM_SLICE_US", "100000000");
     each_process(store_behind_the_other);
 }
 
@@ -1305,8 +1318,59 @@ static void wait_for_the_other(int process) {
 }
 
 static void a_slice_ends_where_another_process_waits(void) {
-    share_turns("20");
+    share_machine("GPUSIM_SLICE_US", "20");
     each_process(wait_for_the_other);
+}
+
+/* ---- MPS ---- */
+
+static void use_half(int process) {
+    int sms;
+    GOOD(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+    EQUAL(sms, 1);
+    if (process == 1)
+        return;
+    int *word = gate();
+    gpusim_counts_clear();
+    for (int k = 0; k < SM_BLOCKS + 1; k++)
+        launch_spin(word, stream_here());
+    EQUAL(blocks_begun(SM_BLOCKS + 1), SM_BLOCKS);
+    gate_open(word);
+    GOOD(cudaDeviceSynchronize());
+}
+
+static void a_process_may_be_allowed_a_part_of_a_gpu(void) {
+    setenv("GPUSIM_SMS", "2", 1);
+    share_machine("GPUSIM_MPS_PERCENT", "50");
+    each_process(use_half);
+}
+
+/* Process 0 fills the one multiprocessor. */
+static void store_beside_the_other(int process) {
+    cudaStream_t stream = stream_here();
+    if (process == 0) {
+        gpusim_counts_clear();
+        for (int k = 0; k < SM_BLOCKS; k++)
+            launch_spin(&turns->until, stream_here());
+        EQUAL(blocks_begun(SM_BLOCKS), SM_BLOCKS);
+        set(&turns->has_begun);
+        until_set(&turns->is_waiting);
+        EQUAL(turns->stored, 0);
+        set(&turns->until);
+    } else {
+        until_set(&turns->has_begun);
+        launch_store(&turns->stored, 1, stream);
+        for (int k = 0; k < 20; k++, usleep(1000))
+            EQUAL(cudaStreamQuery(stream), cudaErrorNotReady);
+        set(&turns->is_waiting);
+    }
+    GOOD(cudaDeviceSynchronize());
+}
+
+static void processes_take_room_from_each_other(void) {
+    setenv("GPUSIM_SMS", "1", 1);
+    share_machine("GPUSIM_MPS_PERCENT", "100");
+    each_process(store_beside_the_other);
 }
 
 /* ---- exit ---- */
@@ -1385,19 +1449,6 @@ static void a_process_sees_the_gpus_it_is_shown(void) {
     EQUAL(n, 1);
     GOOD(cudaDeviceGetAttribute(&bus, cudaDevAttrPciBusId, 0));
     EQUAL(bus, 0x11);
-}
-
-#define SM_BLOCKS 32
-
-/* Blocks that have begun on GPU 0, once so many grids have come to it and had the time to begin. */
-static uint64_t blocks_begun(uint64_t grids) {
-    struct gpusim_counts counts;
-    for (gpusim_counts(0, &counts); counts.grids < grids; gpusim_counts(0, &counts))
-        usleep(1000);
-    const uint64_t later = counts.instructions + 100000;
-    for (; counts.instructions < later; gpusim_counts(0, &counts))
-        usleep(1000);
-    return counts.blocks;
 }
 
 /* One of them holds 32 blocks: the next one begins when one of these has ended. */
@@ -1523,6 +1574,8 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(nics_do_not_reach_memory_of_gpus)                                                                                \
     X(one_process_has_a_gpu_at_a_time)                                                                                 \
     X(a_slice_ends_where_another_process_waits)                                                                        \
+    X(a_process_may_be_allowed_a_part_of_a_gpu)                                                                        \
+    X(processes_take_room_from_each_other)                                                                             \
     X(every_call_is_refused_when_the_runtime_is_gone)                                                                  \
     X(a_file_of_words_says_what_joins_gpus)                                                                            \
     X(a_topology_file_says_what_joins_gpus)                                                                            \
