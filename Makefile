@@ -459,13 +459,14 @@ SIM          := $(BUILD)/gpusim
 SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
 SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
-SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx test_runtime test_multicast test_gpus test_nccl test_perf bench_calls test_accept one_program overlap collet-info \
+SIM_CONTRACT := test_runtime test_waits test_captures test_driver test_processes
+SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx $(SIM_CONTRACT) test_multicast test_gpus test_nccl test_perf bench_calls test_accept one_program overlap collet-info \
     collet-tune all_reduce_perf sendrecv_perf)
 SIM_TESTS    := $(SIM_PROGRAMS) $(SIM)/beside $(addprefix $(BUILD)/tests/,unit/test_block gpusim/test_exec)
 # For programs that nvcc has built: they look for the runtime by its major version.
 SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)
 SIM_NCCL     := $(SIM)/lib/libnccl.so.2
-$(call objects_of,$(wildcard tests/gpusim/cuda_*.c tests/gpusim/test_runtime.c tests/gpusim/test_multicast.c tests/gpusim/test_gpus.c tests/gpusim/test_nccl.c tests/gpusim/test_perf.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
+$(call objects_of,$(wildcard tests/gpusim/cuda_*.c $(SIM_CONTRACT:%=tests/gpusim/%.c) tests/gpusim/test_multicast.c tests/gpusim/test_gpus.c tests/gpusim/test_nccl.c tests/gpusim/test_perf.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
 # The runtime's names are for all to see.
 $(call objects_of,$(wildcard tests/gpusim/cuda_*.c)): CPPFLAGS += -fvisibility=default
 $(SIM_RUNTIME): $(SIM_OBJECTS)
@@ -482,7 +483,7 @@ $(SIM_NCCL): CUDA_LIBS = $(SIM_CUDART)
 $(SIM_NCCL): | $(SIM_CUDART)
 $(SIM_PROGRAMS) $(SIM_PERFS): CUDA_LIBS = $(SIM_RUNTIME)
 $(SIM)/print_ptx: $(call objects_of,tests/gpusim/print_ptx.c tests/gpusim/objects.c)
-$(SIM)/test_runtime: $(call objects_of,tests/gpusim/test_runtime.c tests/gpusim/kernels.cu src/gpu/cuda_entry.c)
+$(addprefix $(SIM)/,$(SIM_CONTRACT)): $(SIM)/%: $(OBJ)/tests/gpusim/%.o $(call objects_of,tests/gpusim/kernels.cu src/gpu/cuda_entry.c)
 $(SIM)/test_multicast: $(call objects_of,tests/gpusim/test_multicast.c src/gpu/cuda_entry.c)
 $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
 $(SIM)/test_nccl: $(call objects_of,tests/gpusim/test_nccl.c $(COMPAT_SOURCES)) $(INTERNAL_LIB)

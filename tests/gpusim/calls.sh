@@ -26,7 +26,7 @@ rows() { sed -n '/<!-- calls of CUDA -->/,/^$/p' docs/gpu.md | grep '^| `'; }
 calls_with_a_row() { rows | cut -d'|' -f2 | grep -oE '\w+' | sort; }
 cases_of_rows() { rows | sed 's/ *|$//; s/.*|//' | grep -oE '\w+' | sort -u; }
 rows_without_a_case() { rows | grep -vE '\| `[a-z_0-9`, ]+` \|$'; }
-cases_there_are() { for program in runtime gpus multicast nccl; do "$sim/test_$program" --list; done | sort; }
+cases_there_are() { for program in runtime waits captures driver processes gpus multicast nccl; do "$sim/test_$program" --list; done | sort; }
 
 # In a build with CUDA 12.4 one function has another name.
 of_another_version() { grep -vxE 'cudaGetDriverEntryPoint(ByVersion)?'; }

@@ -34,7 +34,7 @@ accept() {
     GPUSIM_GPUS=$gpus timeout $limit "$sim/test_accept" --slow --seed "$seed" "$@"
 }
 
-the_runtime_keeps_cudas_contract() { timeout $limit "$sim/test_runtime"; }
+keeps_its_contract() { timeout $limit "$sim/test_$1"; }
 teams_of_gpus_share_one_address() { timeout $limit "$sim/test_multicast"; }
 mutations_fail() { BUILD=${sim%/*} timeout 300 "${sim%/*}/tests/gpusim/test_exec" 2 0; }
 calls_per_collective() { timeout $limit "$sim/bench_calls" check; }
@@ -98,7 +98,9 @@ whole_gpu_waits_end_in_words() {
         grep -q 'one of them late: HANGS, and ends with the words above' "$work/memset" || { cat "$work/memset"; return 1; }
 }
 
-check the_runtime_keeps_cudas_contract the_runtime_keeps_cudas_contract
+for part in runtime waits captures driver processes; do
+    check "cuda_keeps_its_contract_in_test_$part" keeps_its_contract $part
+done
 check each_call_of_cuda_has_a_row_and_cases tests/gpusim/calls.sh
 check teams_of_gpus_share_one_address teams_of_gpus_share_one_address
 check each_mutation_of_the_kernels_fails_under_a_seed mutations_fail

@@ -11,10 +11,13 @@
  *
  *    addresses     a GPU touches what it has a right to; what is freed stays free
  *    new memory    is full of 0xA5
- *    waiting       cudaFree and the like wait for the kernels that run, and every other call waits for such a call
+ *    copies        from pageable memory land late (cuda_copies.c)
+ *    waiting       cudaFree and the like, and first uses of kernels, wait for the kernels that run, and every other call waits for such a
+ *                  call
  *    queues        are finite; a launch into a full one waits, and every other call waits for it
  *    streams       share 8 queues of the hardware; a stream's address is used again as soon as the stream is destroyed
- *    sharing       memory that is freed while another process has it open ends the process that frees it
+ *    sharing       memory that is freed while another process has it open ends the process that frees it; processes take turns on a GPU
+ *                  (cuda_slices.c) or share its multiprocessors (cuda_mps.c), if they are told so
  *
  * What the machine is, the environment says (cuda_devices.c). One lock guards all that this process knows of it.
  */
