@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels for test_runtime.c: they write a number, add one to it, and wait for a word. Stubs of nvcc launch them.
+ * Kernels for the tests of the contract: they write a number, add one to it, and wait for a word. Stubs of nvcc launch them.
  */
 #include <cuda_runtime_api.h>
 
@@ -16,9 +16,7 @@ extern "C" void launch_store(int *to, int value, cudaStream_t stream) { store<<<
 extern "C" void launch_increment(int *of, cudaStream_t stream) { increment<<<1, 1, 0, stream>>>(of); }
 extern "C" void launch_copy(int *to, const int *from, cudaStream_t stream) { copy<<<1, 1, 0, stream>>>(to, from); }
 
-template <int N> struct bytes {
-    char of[N];
-};
+template <int N> struct bytes { char of[N]; };
 template <int N> static __global__ void take(bytes<N> all, char *last) { *last = all.of[N - 1]; }
 extern "C" void launch_of_bytes(int n, char *last) {
     if (n == 4000)
