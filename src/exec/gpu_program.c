@@ -2,54 +2,65 @@
  *
  * A bound program, copied to a GPU: steps, workers, and for each entry of the peer table the connection ends. An end is
  * copied when the first program that uses it is; all programs share that copy, and its position lives there alone.
+ *
+ * An image of all that is made on the host, twice: first it is measured, then it gets its place on the GPU, and is filled with
+ * addresses there. So it takes one copy.
  */
 #include "base/err.h"
 #include "exec/exec_gpu.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-static enum collet_result put_on_gpu(struct chan *chan, const void *from, size_t bytes, void **to_p) {
-    COLLET_TRY(gpu_rank_take(chan->owner.gpu, bytes > 0 ? bytes : 1, to_p));
-    return bytes > 0 ? chan->owner.gpu->driver->memory->write(*to_p, from, bytes) : COLLET_SUCCESS;
+#define ALIGN_BYTES 64u
+
+struct image {
+    struct chan *chan;
+    char *host; /* NULL: it is measured */
+    char *gpu;
+    size_t used;
+};
+
+/* Where it will be on the GPU. Nothing of it moves afterwards. */
+static void *image_put(struct image *image, const void *from, size_t bytes) {
+    char *at = image->gpu + image->used;
+    if (image->host != NULL && bytes > 0)
+        memcpy(image->host + image->used, from, bytes);
+    image->used += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    return at;
 }
 
 /* host_end is the `end` of a connection, its first field. */
-static enum collet_result put_end(struct chan *chan, struct fifo_end *host_end, struct fifo_end **to_p) {
+static struct fifo_end *put_end(struct image *image, struct fifo_end *host_end) {
     struct conn *conn = (struct conn *)host_end;
-    *to_p = NULL;
-    if (conn == NULL)
-        return COLLET_SUCCESS;
-    if (conn->end_on_gpu == NULL) {
-        void *copy;
-        COLLET_TRY(put_on_gpu(chan, &conn->end, sizeof(conn->end), &copy));
+    if (conn == NULL || conn->end_on_gpu != NULL)
+        return conn == NULL ? NULL : conn->end_on_gpu;
+    struct fifo_end *copy = image_put(image, &conn->end, sizeof(conn->end));
+    if (image->host != NULL)
         conn->end_on_gpu = copy;
-    }
-    *to_p = conn->end_on_gpu;
+    return copy;
+}
+
+static enum collet_result put_ends(struct image *image, int npeers, struct fifo_end *const *ends, void *to_p) {
+    struct fifo_end **table = calloc((size_t)npeers + 1, sizeof(*table));
+    if (table == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d peers", npeers);
+    for (int k = 0; k < npeers; k++)
+        table[k] = put_end(image, ends[k]);
+    *(void **)to_p = image_put(image, table, (size_t)npeers * sizeof(*table));
+    free(table);
     return COLLET_SUCCESS;
 }
 
-static enum collet_result put_ends(struct chan *chan, int npeers, struct fifo_end *const *ends, void **to_p) {
-    struct fifo_end **table = calloc((size_t)npeers + 1, sizeof(*table));
-    enum collet_result result = COLLET_SUCCESS;
-    if (table == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d peers", npeers);
-    for (int k = 0; k < npeers && result == COLLET_SUCCESS; k++)
-        result = put_end(chan, ends[k], &table[k]);
-    if (result == COLLET_SUCCESS)
-        result = put_on_gpu(chan, table, (size_t)npeers * sizeof(*table), to_p);
-    free(table);
-    return result;
-}
-
-static enum collet_result put_workers(struct chan *chan, const struct prog *prog, void **to_p) {
+static enum collet_result put_workers(struct image *image, const struct prog *prog, void *to_p) {
     struct work_span *spans = calloc((size_t)prog->nworkers, sizeof(*spans));
     if (spans == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d workers", prog->nworkers);
     for (int k = 0; k < prog->nworkers; k++)
         spans[k] = (struct work_span){(uint32_t)prog->workers[k].first_step, (uint32_t)prog->workers[k].nsteps};
-    enum collet_result result = put_on_gpu(chan, spans, (size_t)prog->nworkers * sizeof(*spans), to_p);
+    *(void **)to_p = image_put(image, spans, (size_t)prog->nworkers * sizeof(*spans));
     free(spans);
-    return result;
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result check_steps(const struct prog *prog) {
@@ -65,40 +76,84 @@ static enum collet_result check_steps(const struct prog *prog) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result put_channel(struct chan *chan, const struct prog *prog, const struct interp_op *op,
-                                      uint32_t lends_from, struct work_channel *image) {
+static enum collet_result put_channel(struct image *image, const struct prog *prog, const struct interp_op *op,
+                                      uint32_t lends_from, struct work_channel *channel) {
     COLLET_TRY(check_steps(prog));
-    *image = (struct work_channel){.nworkers = (uint32_t)prog->nworkers, .npeers = (uint32_t)prog->npeers};
-    image->memory = op->memory;
-    image->lends_from = lends_from;
-    COLLET_TRY(put_on_gpu(chan, prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps), (void **)&image->steps));
-    COLLET_TRY(put_on_gpu(chan, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals), (void **)&image->locals));
-    COLLET_TRY(put_on_gpu(chan, prog->peers, (size_t)prog->npeers * sizeof(*prog->peers), (void **)&image->peers));
-    COLLET_TRY(put_workers(chan, prog, (void **)&image->workers));
-    COLLET_TRY(put_ends(chan, prog->npeers, op->recv_ends, (void **)&image->recv_ends));
-    COLLET_TRY(put_ends(chan, prog->npeers, op->send_ends, (void **)&image->send_ends));
-    if (prog->ntmp > 0)
-        COLLET_TRY(
-            gpu_rank_take(chan->owner.gpu, (size_t)prog->ntmp * op->memory.tmp_stride, (void **)&image->memory.tmp));
+    *channel = (struct work_channel){.nworkers = (uint32_t)prog->nworkers, .npeers = (uint32_t)prog->npeers};
+    channel->memory = op->memory;
+    channel->lends_from = lends_from;
+    channel->steps = image_put(image, prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps));
+    channel->locals = image_put(image, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals));
+    channel->peers = image_put(image, prog->peers, (size_t)prog->npeers * sizeof(*prog->peers));
+    COLLET_TRY(put_workers(image, prog, &channel->workers));
+    COLLET_TRY(put_ends(image, prog->npeers, op->recv_ends, &channel->recv_ends));
+    return put_ends(image, prog->npeers, op->send_ends, &channel->send_ends);
+}
+
+/* tmp: of all channels, one behind another. */
+static enum collet_result put_channels(struct image *image, const struct exec_program *program, char *tmp,
+                                       struct work_channel *channels) {
+    uint32_t lends_from = exec_loans_of(program).lends_from;
+    for (int c = 0; c < program->nchannels; c++) {
+        const struct interp_op *op = &program->ops[c];
+        COLLET_TRY(put_channel(image, program->progs[c], op, lends_from, &channels[c]));
+        channels[c].memory.tmp = tmp;
+        tmp += (size_t)program->progs[c]->ntmp * op->memory.tmp_stride;
+    }
     return COLLET_SUCCESS;
 }
 
-static enum collet_result program_to_gpu(struct chan *chan, struct exec_program *program) {
-    struct work_program image = {NULL, chan->owner.teams};
-    size_t nchannels = (size_t)program->nchannels;
-    struct work_channel *channels = calloc(nchannels, sizeof(*channels));
-    uint32_t lends_from = exec_loans_of(program).lends_from;
-    enum collet_result result = COLLET_SUCCESS;
+/* Returns where the program is. */
+static enum collet_result put_program(struct image *image, const struct exec_program *program, char *tmp, void **to_p) {
+    struct work_program header = {NULL, image->chan->owner.teams};
+    struct work_channel *channels = calloc((size_t)program->nchannels, sizeof(*channels));
     if (channels == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu channels", nchannels);
-    for (size_t c = 0; c < nchannels && result == COLLET_SUCCESS; c++)
-        result = put_channel(chan, program->progs[c], &program->ops[c], lends_from, &channels[c]);
-    if (result == COLLET_SUCCESS)
-        result = put_on_gpu(chan, channels, nchannels * sizeof(*channels), (void **)&image.channels);
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d channels", program->nchannels);
+    enum collet_result result = put_channels(image, program, tmp, channels);
+    header.channels = image_put(image, channels, (size_t)program->nchannels * sizeof(*channels));
+    *to_p = image_put(image, &header, sizeof(header));
     free(channels);
-    COLLET_TRY(result);
-    program->lends_on_gpu = lends_from != 0;
-    return put_on_gpu(chan, &image, sizeof(image), (void **)&program->on_gpu);
+    return result;
+}
+
+static enum collet_result take_tmp(struct gpu_rank *gpu, const struct exec_program *program, char **tmp_p) {
+    size_t bytes = 0;
+    *tmp_p = NULL;
+    for (int c = 0; c < program->nchannels; c++)
+        bytes += (size_t)program->progs[c]->ntmp * program->ops[c].memory.tmp_stride;
+    return bytes > 0 ? gpu_rank_take(gpu, bytes, (void **)tmp_p) : COLLET_SUCCESS;
+}
+
+/* The image did not come to the GPU: nor did the ends in it. */
+static void forget_ends(const struct image *image, const struct exec_program *program) {
+    for (int k = 0; k < program->nconns; k++) {
+        const char *end = (const char *)program->conns[k]->end_on_gpu;
+        if (end >= image->gpu && end < image->gpu + image->used)
+            program->conns[k]->end_on_gpu = NULL;
+    }
+}
+
+static enum collet_result program_to_gpu(struct chan *chan, struct exec_program *program) {
+    struct gpu_rank *gpu = chan->owner.gpu;
+    struct image image = {.chan = chan};
+    char *tmp;
+    void *on_gpu;
+    COLLET_TRY(take_tmp(gpu, program, &tmp));
+    COLLET_TRY(put_program(&image, program, tmp, &on_gpu));
+    COLLET_TRY(gpu_rank_take(gpu, image.used, (void **)&image.gpu));
+    image.host = calloc(1, image.used);
+    if (image.host == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a program's image of %zu bytes", image.used);
+    image.used = 0;
+    enum collet_result result = put_program(&image, program, tmp, &on_gpu);
+    if (result == COLLET_SUCCESS)
+        result = gpu->driver->memory->write(image.gpu, image.host, image.used);
+    if (result != COLLET_SUCCESS)
+        forget_ends(&image, program);
+    free(image.host);
+    program->on_gpu = on_gpu;
+    program->lends_on_gpu = exec_loans_of(program).lends_from != 0;
+    return result;
 }
 
 enum collet_result exec_gpu_load(struct exec_call *call) {

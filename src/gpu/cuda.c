@@ -386,6 +386,7 @@ static uint32_t cuda_resident(int ordinal) { return __atomic_load_n(&resident_bl
 
 static const struct gpu_memory cuda_memory = {
     .create = cuda_memory_create,
+    .clear = cuda_clear,
     .destroy = cuda_block_give_back,
     .destroy_now = cuda_block_free,
     .pinned_create = cuda_pinned_create,

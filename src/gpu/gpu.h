@@ -51,6 +51,7 @@ struct gpu_memory {
     enum collet_result (*pin)(void *memory, size_t bytes, void **device_p); /* pages of the host, mapped already */
     void (*unpin)(void *memory, size_t bytes);                              /* and unmaps them, now or later */
     void (*sweep)(void);                                                    /* no rank of the process is on a GPU */
+    enum collet_result (*clear)(void *memory, size_t bytes); /* zeroes it again; complete on return */
     /* Copies to memory of the GPU, or from there; complete on return. */
     enum collet_result (*write)(void *to, const void *from, size_t bytes);
 };

@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHUNK_BYTES (256u << 10)
+#define CHUNK_BYTES (1u << 20)
 #define ALIGN_BYTES 256u
 
 PROCESS_LOCK(ranks_lock); /* while a thread has it, no work of a rank is put into a stream */

@@ -8,6 +8,8 @@
 
 enum collet_result conn_counter_init_on_gpu(const struct conn *conn, void *counter) {
     const uint64_t step = (uint64_t)conn->owner->config->first_step;
+    if (step == 0)
+        return COLLET_SUCCESS; /* the memory was zeroed */
     return conn->owner->gpu->driver->memory->write(counter, &step, sizeof(step));
 }
 

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "transport/gpu_fifos.h"
 #include "transport/transport.h"
 
 #include <pthread.h>
@@ -85,7 +86,7 @@ static enum collet_result head_create(const struct conn *conn, struct self_memor
 
 static enum collet_result fifo_create(const struct conn *conn, struct self_memory *memory) {
     if (memory->place == ON_GPU) {
-        COLLET_TRY(memory->driver->memory->create(memory->bytes, &memory->fifo));
+        COLLET_TRY(gpu_fifo_take(memory->driver, memory->ordinal, memory->bytes, &memory->fifo));
         COLLET_TRY(conn_memory_init_on_gpu(conn, memory->fifo));
         return head_create(conn, memory);
     }
@@ -99,7 +100,7 @@ static void fifo_destroy(struct self_memory *memory) {
     if (memory->head != NULL)
         memory->driver->memory->destroy(memory->head);
     if (memory->place == ON_GPU)
-        memory->driver->memory->destroy(memory->fifo);
+        gpu_fifo_give_back(memory->driver, memory->fifo);
     else if (memory->place == PINNED)
         memory->driver->memory->pinned_destroy(memory->fifo);
     else

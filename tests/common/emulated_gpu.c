@@ -405,6 +405,11 @@ static void unpin(void *memory, size_t bytes) { os_memory_destroy(memory, bytes)
 static void sweep(void) {}
 static void sweep_gpu(int ordinal) { (void)ordinal; /* nothing is kept here */ }
 
+static enum collet_result clear_memory(void *memory, size_t bytes) {
+    memset(memory, 0, bytes);
+    return COLLET_SUCCESS;
+}
+
 static enum collet_result write_memory(void *to, const void *from, size_t bytes) {
     memcpy(to, from, bytes);
     return COLLET_SUCCESS;
@@ -572,6 +577,7 @@ static const struct gpu_kernels kernels = {"emulated", &copy_kernel, {COLLET_OPS
 
 static const struct gpu_memory table_of_memory = {
     .create = memory_create,
+    .clear = clear_memory,
     .destroy = memory_destroy,
     .destroy_now = memory_destroy,
     .pinned_create = pinned_create,

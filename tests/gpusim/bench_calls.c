@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How many calls of CUDA a collective takes, on the simulated machine: two processes with a rank each, on a GPU each.
+ * How many calls of CUDA a collective takes, on the simulated machine: two processes with a rank each, on a GPU each; and the first
+ * one, which makes connections, of four ranks in threads that share a GPU.
  *
  *    bench_calls           prints them, for each collective, algorithm and protocol, and which calls they are
  *    bench_calls check     fails if a collective takes more than one launch and four further calls; by copy engines, any launch,
- *                          or more than five calls besides the copies
+ *                          or more than five calls besides the copies; if the first one takes more than MOST_FIRST of those that
+ *                          take long, of all ranks
  */
 #include "gpusim/gpusim.h"
 
@@ -13,6 +15,7 @@
 #include "program/program.h"
 
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +151,68 @@ static bool run_forced(const struct task *task, bool prints) {
     return status == 0;
 }
 
+/* ---- the first call ---- */
+
+#define RANKS 4
+/* Those that get memory take 0.1 to 1 ms each, those that wait for the GPU some 10 µs. */
+#define MOST_FIRST_MEMORY (2 * RANKS)
+#define MOST_FIRST_WAITS (3 * RANKS)
+
+struct newcomer {
+    pthread_t thread;
+    const struct collet_unique_id *id;
+    int rank;
+    uint64_t memory, waits;
+};
+
+static void *first_call(void *newcomer_) {
+    struct newcomer *n = newcomer_;
+    struct collet_config config = {.size = sizeof(config), .device = COLLET_DEVICE_CUDA(0)};
+    struct bench b = {.rank = n->rank};
+    MUST(cudaSetDevice(0));
+    MUST(collet_comm_init_rank_config(&b.comm, RANKS, *n->id, n->rank, &config));
+    MUST(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking));
+    MUST(cudaMalloc((void **)&b.in, COUNT * sizeof(float)));
+    MUST(cudaMalloc((void **)&b.out, COUNT * sizeof(float)));
+    gpusim_forget_calls();
+    MUST(collet_allreduce(b.in, b.out, COUNT, COLLET_FLOAT32, COLLET_SUM, b.comm, b.stream));
+    n->memory = gpusim_calls("cudaMalloc") + gpusim_calls("cudaHostAlloc");
+    n->waits = gpusim_calls("cudaStreamSynchronize");
+    MUST(cudaStreamSynchronize(b.stream));
+    MUST(collet_comm_destroy(b.comm));
+    return NULL;
+}
+
+static bool run_newcomers(bool prints) {
+    struct newcomer newcomers[RANKS];
+    struct collet_unique_id id;
+    uint64_t memory = 0, waits = 0;
+    MUST(collet_get_unique_id(&id));
+    for (int rank = 0; rank < RANKS; rank++) {
+        newcomers[rank] = (struct newcomer){.id = &id, .rank = rank};
+        MUST(pthread_create(&newcomers[rank].thread, NULL, first_call, &newcomers[rank]));
+    }
+    for (int rank = 0; rank < RANKS; rank++) {
+        pthread_join(newcomers[rank].thread, NULL);
+        memory += newcomers[rank].memory;
+        waits += newcomers[rank].waits;
+    }
+    if (prints)
+        printf("first allreduce of %d ranks on a GPU: %llu calls for memory, %llu that wait for the GPU\n", RANKS,
+               (unsigned long long)memory, (unsigned long long)waits);
+    return memory <= MOST_FIRST_MEMORY && waits <= MOST_FIRST_WAITS;
+}
+
+/* In a process of its own: one that forks may not have used CUDA. */
+static bool run_first(bool prints) {
+    int status;
+    fflush(stdout);
+    if (fork() == 0)
+        exit(!run_newcomers(prints));
+    wait(&status);
+    return status == 0;
+}
+
 static bool run_all_algorithms(int k) {
     const struct prog_shape shape = PROG_FLAT(2);
     bool good = true;
@@ -165,6 +230,7 @@ int main(int argc, char **argv) {
         printf("2 ranks, %d elements\n%-14s %-8s %-7s %8s %6s\n", COUNT, "collective", "by", "in", "launches", "calls");
     bool good = run_ranks(&chosen, !checks);
     good &= run_forced(&by_copies, !checks); /* calls besides the copies */
+    good &= run_first(true);
     for (int k = 0; k < COLLECTIVES && !checks; k++)
         good &= run_all_algorithms(k);
     return !good;

@@ -270,6 +270,13 @@ static void every_algorithm_runs_in_one_grid(void **state) {
         }
 }
 
+/* Two-shot of 13 ranks has 24 entries in its table, and blocks have room for 20 here: a step's ends come and go with it. */
+static void a_table_may_be_larger_than_a_block_has_room_for(void **state) {
+    (void)state;
+    run_algorithm(algorithm_find(PROG_ALLREDUCE, "twoshot"), 13, 6, false);
+    run_algorithm(algorithm_find(PROG_REDUCESCATTER, "direct"), 13, 6, false);
+}
+
 static void every_algorithm_runs_on_the_host_with_short_slots(void **state) {
     (void)state;
     static const int sizes[] = {1, 2, 3, 5, 8, 13};
@@ -489,6 +496,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loops_of_a_block_give_what_those_of_the_host_give),
         cmocka_unit_test(every_algorithm_runs_in_one_grid),
+        cmocka_unit_test(a_table_may_be_larger_than_a_block_has_room_for),
         cmocka_unit_test(every_algorithm_runs_on_the_host_with_short_slots),
         cmocka_unit_test(a_step_may_have_several_operands_in_memory),
         cmocka_unit_test(an_abort_ends_a_grid_that_waits),
