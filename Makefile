@@ -661,6 +661,9 @@ lab-slow: all $(BUILD)/bench/slow_link
 .PHONY: scaling
 bench-peers: all
 	scripts/bench-peers.sh
+.PHONY: peers-archive
+peers-archive: libs
+	@BUILD=$(BUILD) scripts/peers.sh archive
 bench-regret: $(BUILD)/bin/collet-tune
 	$(BUILD)/bin/collet-tune --regret --procs 2,4
 $(BUILD)/bench/instructions: bench/instructions.c $(STATIC_LIB)
@@ -842,6 +845,7 @@ help:
 	@echo 'make lab-slow      bad cases made on purpose, beside healthy jobs: docs/slow.md (half a minute)'
 	@echo 'make docs-site     the documents, with search and the gallery, in build/site (installs Sphinx; a minute)'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
+	@echo 'make peers-archive  the newest MPI libraries and the loops in one file, to measure on a machine without compiler and network'
 	@echo 'make bench-overlap what calls on a stream hide of their time, over a link that takes 10 ms and in memory (a minute)'
 	@echo 'make bench-far     a broadcast over a link with a round trip of 50 ms, and plain sockets, by turns (a minute)'
 	@echo 'make bench-rendezvous  time, memory and descriptors of a root that 100, 1,000 and 10,000 processes meet at'
