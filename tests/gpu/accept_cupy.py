@@ -18,20 +18,17 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import importlib.util
 import os
 import sys
 import tempfile
 import time
 import types
 
-import numpy
-
 from accept_ranks import (NOT_APPLICABLE, Checks, check_library, collet_has_made_communicators, not_applicable, parser_of, preload,
-                          run_parts, say)
+                          run_parts, say, take_python_with)
 
 HERE: argparse.Namespace  # of a rank: rank, ranks, comms, stream, checks, nccl, cpu
-cupy = None               # or what stands in for it
+cupy = None  # or what stands in for it
 nccl = None
 
 # ---- what stands in for CuPy on a CPU ----------------------------------------------------------------------------------------
@@ -367,12 +364,14 @@ def be_rank(options, meetings: str, part: str, rank: int) -> int:
 
 
 def main() -> int:
+    global numpy
     options = parser_of(__doc__, 30).parse_args()
-    why = not_applicable(options) or ("" if options.cpu or importlib.util.find_spec("cupy") else f"{sys.executable} has no cupy")
+    why = not_applicable(options) or take_python_with("numpy" if options.cpu else "cupy")
     if why:
         print(f"not applicable: {why}")
         return NOT_APPLICABLE
     preload(options)
+    import numpy
     say(f"Python {sys.version.split()[0]}, {'numpy in place of CuPy, on the CPU' if options.cpu else 'CuPy, on a GPU'}, {options.nccl}")
     with tempfile.TemporaryDirectory() as meetings:
         return run_parts(options, [("processes", 2), ("one", 1)], lambda part, rank, *_: be_rank(options, meetings, part, rank))

@@ -16,14 +16,11 @@ accept_ranks.py has the options, and how ranks are started.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 
-import numpy
-
 from accept_ranks import (NOT_APPLICABLE, Checks, check_library, collet_has_made_communicators, not_applicable, parser_of, preload,
-                          run_parts, say)
+                          run_parts, say, take_python_with)
 
 HERE: argparse.Namespace  # of a rank: rank, ranks, mesh, checks, nccl, address, cpu
 COUNTS = (2, 8192, 4 << 20)
@@ -195,12 +192,14 @@ def be_rank(options, part: str, rank: int, ranks: int, port: int) -> int:
 
 
 def main() -> int:
+    global numpy
     options = parser_of(__doc__, 35).parse_args()
-    why = not_applicable(options) or ("" if importlib.util.find_spec("jax") else f"{sys.executable} has no jax")
+    why = not_applicable(options) or take_python_with("jax")
     if why:
         print(f"not applicable: {why}")
         return NOT_APPLICABLE
     preload(options)
+    import numpy
     say(f"Python {sys.version.split()[0]}, {'on the CPU' if options.cpu else 'on a GPU'}, {options.nccl}")
     parts = ["graphs"] if "graphs" in options.only.split(",") else ["processes"]
     return run_parts(options, [(part, 2) for part in parts], lambda *rank: be_rank(options, *rank))

@@ -14,10 +14,13 @@ import contextlib
 import ctypes
 import faulthandler
 import glob
+import importlib.util
 import os
 import select
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -256,6 +259,20 @@ def not_applicable(options: argparse.Namespace) -> str:
     if not os.path.exists(options.nccl):
         return f"there is no {options.nccl}; --nccl names collet's libnccl.so.2"
     return ""
+
+
+def take_python_with(module: str) -> str:
+    """This program again, in a Python that has the module: PYTHON, those in PATH, and those that images of GPU machines keep in /opt.
+    Says why not if there is none."""
+    if importlib.util.find_spec(module):
+        return ""
+    pythons = [os.environ.get("PYTHON", ""), shutil.which("python3"), shutil.which("python"), "/usr/bin/python3",
+               *glob.glob("/opt/*/bin/python3"), *glob.glob("/opt/*/*/bin/python3"), *glob.glob("/opt/*/.venv/bin/python3")]
+    ask = f"import importlib.util, sys; sys.exit(not importlib.util.find_spec({module!r}))"
+    for python in dict.fromkeys(filter(None, pythons)):
+        if os.path.exists(python) and subprocess.run([python, "-c", ask], check=False, stderr=subprocess.DEVNULL).returncode == 0:
+            os.execv(python, [python, *sys.argv])
+    return f"no Python here has {module}: PYTHON names one that has it"
 
 
 def preload(options: argparse.Namespace) -> None:

@@ -27,7 +27,7 @@ import time
 import warnings
 
 from accept_ranks import (BUILD, NOT_APPLICABLE, Checks, check_library, collet_has_made_communicators, not_applicable, parser_of, preload,
-                          run_parts, say, signs_of_life)
+                          run_parts, say, signs_of_life, take_python_with)
 
 HERE: argparse.Namespace  # of a rank: rank, ranks, device, backend, nccl, checks
 CHECKS: list = []
@@ -537,7 +537,7 @@ def main() -> int:
     parser = parser_of(__doc__, 40)
     parser.add_argument("--collet-torch", default=os.path.join(BUILD, "torch"), help="the folder that collet_torch is in")
     options = parser.parse_args()
-    why = not_applicable(options) or ("" if importlib.util.find_spec("torch") else f"{sys.executable} has no torch")
+    why = not_applicable(options) or take_python_with("torch")
     if why:
         print(f"not applicable: {why}")
         return NOT_APPLICABLE
