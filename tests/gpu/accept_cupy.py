@@ -9,8 +9,8 @@ Exit status: 0 all passed, 1 the checks that failed are listed last, 77 it does 
    processes   2 processes, a communicator each: all of CuPy's calls, of several types and sizes; a call in a graph
    one         1 process with 2 communicators of NcclCommunicator.initAll, and 2 of a group: every call inside groupStart … groupEnd
 
---cpu has no CuPy: numpy stands in for its arrays, and a few lines of ctypes for its NcclCommunicator, over the same library with
-COLLET_DEVICE=host. It is there to find the mistakes of this file.
+--cpu has no GPU: numpy stands in for CuPy's arrays, and where CuPy is not installed a few lines of ctypes for its NcclCommunicator,
+over the same library with COLLET_DEVICE=host. It is there to find the mistakes of this file.
 
 accept_ranks.py has the options, and how ranks are started.
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import pickle
 import sys
 import tempfile
 import time
@@ -109,16 +110,23 @@ def unique_id() -> tuple:
 def stand_in(options) -> None:
     global cupy, nccl
     os.environ["COLLET_DEVICE"] = "host"
+    cupy = types.SimpleNamespace(**{name: getattr(numpy, name) for name in ("arange", "empty", "zeros", "array_equal")}, asnumpy=numpy.asarray,
+                                 cuda=types.SimpleNamespace(Stream=HostStream))
+    try:
+        from cupy_backends.cuda.libs import nccl  # needs libraries of CUDA, but no GPU
+    except ImportError:
+        nccl = nccl_of_ctypes(options)
+
+
+def nccl_of_ctypes(options):
     HostCommunicator.library = ctypes.CDLL(options.nccl)
     for name, *shape in (("allReduce", 2, 1, 2), ("reduce", 2, 1, 3), ("broadcast", 2, 1, 2), ("bcast", 1, 1, 2), ("reduceScatter", 2, 1, 2),
                          ("allGather", 2, 1, 1), ("send", 1, 1, 2), ("recv", 1, 1, 2)):
         setattr(HostCommunicator, name, host_call("nccl" + name[0].upper() + name[1:], *shape))
     names = ["INT8", "UINT8", "INT32", "UINT32", "INT64", "UINT64", "FLOAT16", "FLOAT32", "FLOAT64"]
     constants = {f"NCCL_{name}": i for i, name in enumerate(names)} | {f"NCCL_{name}": i for i, name in enumerate(["SUM", "PROD", "MAX", "MIN"])}
-    nccl = types.SimpleNamespace(NcclCommunicator=HostCommunicator, get_unique_id=unique_id, groupStart=lambda: must("ncclGroupStart"),
+    return types.SimpleNamespace(NcclCommunicator=HostCommunicator, get_unique_id=unique_id, groupStart=lambda: must("ncclGroupStart"),
                                  groupEnd=lambda: must("ncclGroupEnd"), **constants)
-    cupy = types.SimpleNamespace(**{name: getattr(numpy, name) for name in ("arange", "empty", "zeros", "array_equal")}, asnumpy=numpy.asarray,
-                                 cuda=types.SimpleNamespace(Stream=HostStream))
 
 
 def address(array) -> int:
@@ -169,7 +177,7 @@ def synchronize() -> None:
 
 
 def library_is_of_collet() -> str:
-    version = "" if HERE.cpu else f", version {nccl.get_version()} to CuPy {cupy.__version__}"
+    version = f", for {nccl.__name__} version {nccl.get_version()}" if hasattr(nccl, "get_version") else ", called by ctypes"
     return check_library(HERE.nccl) + version
 
 
@@ -315,17 +323,16 @@ def destroy() -> None:
     HERE.comms = {}
 
 
-def exchanged_id() -> tuple:
-    """Rank 0's id, by way of a file."""
+def exchanged_id():
+    """Rank 0's id, by way of a file. It is a tuple of numbers in older releases of CuPy, and bytes in newer ones."""
     if HERE.rank == 0:
         with open(HERE.meeting + ".new", "wb") as file:
-            file.write(bytes(byte % 256 for byte in nccl.get_unique_id()))
+            pickle.dump(nccl.get_unique_id(), file)
         os.rename(HERE.meeting + ".new", HERE.meeting)
     while not os.path.exists(HERE.meeting):
         time.sleep(0.01)
     with open(HERE.meeting, "rb") as file:
-        got = file.read()
-    return got if HERE.cpu else tuple(byte - 256 if byte > 127 else byte for byte in got)
+        return pickle.load(file)
 
 
 def communicator_of_a_process() -> None:
