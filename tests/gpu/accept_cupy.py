@@ -110,7 +110,7 @@ def unique_id() -> tuple:
 def stand_in(options) -> None:
     global cupy, nccl
     os.environ["COLLET_DEVICE"] = "host"
-    cupy = types.SimpleNamespace(**{name: getattr(numpy, name) for name in ("arange", "empty", "zeros", "array_equal")}, asnumpy=numpy.asarray,
+    cupy = types.SimpleNamespace(**{name: getattr(numpy, name) for name in ("asarray", "zeros")}, asnumpy=numpy.asarray,
                                  cuda=types.SimpleNamespace(Stream=HostStream))
     try:
         from cupy_backends.cuda.libs import nccl  # needs libraries of CUDA, but no GPU
@@ -139,8 +139,9 @@ KINDS = ["float32", "float64", "float16", "int8", "uint8", "int32", "int64"]
 
 
 def ramp(rank: int, count: int, kind: str = "float32"):
-    """Small whole numbers, different on each rank and in neighbouring elements: their sums and products are exact in all types."""
-    return ((cupy.arange(count) + rank) % 3 + 1).astype(kind)
+    """Small whole numbers, different on each rank and in neighbouring elements: their sums and products are exact in all types.
+    They are copied to the GPU, so that CuPy need not compile anything."""
+    return cupy.asarray(((numpy.arange(count) + rank) % 3 + 1).astype(kind))
 
 
 def everybody(count: int, kind: str = "float32"):
