@@ -16,6 +16,7 @@ compares collet with the strongest peer that could be had.
 import argparse
 import collections
 import os
+import re
 import statistics
 
 OURS = "collet"
@@ -125,8 +126,7 @@ def best_of(ways):
     return min((us for way, us in ways.items() if way not in TUNED | APART), default=None)
 
 
-def case_title(case, samples):
-    cpus = os.cpu_count()
+def case_title(case, samples, cpus):
     crowd = f" on {cpus} CPUs" if int(samples[0]["ranks"]) > cpus else ""
     return f"{WIRES.get(case.rstrip('0123456789'), case)}, {samples[0]['ranks']} ranks{crowd}"
 
@@ -136,37 +136,37 @@ def round_trip_text(samples):
     return f" (median round trip of a line {statistics.median(trips):.0f} ns)"
 
 
-def title_of(case, name, samples):
-    return f"{case_title(case, samples)}, {CLASSES[name]}{'' if name == 'one-cpu' else round_trip_text(samples)}"
+def title_of(case, name, samples, cpus):
+    return f"{case_title(case, samples, cpus)}, {CLASSES[name]}{'' if name == 'one-cpu' else round_trip_text(samples)}"
 
 
-def overview_tables(samples):
+def overview_tables(samples, cpus):
     """(title, rows) of each case."""
     for case in cases_of(samples):
-        for name in CLASSES if near_or_far() else [None]:
+        for name in CLASSES if near_or_far(cpus) else [None]:
             chosen = [s for s in samples if s["case"] == case and name in (s["class"], None)]
             if chosen:
-                title = title_of(case, name, chosen) if name else case_title(case, chosen) + round_trip_text(chosen)
+                title = title_of(case, name, chosen, cpus) if name else case_title(case, chosen, cpus) + round_trip_text(chosen)
                 yield title, overview_rows(chosen)
 
 
-def near_or_far():
+def near_or_far(cpus):
     """Whether the class says something of the whole machine: two CPUs are near or far. Of more, some are near and some are far."""
-    return os.cpu_count() <= 2
+    return cpus <= 2
 
 
-def usable(sample, overview):
-    return sample["class"] in CLASSES or (overview and not near_or_far() and sample["class"] != "busy")
+def usable(sample, overview, cpus):
+    return sample["class"] in CLASSES or (overview and not near_or_far(cpus) and sample["class"] != "busy")
 
 
-def detailed_tables(samples):
+def detailed_tables(samples, cpus):
     """(title, rows) of each collective, case and class."""
     for collective in collectives_of(samples):
         for case in cases_of(samples):
             for name in CLASSES:
                 chosen = [s for s in samples if (s["collective"], s["case"], s["class"]) == (collective, case, name)]
                 if chosen:
-                    yield f"{collective}: {title_of(case, name, chosen)}", table_of(chosen)
+                    yield f"{collective}: {title_of(case, name, chosen, cpus)}", table_of(chosen)
 
 
 def as_text(rows):
@@ -188,10 +188,17 @@ def cases_of(samples):
     return list(dict.fromkeys(s["case"] for s in samples))
 
 
+def cpus_of(facts):
+    """Of the machine that measured; this one's if the facts do not say."""
+    found = re.search(r"(\d+) CPUs", " ".join(facts))
+    return int(found[1]) if found else os.cpu_count()
+
+
 def report(samples, facts, heading, layout, overview):
     lines = [*facts, "Collectives of float32, medians over runs in µs.", ""]
-    total, samples = len(samples), [s for s in samples if usable(s, overview)]
-    for title, rows in (overview_tables if overview else detailed_tables)(samples):
+    cpus = cpus_of(facts)
+    total, samples = len(samples), [s for s in samples if usable(s, overview, cpus)]
+    for title, rows in (overview_tables if overview else detailed_tables)(samples, cpus):
         lines += [heading + title, "", *layout(rows), ""]
     legend = OVERVIEW_LEGEND if overview else LEGEND
     lines += [legend.replace("\n", " "), f"Dropped: {total - len(samples)} of {total} samples (busy CPUs; near turning far)."]
