@@ -57,7 +57,7 @@ read_options() {
 
 read_minutes() {
     [[ $1 =~ ^[1-9][0-9]*$ ]] || die "--minutes $1: a number from 1 up is needed"
-    rounds=100 milliseconds=15 budget=$(($1 * 60 - 5)) in_turn=yes run_limit=40
+    rounds=100 milliseconds=15 budget=$(($1 * 60 - 12)) in_turn=yes run_limit=40
 }
 
 cases_that_fit() {
@@ -89,6 +89,7 @@ unpack_archive() {
     [ -e "$archive" ] || die "--archive $archive: there is no such file; scripts/peers.sh archive makes it"
     tar -C "$scratch" -xf "$archive" || die "--archive $archive: cannot be unpacked"
     PEERS=$scratch/peers loops=$scratch/peers/loops
+    unset LD_LIBRARY_PATH LD_PRELOAD # each finds its own libraries
     for library in limit collet openmpi mpich impi; do
         [ ! -x "$loops/${library}_loop" ] || libraries+=("$library")
     done
@@ -247,17 +248,20 @@ declare -A failures=() # of "case library way"
 
 # run_once round case library way: adds its samples to those of all runs.
 run_once() {
-    local round=$1 case=$2 library=$3 way=$4 command status
+    local round=$1 case=$2 library=$3 way=$4 command status limit=$run_limit left=$((budget - SECONDS))
+    [ -z "$in_turn" ] || [ "$left" -ge "$limit" ] || limit=$((left > 1 ? left : 1))
     [ "${failures[$case $library $way]:-0}" -lt 2 ] || return 0 # twice is enough
     "${library}_command" "$case" "$way"
     rm -f "$scratch/board" "$scratch/samples"
-    timeout -k 5 "$run_limit" "${command[@]}" -c "$collectives" -s "$(sizes_of "$case")" -t "$milliseconds" \
+    timeout -k 5 "$limit" "${command[@]}" -c "$collectives" -s "$(sizes_of "$case")" -t "$milliseconds" \
         </dev/null >"$scratch/samples" 2>"$scratch/errors" &
     running=$!
     wait "$running"
     status=$?
     running=
-    if [ "$status" != 0 ]; then
+    if [ "$status" = 124 ] && [ "$limit" -lt "$run_limit" ]; then
+        say "$case $library $way is cut off: the time is up"
+    elif [ "$status" != 0 ]; then
         failures[$case $library $way]=$((${failures[$case $library $way]:-0} + 1))
         [ "$status" != 124 ] || { status="none after $run_limit s" failures[$case $library $way]=2; }
         say "$case $library $way failed, exit status $status:"
