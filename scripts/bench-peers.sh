@@ -219,13 +219,16 @@ openmpi_command() {
 }
 
 mpich_command() {
-    local home
+    local home over_lo=(-env UCX_TLS "tcp,self" -env UCX_NET_DEVICES lo)
     home=$(home_of mpich)
-    command=("${home:+$home/bin/mpirun}")
-    [ -n "$home" ] || command=(mpirun.mpich)
+    command=(mpirun.mpich)
+    if [ -n "$home" ]; then # its UCX does not take the loopback interface
+        over_lo=(-env MPIR_CVAR_CH4_NETMOD ofi -env FI_PROVIDER tcp -env FI_TCP_IFACE lo)
+        command=("$home/bin/mpirun")
+    fi
     command+=(-n "$(ranks_of "$1")")
     [ "$2" = default ] || command+=(-bind-to core)
-    case $1 in tcp*) command+=(-env MPIR_CVAR_NOLOCAL 1 -env UCX_TLS "tcp,self" -env UCX_NET_DEVICES lo) ;; esac
+    case $1 in tcp*) command+=(-env MPIR_CVAR_NOLOCAL 1 "${over_lo[@]}") ;; esac
     command+=("$loops/mpich_loop" -b "$scratch/board")
 }
 
