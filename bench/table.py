@@ -28,8 +28,8 @@ CLASSES = {"near": "near", "far": "far", "one-cpu": "one CPU"}
 TUNED = {"copying"}
 APART = {REGISTERED}  # has a column of its own
 LEGEND = """Limit: every rank copies what it must at least get from other ranks, all at the same time. Registered: collet
-with buffers of collet_mem_alloc(). First column of each library: its default (Open MPI binds 2 ranks to a core each; the others, and Open MPI
-with more ranks, bind nothing). Best: the least, at each size, of the default, ranks bound to one CPU each and ranks bound
+with buffers of collet_mem_alloc(). First column of each library: its default (Intel MPI binds all ranks, Open MPI
+2 ranks to a core each; the others, and Open MPI with more ranks, bind nothing). Best: the least, at each size, of the default, ranks bound to one CPU each and ranks bound
 to none; bound ranks of Open MPI yield when idle where they outnumber the CPUs. Ratio: the fastest peer ÷ collet, above 1
 where collet is faster; by defaults, by bests, and by bests with Open MPI tuned too (in shared memory: bound, messages
 copied twice). Runs: the fewest behind a number of the row."""
