@@ -201,7 +201,8 @@ between_gpus() {
 basics() {
     accept_part graphs 15 graphs
     accept_part 'graphs, 10,000 replays' 20 replays
-    accept_part 'graphs, one of each rank' 15 rankgraphs
+    # Ranks in graphs of their own need a queue of the GPU each.
+    CUDA_DEVICE_MAX_CONNECTIONS=32 accept_part 'graphs, one of each rank' 15 rankgraphs
     accept_part streams 15 streams
     accept_part 'current GPU unchanged' 10 device
     accept_part 'abort of a hung rank' 20 abort

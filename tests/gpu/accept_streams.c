@@ -57,7 +57,8 @@ static void graphs_of_one_stream(const struct team *team) {
     numbers_free(team, &numbers);
 }
 
-/* Each rank's stream has a capture and a graph of its own, on whichever GPU, though the calls are a group: so do nccl-tests. */
+/* Each rank's stream has a capture and a graph of its own, on whichever GPU, though the calls are a group. Ranks that share a GPU need
+ * CUDA_DEVICE_MAX_CONNECTIONS=32 then: each graph waits for the others, so none may be behind another one in a queue. */
 static void graphs_of_each_rank(const struct team *team) {
     struct numbers numbers = ones(team);
     void *graphs[RANKS];

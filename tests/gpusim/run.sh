@@ -63,6 +63,7 @@ perf_of_processes_in_graphs() { GPUSIM_GPUS=1 timeout $limit "$sim/all_reduce_pe
 accept_device_on_2() { accept 2 device; }
 accept_memory_on_2() { accept 2 memory; }
 accept_windows_on_2() { COLLET_TOPO_FILE=tests/gpusim/nvlink.xml accept 2 windows; }
+accept_rankgraphs_on() { CUDA_DEVICE_MAX_CONNECTIONS=32 accept "$1" rankgraphs; }
 accept_abort_on_2() { accept 2 abort; }
 accept_small_on_2() { accept 2 small; }
 accept_lines_on_2() {
@@ -82,7 +83,7 @@ every_part_passes() {
     parts=$(report | sed '1,/^=== summary/d')
     others='^(sanitizer|latency, nvidia|processes, with MPS).* not run: |^(PyTorch|CuPy|JAX) .* skipped$'
     echo "$parts"
-    [ "$(grep -c ' passed$' <<<"$parts")" = 20 ] && ! grep -vE "$others| passed\$" <<<"$parts"
+    [ "$(grep -c ' passed$' <<<"$parts")" = 21 ] && ! grep -vE "$others| passed\$" <<<"$parts"
 }
 # Nine columns, and rows of every part that measures.
 figures_are_in_a_file() {
@@ -165,6 +166,9 @@ check its_figures_are_in_a_file figures_are_in_a_file
 check its_tuning_file_has_constants_of_gpus report_says 'gpu\.block +[0-9.]+ +ns'
 check the_acceptance_runs_all_collectives_on_2_gpus accept_small_on_2
 check the_acceptance_runs_all_collectives_in_LL128_between_2_gpus accept_lines_on_2
+for gpus in 1 2; do
+    check "the_acceptance_passes_with_a_graph_of_each_rank_on_${gpus}_gpus" accept_rankgraphs_on $gpus
+done
 check threads_that_wait_for_the_whole_gpu_hang_and_are_told_why whole_gpu_waits_end_in_words
 for part in streams processes graphs; do
     check "the_acceptance_passes_with_${part}_on_2_gpus" accept 2 $part
