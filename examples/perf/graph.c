@@ -7,7 +7,7 @@
  *
  * Why not a graph for each stream? Ranks that share a GPU wait for each other, and graphs that are launched one by one may be kept in the
  * GPU's queues behind each other. Between begin and end nothing may wait for a stream. Capture is of mode thread-local: other threads
- * may allocate memory meanwhile.
+ * may allocate memory then.
  */
 #include "perf.h"
 

@@ -62,6 +62,12 @@ static void set_timeout(int timeout_s) {
     }
 }
 
+/* Graphs of threads that share a GPU wait for each other there, so they must not stand behind each other in its queues. */
+static void ask_for_queues(const struct perf_options *options) {
+    if (options->graph > 0 && options->threads > 1)
+        setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 static double demanded_busbw(void) {
     const char *text = getenv("COLLET_TESTS_MIN_BW");
     text = text ? text : getenv("NCCL_TESTS_MIN_BW");
@@ -126,6 +132,7 @@ int perf_main(const struct perf_collective *collective, int argc, char **argv) {
     if (!options_parse(argc, argv, &options))
         return PERF_BAD_USAGE;
     set_timeout(options.timeout_s);
+    ask_for_queues(&options);
     if (collective->input == PERF_NOTHING)
         options.min_bytes = options.max_bytes = 0;
 

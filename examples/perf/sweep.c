@@ -188,7 +188,8 @@ static void run_checked(struct sweep *sweep) {
     graph_begin(sweep->team);
     run_once(sweep, 0);
     void *graph = graph_end(sweep->team);
-    team_finish(sweep->team); /* inputs are there */
+    team_finish(sweep->team);  /* inputs are there */
+    team_barrier(sweep->team); /* making a graph might wait for kernels of ranks that were quicker */
     graph_launch(sweep->team, graph);
     team_finish(sweep->team);
     graph_free(sweep->team, graph);

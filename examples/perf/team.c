@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-void team_must(int rank, const char *function, enum collet_result result) {
+static void must(int rank, const char *function, enum collet_result result, const struct collet_comm *comm) {
     if (result == COLLET_SUCCESS)
         return;
     progress_hide();
     fflush(stdout);
-    const char *kind = collet_error_string(result), *cause = collet_last_error(NULL);
+    const char *kind = collet_error_string(result), *cause = collet_last_error(comm);
     const char *separator = *cause ? ": " : "";
     if (rank >= 0)
         fprintf(stderr, "rank %d: %s: %s%s%s\n", rank, function, kind, separator, cause);
@@ -23,6 +23,8 @@ void team_must(int rank, const char *function, enum collet_result result) {
     /* Not exit(): other threads may be inside a call. The other ranks notice that this one has gone. */
     _exit(PERF_FAILED);
 }
+
+void team_must(int rank, const char *function, enum collet_result result) { must(rank, function, result, NULL); }
 
 void *perf_allocate(size_t bytes) {
     size_t rounded = (bytes + 63) / 64 * 64;
@@ -40,7 +42,7 @@ void team_finish(const struct perf_team *team) {
         enum collet_result failure;
         perf_device->wait(team->streams[i]);
         MUST(team->first_rank + i, collet_comm_get_async_error, team->measured[i], &failure);
-        team_must(team->first_rank + i, "a call on a GPU", failure);
+        must(team->first_rank + i, "a call on a GPU", failure, team->measured[i]);
     }
 }
 

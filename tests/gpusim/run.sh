@@ -59,6 +59,7 @@ perf_names_gpus() {
         grep -qE '^#  Rank  2 .* device  0 \[0000:10:00\] Simulated GPU GPU-73696d20-6770-7520-3030-2f3030000000$' "$work/perf" &&
         [ "$(grep -oE '"device_info": "Simulated GPU","device_uuid": "GPU-[0-9a-f-]+"' "$work/perf.json" | grep -c '303[01]-2f3030000000"$')" = 3 ] || { cat "$work"/perf*; return 1; }
 }
+perf_of_threads_in_graphs() { GPUSIM_GPUS=1 timeout $limit "$sim/all_reduce_perf" -t 2 -b 8 -e 4K -f 64 -n 2 -G 3; }
 perf_of_processes_in_graphs() { GPUSIM_GPUS=1 timeout $limit "$sim/all_reduce_perf" --procs 2 -b 8 -e 4K -f 64 -n 2 -G 3; }
 accept_device_on_2() { accept 2 device; }
 accept_memory_on_2() { accept 2 memory; }
@@ -152,6 +153,8 @@ for name in each_wrong_element_is_counted every_element_of_a_large_buffer_is_loo
 done
 check perf_programs_name_gpus perf_names_gpus
 check graphs_of_2_threads_are_launched_again perf_on 2 all_reduce -f 64 -G 3
+check graphs_of_3_ranks_of_a_thread_are_launched_again perf_on 1 all_reduce -g 3 -f 64 -G 3 -o avg
+check graphs_of_2_threads_on_one_gpu_are_launched_again perf_of_threads_in_graphs
 check graphs_of_2_processes_on_one_gpu_are_launched_again perf_of_processes_in_graphs
 check perf_fills_and_checks_every_type_and_operator perf_on 1 all_reduce -g 3 -b 200 -e 200 -n 1 -w 0 -d all -o all
 check the_acceptance_leaves_the_current_gpu_alone accept_device_on_2
