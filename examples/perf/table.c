@@ -81,7 +81,11 @@ static void print_transport(const struct perf_job *job) {
         other_host = other_host || !is_near;
     }
     printf("# Transport:%s%s%s (by place; COLLET_DEBUG=INFO shows that of each connection)\n",
-           same_process || job->nranks == 1 ? " self" : "", same_host ? " shm" : "", other_host ? " tcp" : "");
+           same_process || job->nranks == 1 ? " self" : "",
+           !same_host    ? ""
+           : perf_device ? " ipc"
+                         : " shm",
+           other_host ? " tcp" : "");
 }
 
 void table_header(const struct perf_job *job) {

@@ -147,8 +147,8 @@ check sums_of_2_pairs_of_gpus_as_a_topology_file_joins_them perf_over tests/gpus
 check messages_of_several_lengths_arrive messages_on_2
 check messages_arrive_in_windows messages_in_windows_on_2
 check sums_of_2_gpus_are_right_in_windows perf_on 2 all_reduce -f 64 -R 2
-for name in each_wrong_element_is_counted every_element_of_a_large_buffer_is_looked_at a_kernel_that_overlooks_something_is_found_out \
-    what_is_read_is_what_the_stream_wrote a_kernel_that_waits_does_not_keep_another_rank_from_filling; do
+for name in each_wrong_element_is_counted every_element_of_a_large_buffer_is_looked_at host_and_gpu_agree_on_every_type_and_operator \
+    a_kernel_that_overlooks_something_is_found_out what_is_read_is_what_the_stream_wrote a_kernel_that_waits_does_not_keep_another_rank_from_filling; do
     check "$name" timeout $limit "$sim/test_perf" "$name"
 done
 check perf_programs_name_gpus perf_names_gpus

@@ -103,6 +103,36 @@ static void every_element_of_a_large_buffer_is_looked_at(void) {
     EQUAL(place.wrong[1].places[0], GUARD + COUNT - 1);
 }
 
+/* Filled by a kernel, checked by the host, for few and many ranks. */
+static void host_and_gpu_agree(const struct perf_pattern *pattern, void *memory, void *stream) {
+    enum { COUNT = 70 };
+    const struct perf_span spans[] = {{0, COUNT / 2, 5000000000, PERF_ALL_RANKS}, {COUNT / 2, COUNT / 2, 7, 0}};
+    uint64_t copy[COUNT];
+    struct perf_wrong wrong = {.count = 0};
+    for (int i = pattern->op == PATTERN_MOVED; i < 2; i++) {
+        perf_device->fill(memory, pattern, &spans[i], stream);
+        perf_device->read(copy, memory, COUNT * pattern->bytes, stream);
+        span_check(copy, pattern, &spans[i], &wrong);
+    }
+    EQUAL(wrong.count, 0);
+}
+
+static void host_and_gpu_agree_on_every_type_and_operator(void) {
+    static const int nranks[] = {1, 2, 17, 300};
+    struct place place;
+    place_make(&place, &moves, COLLET_FLOAT64, 500);
+    for (const struct type_format *type = perf_types; type->name != NULL; type++)
+        for (int k = 0; k < 4; k++) {
+            struct perf_pattern moved = pattern_make(type, PATTERN_MOVED, nranks[k], 9);
+            host_and_gpu_agree(&moved, place.buffers.recv, place.call.stream);
+            for (const struct perf_op *op = perf_ops; op->name != NULL; op++) {
+                struct perf_pattern pattern = pattern_make(type, (int)op->op, nranks[k], 9);
+                if (perf_op_takes(op, type))
+                    host_and_gpu_agree(&pattern, place.buffers.recv, place.call.stream);
+            }
+        }
+}
+
 static void overlook(const void *memory, const struct perf_pattern *pattern, const struct perf_span *span,
                      struct perf_wrong *wrong, void *stream) {
     (void)memory, (void)pattern, (void)span, (void)wrong, (void)stream;
@@ -184,6 +214,7 @@ static void a_kernel_that_waits_does_not_keep_another_rank_from_filling(void) {
 #define CASES(X)                                                                                                       \
     X(each_wrong_element_is_counted)                                                                                   \
     X(every_element_of_a_large_buffer_is_looked_at)                                                                    \
+    X(host_and_gpu_agree_on_every_type_and_operator)                                                                   \
     X(a_kernel_that_overlooks_something_is_found_out)                                                                  \
     X(what_is_read_is_what_the_stream_wrote)                                                                           \
     X(a_kernel_that_waits_does_not_keep_another_rank_from_filling)
