@@ -262,6 +262,7 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
                                    .gpu = comm->gpu,
                                    .far = comm->map->facts[comm->rank].far,
                                    .kernel_copies = comm->map->facts[comm->rank].kernel_copies,
+                                   .turns = map_takes_turns(comm->map),
                                    .timeout_ms = comm->timeout_ms,
                                    .name = comm->name,
                                    .lock = on_host ? &comm->lock : NULL};

@@ -159,6 +159,7 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
         .node_ranks = crowd_of_node(chan->owner.peers, options->nranks, chan->owner.peers[0].node),
         .messages = sends_messages(chan),
         .on_gpus = options->gpu != NULL,
+        .turns = options->turns,
     };
     chan_layouts(config, &scale, chan->owner.layouts);
     chan->far = options->far;

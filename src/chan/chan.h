@@ -60,6 +60,7 @@ struct chan_options {
     struct gpu_rank *gpu;   /* NULL: the rank is on host memory */
     bool far;               /* as in struct chan */
     bool kernel_copies;     /* the kernel copies between processes of this node sooner than slots do */
+    bool turns;             /* some processes of the communicator take turns on a GPU; the same on all ranks */
     int64_t timeout_ms;     /* 0: the configuration's */
     const char *name;       /* as in struct chan; NULL: none */
     struct call_lock *lock; /* the communicator's; while nobody holds it, others attend to the connections (attend.c) */
@@ -70,6 +71,7 @@ struct chan_scale {
     int nranks, node_ranks; /* of each node; if they differ in that, of any that all ranks agree on */
     bool messages;          /* slots are messages (transport.h) */
     bool on_gpus;           /* ranks are */
+    bool turns;             /* processes take turns on a GPU */
 };
 /* Of memory, for one rank's connections of one kind, in one direction on one channel. */
 #define CHAN_BUDGET_BYTES (320u << 20)

@@ -28,6 +28,11 @@
 #define TINY_LONG_BYTES 256u
 #define TINY_SHORT_BYTES 128u
 
+/* A process that has its turn on a GPU does what it can until its slots are full or empty, and then the others wait for the end of its
+ * slice. So slots hold what a channel has to carry: few of them, since no two processes work at the same time, but long ones. */
+#define TURN_SLOTS FEWEST_SLOTS
+#define TURN_LONG_BYTES (1u << 20)
+
 /* Payload of a slot of LL128 on a GPU: 512 lines of 128 bytes, eight for each group of the largest block. */
 #define GPU_LINES_BYTES (512u * 120)
 
@@ -90,6 +95,8 @@ static bool squeeze(struct slots *slots) {
 static struct fifo_layout layout_of_kind(const struct config *config, const struct chan_scale *scale, size_t nconns,
                                          bool tiny) {
     struct slots slots = {NSLOTS, long_bytes(config, scale->messages), SHORT_BYTES};
+    if (scale->turns && config->buffsize == 0)
+        slots = (struct slots){TURN_SLOTS, TURN_LONG_BYTES, SHORT_BYTES};
     struct fifo_layout layout = layout_with(config, scale, &slots);
     while (layout.total_bytes * nconns > CHAN_BUDGET_BYTES && (shorten(&slots) || (tiny && squeeze(&slots))))
         layout = layout_with(config, scale, &slots);

@@ -40,7 +40,7 @@ struct company {
 PROCESS_LOCK(lock);
 static struct company *companies;
 
-static struct company *find(const struct conn_owner *owner) {
+static struct company *company_find(const struct conn_owner *owner) {
     for (struct company *c = companies; c != NULL; c = c->next)
         if (c->peers == owner->peers && c->ordinal == owner->gpu->ordinal)
             return c;
@@ -50,7 +50,7 @@ static struct company *find(const struct conn_owner *owner) {
 /* ---- members ---- */
 
 static enum collet_result company_of(const struct conn_owner *owner, struct company **company_p) {
-    *company_p = find(owner);
+    *company_p = company_find(owner);
     if (*company_p != NULL)
         return COLLET_SUCCESS;
     COLLET_TRY(memory_get(company_p, 1, sizeof **company_p, "no memory for ranks that share a GPU"));
@@ -84,7 +84,7 @@ static void remove_company(struct company *company) {
 
 void gpu_company_leave(const struct chan *chan) {
     SCOPED_LOCK(&lock);
-    struct company *company = find(&chan->owner);
+    struct company *company = company_find(&chan->owner);
     for (struct member **link = company == NULL ? NULL : &company->members; link != NULL && *link != NULL;) {
         struct member *member = *link;
         if (member->chan != chan) {
@@ -104,7 +104,7 @@ void gpu_company_leave(const struct chan *chan) {
 
 static uint64_t number_of(const struct party *party) { return party->set->call->args.sequence; }
 
-static bool has_come(const struct party *parties, const struct chan *chan) {
+static bool is_among(const struct party *parties, const struct chan *chan) {
     for (; parties != NULL; parties = parties->next)
         for (int k = 0; k < parties->n; k++)
             if (parties->set[k].call->chan == chan)
@@ -115,14 +115,14 @@ static bool has_come(const struct party *parties, const struct chan *chan) {
 /* Then it is in vain to wait for that rank here. With the lock, as what follows. */
 static bool calls_for_another_rank(const struct company *company, const struct party *party) {
     for (const struct member *member = company->members; member != NULL; member = member->next)
-        if (pthread_equal(member->caller, pthread_self()) && !has_come(party, member->chan))
+        if (pthread_equal(member->caller, pthread_self()) && !is_among(party, member->chan))
             return true;
     return false;
 }
 
 static void note_caller(const struct company *company, const struct party *party) {
     for (struct member *member = company->members; member != NULL; member = member->next)
-        if (has_come(party, member->chan))
+        if (is_among(party, member->chan))
             member->caller = pthread_self();
 }
 
@@ -145,7 +145,7 @@ enum arrival { ALONE, EARLY, LAST };
 /* LAST: *parties_p are all others, and nobody can take them back. */
 static enum arrival arrive(struct party *party, struct company **company_p, struct party **parties_p) {
     SCOPED_LOCK(&lock);
-    struct company *company = *company_p = find(&party->set->call->chan->owner);
+    struct company *company = *company_p = company_find(&party->set->call->chan->owner);
     note_caller(company, party);
     if (goes_alone(company, party))
         return ALONE;
@@ -181,7 +181,7 @@ static enum collet_result err_not_all(const struct company *company, const struc
     SCOPED_LOCK(&lock);
     for (const struct member *member = company->members; member != NULL; member = member->next) {
         const size_t at = strlen(missing);
-        if (!has_come(company->parties, member->chan) && at + 12 < sizeof(missing))
+        if (!is_among(company->parties, member->chan) && at + 12 < sizeof(missing))
             snprintf(missing + at, sizeof(missing) - at, "%s%d", at > 0 ? ", " : "", member->chan->owner.rank);
     }
     return exec_err_timeout(call->chan, idle_ns, call->request.collective, call->args.sequence, missing, "");
@@ -202,7 +202,7 @@ static bool has_left(const struct company *company) {
     return company->left >= 0;
 }
 
-static enum collet_result look(const struct company *company, const struct party *party, uint64_t idle_ns) {
+static enum collet_result check_wait(const struct company *company, const struct party *party, uint64_t idle_ns) {
     const struct chan *chan = party->set->call->chan;
     COLLET_TRY(boot_check(chan->owner.boot));
     if (has_left(company))
@@ -217,7 +217,8 @@ static enum collet_result wait_for_rest(struct company *company, struct party *p
         *alone = __atomic_load_n(&company->alone, __ATOMIC_ACQUIRE) >= number_of(party) && take_back(company, party);
         if (*alone)
             return COLLET_SUCCESS;
-        enum collet_result result = wait_pause(&waiter) ? look(company, party, wait_idle_ns(&waiter)) : COLLET_SUCCESS;
+        enum collet_result result =
+            wait_pause(&waiter) ? check_wait(company, party, wait_idle_ns(&waiter)) : COLLET_SUCCESS;
         if (result < 0 && take_back(company, party))
             return result;
     }
@@ -284,16 +285,16 @@ static void warn_of_graphs(const struct gpu_entry *set) {
             set->call->chan->owner.gpu->ordinal);
 }
 
-static bool is_whole(const struct conn_owner *owner, int nranks) {
+static bool is_whole_company(const struct conn_owner *owner, int nranks) {
     SCOPED_LOCK(&lock);
-    return find(owner)->nmembers == nranks;
+    return company_find(owner)->nmembers == nranks;
 }
 
 enum collet_result gpu_company_launch(struct gpu_entry *set, int n) {
     struct party party = {.set = set, .n = n}, *others = NULL;
     struct company *company;
     bool alone = false;
-    if (is_whole(&set->call->chan->owner, n))
+    if (is_whole_company(&set->call->chan->owner, n))
         return gpu_launch_set(set, n);
     warn_of_graphs(set);
     if (set->capture == 0)

@@ -11,7 +11,7 @@
  *
  *    a queue    rank 0's kernel   (runs, and waits for rank 3)
  *               what rank 0's stream has next   (waits for that kernel)
- *               rank 3's kernel   (waits behind it, for ever)
+ *               rank 3's kernel   (waits behind it, without end)
  *
  * One grid that holds all of them waits for none of them. So these ranks cannot keep each other waiting, whatever streams the program
  * has, and whatever else is in them.

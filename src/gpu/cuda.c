@@ -179,6 +179,16 @@ static uint32_t cuda_capability(int ordinal) {
     return (uint32_t)(major * 10 + minor);
 }
 
+/* cudaDevAttrMpsEnabled of CUDA 12.4. An older driver does not know it: then nobody can tell, and most have no MPS. */
+#define MPS_ENABLED ((enum cudaDeviceAttr)133)
+
+static bool cuda_takes_turns(int ordinal) {
+    int mps = 0;
+    if (cudaDeviceGetAttribute(&mps, MPS_ENABLED, ordinal) != cudaSuccess)
+        cudaGetLastError();
+    return mps == 0;
+}
+
 /* ---- memory ---- */
 
 /* Transfers of ours must not meet the user's streams: one stream of each GPU that waits for no other. */
@@ -441,6 +451,7 @@ const struct gpu_driver gpu_driver_cuda = {
     .bus = cuda_bus,
     .identity = cuda_identity,
     .capability = cuda_capability,
+    .takes_turns = cuda_takes_turns,
     .enter = cuda_enter,
     .enter_streams = cuda_enter_streams,
     .leave = cuda_leave,

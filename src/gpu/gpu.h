@@ -51,7 +51,7 @@ struct gpu_memory {
     enum collet_result (*pin)(void *memory, size_t bytes, void **device_p); /* pages of the host, mapped already */
     void (*unpin)(void *memory, size_t bytes);                              /* and unmaps them, now or later */
     void (*sweep)(void);                                                    /* no rank of the process is on a GPU */
-    enum collet_result (*clear)(void *memory, size_t bytes); /* zeroes it again; complete on return */
+    enum collet_result (*clear)(void *memory, size_t bytes);                /* zeroes it again; complete on return */
     /* Copies to memory of the GPU, or from there; complete on return. */
     enum collet_result (*write)(void *to, const void *from, size_t bytes);
 };
@@ -175,6 +175,8 @@ struct gpu_driver {
     /* Not 0; the same number in every process, and no other GPU or part of one has it. */
     uint64_t (*identity)(int ordinal);
     uint32_t (*capability)(int ordinal); /* major · 10 + minor */
+    /* Do processes that share it have it one after the other, for a slice of time each? So it is without MPS. Opens nothing. */
+    bool (*takes_turns)(int ordinal);
 
     /* Makes `ordinal` current in this thread, and calls that are none of a capture legal during one; undone by leave. */
     struct gpu_scope (*enter)(int ordinal);

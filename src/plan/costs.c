@@ -30,6 +30,7 @@
  *             LL128 2 × 15 at least. In the 400 cycles of a load (same table) 512 lanes move 4 and 15 KB: 14 and 54 GB/s, so
  *             lines under way are no tighter limit
  *      call   8.6 µs: launch, first loads and end. 6.6 there (baseLat), but two A100 take 10.1 µs for 32 bytes
+ *      turn   a slice of time of processes that share an H200, measured on 2026-11-26
  *      block  guessed: that many blocks do not pay for a few bytes each
  *      switch what NVSwitches sum and store gets 0.85 of a link's bandwidth (tuning.cc of 2026, nvlsEfficiency of sm_90; of sm_100
  *             0.74)
@@ -70,6 +71,7 @@ const struct cost_table costs_default =
         .turns_share = 0.078,
         .gpu_call_ns = 8600,
         .gpu_block_ns = 50,
+        .gpu_turn_ns = 2250000,
         .gpu_blocks = 64,
         .gpu_memory_gbps = 0,
         .gpu_lent_share = 0.5,
@@ -87,8 +89,8 @@ static bool is_sound(double number) { return isfinite(number) && number >= 0; }
 
 bool costs_are_sound(const struct cost_table *costs) {
     bool sound = is_sound(costs->switch_ns) && is_sound(costs->turns_share) && is_sound(costs->gpu_call_ns) &&
-                 is_sound(costs->gpu_block_ns) && is_sound(costs->gpu_memory_gbps) && is_sound(costs->gpu_lent_share) &&
-                 is_sound(costs->switched_share) && costs->gpu_blocks >= 1;
+                 is_sound(costs->gpu_block_ns) && is_sound(costs->gpu_turn_ns) && is_sound(costs->gpu_memory_gbps) &&
+                 is_sound(costs->gpu_lent_share) && is_sound(costs->switched_share) && costs->gpu_blocks >= 1;
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++) {
             const struct step_cost *step = &costs->step[class][p];

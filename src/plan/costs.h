@@ -52,6 +52,7 @@ struct cost_table {
     double turns_share;  /* on a CPU that runs several workers in turns, bytes cost so much more */
     double gpu_call_ns;  /* launch and end of a grid on a GPU */
     double gpu_block_ns; /* the same, of each of its blocks */
+    double gpu_turn_ns;  /* until another process that shares the GPU has its turn there */
     int gpu_blocks;      /* that a GPU runs at once, of all ranks on it; a communicator has it from its drivers */
     double
         gpu_memory_gbps; /* payload that passes between ranks of one GPU, all its blocks together; 0: it binds nothing */

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define NAME_BYTES 48
-#define CONSTANTS_MAX (6 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 8)
+#define CONSTANTS_MAX (6 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 9)
 
 static const char *const class_names[LINK_CLASS_COUNT] = {[LINK_MEMORY] = "memory",
                                                           [LINK_MEMORY_FAR] = "memory-far",
@@ -68,6 +68,7 @@ static void list_constants(struct cost_table *costs, struct constants *all) {
     add_constant(all, &costs->turns_share, "share", "host", "turns", "");
     add_constant(all, &costs->gpu_call_ns, "ns", "gpu", "call", "");
     add_constant(all, &costs->gpu_block_ns, "ns", "gpu", "block", "");
+    add_constant(all, &costs->gpu_turn_ns, "ns", "gpu", "turn", "");
     add_constant(all, &costs->gpu_memory_gbps, "GB/s", "gpu", "memory", "");
     add_constant(all, &costs->gpu_lent_share, "share", "gpu", "lent", "");
     add_constant(all, &costs->switched_share, "share", "gpu", "switched", "");

@@ -121,6 +121,13 @@ int map_rails_of(const struct topo_rings *rings) {
 
 int map_rails(const struct map *map) { return map_rails_of(map->rings); }
 
+bool map_takes_turns(const struct map *map) {
+    for (int rank = 0; rank < map->nranks; rank++)
+        if (map->facts[rank].turns)
+            return true;
+    return false;
+}
+
 bool map_ties(const struct map *map, int nchannels) {
     int nrails = map_rails(map);
     return nrails > 1 && nchannels % nrails == 0;

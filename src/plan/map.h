@@ -42,6 +42,9 @@ int map_rails(const struct map *map);
  * of the channels; else connections that use all adapters share them better. */
 bool map_ties(const struct map *map, int nchannels);
 
+/* Do processes of any node take turns on a GPU? */
+bool map_takes_turns(const struct map *map);
+
 /* Graph, rings, trees and bandwidth to the log, line by line. */
 void map_log(const struct map *map);
 

@@ -68,7 +68,7 @@ static enum net_reach reach_of(const void *context, int from, int to) {
     if (transport != NULL && transport->remote)
         return NET_REMOTE;
     if (chan->owner.gpu != NULL)
-        return memcmp(x->process, y->process, sizeof(x->process)) == 0 && x->device == y->device ? NET_SAME : NET_NEAR;
+        return transport_shares_device(x, y) ? NET_SAME : NET_NEAR;
     return between->source->map->facts[a].far && crowd_apart(x, y) ? NET_FAR : NET_NEAR;
 }
 

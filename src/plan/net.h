@@ -22,7 +22,7 @@
 
 /* What two ranks of one host have between them. */
 enum net_reach {
-    NET_SAME,   /* one GPU, of one process */
+    NET_SAME,   /* one GPU */
     NET_NEAR,   /* memory that both reach */
     NET_FAR,    /* the same, from CPUs that are far from each other */
     NET_REMOTE, /* nothing but what carries messages */

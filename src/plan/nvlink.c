@@ -23,6 +23,7 @@ enum collet_result nvlink_ask(int device, struct nvlink_card *card) {
     card->gpu = driver->identity(own);
     card->capability = driver->capability(own);
     card->blocks = driver->streams->resident(own);
+    card->turns = driver->takes_turns(own);
     for (int other = 0; other < count && card->nseen < NVLINK_GPUS_MAX; other++) {
         bool joined = driver->sharing->keeps_lines(own, other) && driver->sharing->keeps_lines(other, own);
         card->joined |= (uint32_t)joined << card->nseen;

@@ -99,6 +99,29 @@ static uint32_t fewest_of(const struct nvlink_card *cards, int n) {
     return fewest;
 }
 
+static bool is_one_process(const struct peer_info *a, const struct peer_info *b) {
+    return memcmp(a->process, b->process, sizeof a->process) == 0;
+}
+
+/* Do processes of these ranks share a GPU, and have it one after the other? */
+static bool processes_take_turns(const struct survey *survey, int nlocal) {
+    for (int a = 0; a < nlocal; a++)
+        for (int b = 0; b < a; b++)
+            if (survey->cards[a].turns && survey->cards[a].gpu == survey->cards[b].gpu &&
+                !is_one_process(&survey->peers[survey->where[a].rank], &survey->peers[survey->where[b].rank]))
+                return true;
+    return false;
+}
+
+static void warn_of_turns(void) {
+    static bool said;
+    if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+        log_warn(
+            INIT,
+            "processes share a GPU and take turns on it: a call waits for some slices of time, 2 ms each. With MPS "
+            "they run side by side: start nvidia-cuda-mps-control -d before them, or use a process for all ranks");
+}
+
 /* What a report begins with. */
 struct report_head {
     uint32_t graph_bytes;
@@ -116,6 +139,9 @@ static enum collet_result send_report(const struct survey *survey, const struct 
     head.facts.kernel_copies = kernel_copies_pay(survey->config, survey->peers, survey->nranks, survey->rank);
     head.facts.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
     head.facts.blocks = fewest_of(survey->cards, nlocal);
+    head.facts.turns = processes_take_turns(survey, nlocal);
+    if (head.facts.turns)
+        warn_of_turns();
     COLLET_TRY(topo_share(here, nlocal, place, &graph));
     size_t graph_bytes = strlen(graph), size = sizeof head + graph_bytes + (size_t)nlocal * sizeof *place;
     COLLET_TRY(memory_get(&report, size, 1, "no memory to report on %d ranks", nlocal));
@@ -197,6 +223,15 @@ static void take_blocks(const struct atlas_node *nodes, int nnodes, struct cost_
         costs->gpu_blocks = (int)fewest;
 }
 
+/* What a rank stores in memory of the GPU, a rank of another process sees when it has its turn. */
+static void take_turns(const struct atlas_node *nodes, int nnodes, struct cost_table *costs) {
+    bool turns = false;
+    for (int n = 0; n < nnodes; n++)
+        turns |= nodes[n].facts.turns != 0;
+    for (int p = 0; p < COSTS_PROTOCOLS && turns; p++)
+        costs->step[LINK_GPU][p].alpha_ns += costs->gpu_turn_ns;
+}
+
 /* Rank 0's schedule, if it has one, goes behind the atlas, and behind that how many bytes the schedule has. */
 static enum collet_result append_schedule(const struct config *config, void **atlas_p, size_t *size_p) {
     SCOPED_FREE char *text = NULL;
@@ -220,6 +255,7 @@ static enum collet_result send_atlas(const struct survey *survey, const struct a
     struct cost_table costs;
     COLLET_TRY(read_costs(survey, &costs));
     take_blocks(nodes, nnodes, &costs);
+    take_turns(nodes, nnodes, &costs);
     COLLET_TRY(atlas_pack(nodes, nnodes, &costs, &atlas, &size));
     COLLET_TRY(append_schedule(survey->config, &atlas, &size));
     for (int rank = 0; rank < survey->nranks; rank++)

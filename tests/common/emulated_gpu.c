@@ -338,6 +338,12 @@ static enum collet_result open_gpu(int ordinal) {
 static uint32_t bus(int ordinal) { return 0x100u * ((uint32_t)ordinal + 1); }
 
 static uint64_t identity(int ordinal) { return (uint64_t)ordinal + 1; }
+/* Processes are threads of one machine, which runs them all. */
+static bool takes_turns(int ordinal) {
+    (void)ordinal;
+    return false;
+}
+
 static uint32_t capability(int ordinal) {
     (void)ordinal;
     return 90;
@@ -630,6 +636,7 @@ const struct gpu_driver emulated_gpu_driver = {
     .bus = bus,
     .identity = identity,
     .capability = capability,
+    .takes_turns = takes_turns,
     .enter = enter,
     .enter_streams = enter,
     .leave = leave,

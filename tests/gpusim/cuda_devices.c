@@ -294,6 +294,7 @@ static int attribute_of(const struct sim_device *device, enum cudaDeviceAttr whi
     case cudaDevAttrPciBusId: return bus_number(device);
     case cudaDevAttrWarpSize: return 32;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS: return sim_number("GPUSIM_NO_MEMOPS", 0) == 0;
+    case cudaDevAttrMpsEnabled: return sim_number("GPUSIM_SLICE_US", 0) == 0 || sim_mps_percent() > 0;
     case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED: return sim_multicasts(device);
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrMemoryPoolsSupported:
