@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When is unmapped what ranks of a process have detached on a GPU? Which event stands behind an operation, and who waits for it? On a
+ * When is unmapped what ranks of a process have detached on a GPU? Which event stands behind an operation, and which stream waits for it? On a
  * driver that counts.
  */
 #include <setjmp.h>
