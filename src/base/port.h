@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PORT_FN: a small function of a header that is compiled as C11, as C++17 and, by nvcc, for host and device.
+ * PORT_FN: a small function of a header that is compiled as C11, as C++17 and, by nvcc, for host and device. And what such a function
+ * tells nvcc about addresses.
  */
 #ifndef COLLET_BASE_PORT_H
 #define COLLET_BASE_PORT_H
@@ -24,5 +25,22 @@
 #else
 #define PORT_FN static inline
 #endif
+
+/* Buffers, slots and programs are global memory, whatever their addresses have passed through: a GPU reaches it by shorter
+ * instructions. */
+PORT_FN const void *port_global(const void *address) {
+#if defined(__CUDA_ARCH__)
+    __builtin_assume(__isGlobal(address));
+#endif
+    return address;
+}
+
+/* What a block has of its own is shared memory: the same for that. */
+PORT_FN const void *port_shared(const void *address) {
+#if defined(__CUDA_ARCH__)
+    __builtin_assume(__isShared(address));
+#endif
+    return address;
+}
 
 #endif

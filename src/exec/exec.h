@@ -58,7 +58,7 @@ struct exec_program {
     uint64_t ops_id;               /* args_id of the call that they were last filled from; 0: none yet */
     struct interp_worker *workers; /* of all channels */
     int *first_worker;             /* [nchannels + 1]: the workers of channel c begin at first_worker[c] */
-    struct work_program *on_gpu;   /* where the device executor finds it; NULL: not there yet */
+    struct work_block *on_gpu;     /* where the device executor finds it; NULL: not there yet */
     bool lends_on_gpu;             /* some of its ends lend */
     struct exec_meeting meeting;   /* on GPUs: before its first use */
     struct copy_list *copies;      /* what copy engines do in its place (exec_copies.c); NULL: not made yet */

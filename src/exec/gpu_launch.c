@@ -87,13 +87,14 @@ static void choose_lent(const struct exec_call *call, uint8_t lends[STEP_REGIONS
 
 static struct work gpu_work_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
     struct work work = {
-        .program = call->program->on_gpu,
+        .blocks = call->program->on_gpu,
         .status = call->chan->owner.gpu->status,
         .args = call->args,
-        .first_channel = first_channel,
         .nblocks = blocks_of(call, first_channel, nchannels),
         .collective = call->request.collective,
     };
+    if (work.nblocks > 0)
+        work.blocks += call->program->first_worker[first_channel];
     choose_lent(call, work.lends);
     if (prog_facts[call->request.collective].reduces)
         work.args.mirror = type_mirror(call->request.op, call->request.type);

@@ -41,25 +41,17 @@ static struct fifo_end *put_end(struct image *image, struct fifo_end *host_end) 
     return copy;
 }
 
-static enum collet_result put_ends(struct image *image, int npeers, struct fifo_end *const *ends, void *to_p) {
-    struct fifo_end **table = calloc((size_t)npeers + 1, sizeof(*table));
+/* Those that receive, and behind them those that send. */
+static enum collet_result put_ends(struct image *image, int npeers, const struct interp_op *op, void *to_p) {
+    struct fifo_end **table = calloc((size_t)npeers * 2 + 1, sizeof(*table));
     if (table == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d peers", npeers);
-    for (int k = 0; k < npeers; k++)
-        table[k] = put_end(image, ends[k]);
-    *(void **)to_p = image_put(image, table, (size_t)npeers * sizeof(*table));
+    for (int k = 0; k < npeers; k++) {
+        table[k] = put_end(image, op->recv_ends[k]);
+        table[npeers + k] = put_end(image, op->send_ends[k]);
+    }
+    *(void **)to_p = image_put(image, table, (size_t)npeers * 2 * sizeof(*table));
     free(table);
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result put_workers(struct image *image, const struct prog *prog, void *to_p) {
-    struct work_span *spans = calloc((size_t)prog->nworkers, sizeof(*spans));
-    if (spans == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d workers", prog->nworkers);
-    for (int k = 0; k < prog->nworkers; k++)
-        spans[k] = (struct work_span){(uint32_t)prog->workers[k].first_step, (uint32_t)prog->workers[k].nsteps};
-    *(void **)to_p = image_put(image, spans, (size_t)prog->nworkers * sizeof(*spans));
-    free(spans);
     return COLLET_SUCCESS;
 }
 
@@ -76,43 +68,47 @@ static enum collet_result check_steps(const struct prog *prog) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result put_channel(struct image *image, const struct prog *prog, const struct interp_op *op,
-                                      uint32_t lends_from, struct work_channel *channel) {
+/* The workers of a channel, at blocks[0] and on. */
+static enum collet_result put_channel(struct image *image, const struct exec_program *program, int c, char *tmp,
+                                      struct work_block *blocks) {
+    const struct prog *prog = program->progs[c];
+    struct work_block block = {.npeers = (uint32_t)prog->npeers, .channel = (uint32_t)c};
     COLLET_TRY(check_steps(prog));
-    *channel = (struct work_channel){.nworkers = (uint32_t)prog->nworkers, .npeers = (uint32_t)prog->npeers};
-    channel->memory = op->memory;
-    channel->lends_from = lends_from;
-    channel->steps = image_put(image, prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps));
-    channel->locals = image_put(image, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals));
-    channel->peers = image_put(image, prog->peers, (size_t)prog->npeers * sizeof(*prog->peers));
-    COLLET_TRY(put_workers(image, prog, &channel->workers));
-    COLLET_TRY(put_ends(image, prog->npeers, op->recv_ends, &channel->recv_ends));
-    return put_ends(image, prog->npeers, op->send_ends, &channel->send_ends);
-}
-
-/* tmp: of all channels, one behind another. */
-static enum collet_result put_channels(struct image *image, const struct exec_program *program, char *tmp,
-                                       struct work_channel *channels) {
-    uint32_t lends_from = exec_loans_of(program).lends_from;
-    for (int c = 0; c < program->nchannels; c++) {
-        const struct interp_op *op = &program->ops[c];
-        COLLET_TRY(put_channel(image, program->progs[c], op, lends_from, &channels[c]));
-        channels[c].memory.tmp = tmp;
-        tmp += (size_t)program->progs[c]->ntmp * op->memory.tmp_stride;
+    block.memory = program->ops[c].memory;
+    block.memory.tmp = tmp;
+    block.teams = image->chan->owner.teams;
+    block.lends_from = exec_loans_of(program).lends_from;
+    block.locals = image_put(image, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals));
+    block.peers = image_put(image, prog->peers, (size_t)prog->npeers * sizeof(*prog->peers));
+    COLLET_TRY(put_ends(image, prog->npeers, &program->ops[c], &block.ends));
+    const struct prog_step *steps = image_put(image, prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps));
+    for (int k = 0; k < prog->nworkers; k++) {
+        blocks[k] = block;
+        blocks[k].steps = steps + prog->workers[k].first_step;
+        blocks[k].nsteps = (uint32_t)prog->workers[k].nsteps;
     }
     return COLLET_SUCCESS;
 }
 
-/* Returns where the program is. */
+/* tmp: of all channels, one behind another. */
+static enum collet_result put_channels(struct image *image, const struct exec_program *program, char *tmp,
+                                       struct work_block *blocks) {
+    for (int c = 0; c < program->nchannels; c++) {
+        COLLET_TRY(put_channel(image, program, c, tmp, blocks + program->first_worker[c]));
+        tmp += (size_t)program->progs[c]->ntmp * program->ops[c].memory.tmp_stride;
+    }
+    return COLLET_SUCCESS;
+}
+
+/* Returns where the blocks are. */
 static enum collet_result put_program(struct image *image, const struct exec_program *program, char *tmp, void **to_p) {
-    struct work_program header = {NULL, image->chan->owner.teams};
-    struct work_channel *channels = calloc((size_t)program->nchannels, sizeof(*channels));
-    if (channels == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d channels", program->nchannels);
-    enum collet_result result = put_channels(image, program, tmp, channels);
-    header.channels = image_put(image, channels, (size_t)program->nchannels * sizeof(*channels));
-    *to_p = image_put(image, &header, sizeof(header));
-    free(channels);
+    const size_t nblocks = (size_t)program->first_worker[program->nchannels];
+    struct work_block *blocks = calloc(nblocks + 1, sizeof(*blocks));
+    if (blocks == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu blocks", nblocks);
+    enum collet_result result = put_channels(image, program, tmp, blocks);
+    *to_p = image_put(image, blocks, nblocks * sizeof(*blocks));
+    free(blocks);
     return result;
 }
 

@@ -64,7 +64,7 @@ struct fifo_end {
 };
 
 PORT_FN struct fifo_slot_header *fifo_header(const struct fifo_end *end) {
-    return &end->headers[end->position & (end->nslots - 1)];
+    return (struct fifo_slot_header *)port_global(&end->headers[end->position & (end->nslots - 1)]);
 }
 
 /* The slot of a position in the area of a protocol. */

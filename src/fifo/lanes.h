@@ -140,25 +140,10 @@ PORT_FN void port_line128_store(int present, char *line, uint64_t first, uint64_
 
 #define LANE_WORD_BYTES 8u
 
-/* Buffers and slots are global memory, whatever their addresses have passed through: a GPU reaches it by shorter instructions. */
-PORT_FN const void *port_global(const void *address) {
-#if defined(__CUDA_ARCH__)
-    __builtin_assume(__isGlobal(address));
-#endif
-    return address;
-}
-
-/* What a block has of its own is shared memory: the same for that. */
-PORT_FN const void *port_shared(const void *address) {
-#if defined(__CUDA_ARCH__)
-    __builtin_assume(__isShared(address));
-#endif
-    return address;
-}
-
 /* The end of a piece, and words that are not aligned. */
 PORT_SELDOM uint64_t lane_load_bytes(const char *from, uint32_t bytes) {
     uint64_t word = 0;
+    from = (const char *)port_global(from);
     PORT_ROLLED
     for (uint32_t i = 0; i < bytes; i++)
         word |= (uint64_t)(uint8_t)from[i] << (8 * i);
@@ -173,6 +158,7 @@ PORT_FN uint64_t lane_load(const char *from, uint32_t bytes) {
 }
 
 PORT_SELDOM void lane_store_bytes(char *to, uint64_t word, uint32_t bytes) {
+    to = (char *)port_global(to);
     PORT_ROLLED
     for (uint32_t i = 0; i < bytes; i++)
         to[i] = (char)(word >> (8 * i));

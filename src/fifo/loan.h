@@ -145,7 +145,7 @@ struct loan_end {
 
 /* Where an address of this end is in the commons. */
 PORT_FN uint64_t loan_offset(const struct loan_end *end, uint64_t address) {
-    return end->commons != NULL ? commons_offset(end->commons, address) : 0;
+    return !PORT_IS_GPU && end->commons != NULL ? commons_offset(end->commons, address) : 0;
 }
 
 /* Does a producer lend a payload of so many bytes that lies there? */

@@ -165,7 +165,7 @@ static int ranks_of_a_gpu(const struct forecast_job *job, bool *apart_p) {
 }
 
 static enum collet_result set_limits(struct forecast_job *job) {
-    const struct chan_scale scale = {job->nranks, job->nlocal, job->nhosts > 1, job->machine.gpu};
+    const struct chan_scale scale = {job->nranks, job->nlocal, job->nhosts > 1, job->machine.gpu, false};
     struct fifo_layout layouts[PROG_CONNECTS_COUNT];
     chan_layouts(&job->config, &scale, layouts);
     job->machine.nslots = layouts[PROG_TO_FEW].nslots;

@@ -4,6 +4,7 @@
  *
  *    struct block_memory (shared by the lanes)
  *      op, worker    as in worker.h; only lane 0 writes them
+ *      own           what the block runs
  *      window        the next steps of the program; a ring of 4096 ranks has many times as many
  *      home          where the connection ends are in the GPU's memory
  *      ends          copies of them: their positions move here and return at the end. Of a table of more peers than find room
@@ -30,6 +31,7 @@ struct block_untold {
 };
 
 struct block_memory : interp_block {
+    struct work_block own;
     struct block_team team;
     uint32_t window_first; /* of the worker's steps */
     struct prog_step window[BLOCK_WINDOW_STEPS];
@@ -69,10 +71,10 @@ struct block_company {
     uint32_t recv_first, nrecv, send_first, nsend;
 };
 
-BLOCK_FN bool ends_fit(const struct work_channel *program) { return program->npeers <= INTERP_BLOCK_PEERS; }
+BLOCK_FN bool ends_fit(const struct work_block *own) { return own->npeers <= INTERP_BLOCK_PEERS; }
 
-BLOCK_FN struct block_company company_of_all(const struct work_channel *program) {
-    uint32_t n = ends_fit(program) ? program->npeers : 0;
+BLOCK_FN struct block_company company_of_all(const struct work_block *own) {
+    uint32_t n = ends_fit(own) ? own->npeers : 0;
     return {0, n, 0, n};
 }
 
@@ -87,6 +89,8 @@ BLOCK_FN uint32_t company_place(const struct block_company *c, uint32_t k) {
     return k < c->nrecv ? k : INTERP_BLOCK_PEERS + k - c->nrecv;
 }
 
+BLOCK_FN uint16_t place_at(uint32_t place) { return (uint16_t)(place * sizeof(struct interp_end)); }
+
 /* A peer may stand in the table more than once, for steps that have it in different company: the first place of its end. */
 BLOCK_FN uint32_t first_of_end(const struct block_memory *m, uint32_t place) {
     uint32_t first = place < INTERP_BLOCK_PEERS ? 0 : INTERP_BLOCK_PEERS;
@@ -96,11 +100,12 @@ BLOCK_FN uint32_t first_of_end(const struct block_memory *m, uint32_t place) {
 }
 
 /* By all lanes: where the ends are. */
-BLOCK_FN void ends_find(struct block_memory *m, const struct work_channel *program, const struct block_company *c) {
+BLOCK_FN void ends_find(struct block_memory *m, const struct work_block *own, const struct block_company *c) {
 #pragma unroll 1
-    for (uint32_t k = port_lane(); k < c->nrecv + c->nsend; k += port_lanes())
-        m->home[company_place(c, k)] =
-            k < c->nrecv ? program->recv_ends[c->recv_first + k] : program->send_ends[c->send_first + k - c->nrecv];
+    for (uint32_t k = port_lane(); k < c->nrecv + c->nsend; k += port_lanes()) {
+        uint32_t entry = k < c->nrecv ? c->recv_first + k : own->npeers + c->send_first + k - c->nrecv;
+        m->home[company_place(c, k)] = *(struct fifo_end *const *)port_global(&own->ends[entry]);
+    }
     if (port_lane() == 0) {
         m->recv_base = c->recv_first;
         m->send_base = c->send_first;
@@ -114,7 +119,7 @@ BLOCK_SELDOM void ends_take(struct block_memory *m, struct block_company c) {
 #pragma unroll 1
     for (uint32_t k = port_lane(); k < n; k += port_lanes()) {
         uint32_t place = company_place(&c, k);
-        m->at[place] = m->home[place] != NULL ? (uint8_t)first_of_end(m, place) : INTERP_NO_END;
+        m->at[place] = m->home[place] != NULL ? place_at(first_of_end(m, place)) : INTERP_NO_END;
     }
 #pragma unroll 1
     for (uint32_t k = port_lane(); k < n * INTERP_END_WORDS; k += port_lanes()) {
@@ -130,7 +135,7 @@ BLOCK_SELDOM void ends_take(struct block_memory *m, struct block_company c) {
 
 /* Ends that have moved are this worker's; the others may be those of a block that is still at work. */
 BLOCK_FN bool end_has_moved(struct block_memory *m, uint32_t place) {
-    return m->at[place] == place && interp_block_end(m, place)->position != m->began_at[place];
+    return m->at[place] == place_at(place) && interp_block_end(m, m->at[place])->position != m->began_at[place];
 }
 
 BLOCK_SELDOM void ends_return(struct block_memory *m, struct block_company c) {
@@ -148,8 +153,8 @@ BLOCK_SELDOM void ends_return(struct block_memory *m, struct block_company c) {
 /* By all lanes, between barriers. */
 BLOCK_FN void window_load(struct block_memory *m, uint32_t first) {
     const uint32_t words = sizeof(struct prog_step) / sizeof(uint32_t);
-    const void *from = port_global(m->op.steps + m->worker.first_step + first);
-    uint32_t nsteps = m->worker.nsteps - first;
+    const void *from = port_global(m->own.steps + first);
+    uint32_t nsteps = m->own.nsteps - first;
     if (nsteps > BLOCK_WINDOW_STEPS)
         nsteps = BLOCK_WINDOW_STEPS;
 #pragma unroll 1
@@ -341,42 +346,47 @@ BLOCK_FN enum work_failure block_protocol_step(struct block_memory *m, uint32_t 
 
 /* ---- a worker ---- */
 
-/* By lane 0. */
-BLOCK_FN void block_begin(struct block_memory *m, const struct work *work, uint32_t channel, uint32_t worker) {
-    const struct work_channel *program = &work->program->channels[channel];
+/* By all lanes: what the block runs. */
+BLOCK_FN void own_take(struct block_memory *m, const struct work *work, uint32_t index) {
+    const void *from = port_global(&work->blocks[index]);
+#pragma unroll 1
+    for (uint32_t k = port_lane(); k < sizeof(m->own) / sizeof(uint64_t); k += port_lanes())
+        word_put(&m->own, k, word_at<uint64_t>(from, k));
+}
+
+/* By lane 0, after a barrier. */
+BLOCK_FN void block_begin(struct block_memory *m, const struct work *work) {
+    const struct work_block *own = &m->own;
     struct interp_op *op = &m->op;
     struct interp_worker *w = &m->worker;
-    op->steps = program->steps;
-    op->locals = program->locals;
-    op->memory = program->memory;
+    op->steps = own->steps;
+    op->locals = own->locals;
+    op->memory = own->memory;
     op->args = work->args;
     op->args.factor = interp_factor(&work->args);
-    op->geometry = work_geometry(&work->args, channel);
-    for (int region = 0; region < STEP_REGIONS; region++)
-        op->extents[region] = NULL; /* counts of blocks are not for GPUs */
+    op->geometry = work_geometry(&work->args, own->channel);
     w->op = op;
-    w->first_step = program->workers[worker].first_step;
-    w->nsteps = program->workers[worker].nsteps;
+    w->first_step = 0;
+    w->nsteps = own->nsteps;
     w->lent = 0;
     /* This block waits for a loan at every end. A loan that this block does not copy may be copied by another block. */
-    op->lends_from = ends_fit(program) ? program->lends_from : 0;
+    op->lends_from = ends_fit(own) ? own->lends_from : 0;
     for (int region = 0; region < STEP_REGIONS; region++)
         op->lends[region] = work->lends[region];
     op->apart = 1; /* else `lends` has no IN */
     op->root_reduces = 0;
     m->untold.send_count = m->untold.recv_count = 0;
-    m->team.teams = work->program->teams;
+    m->team.teams = own->teams;
     m->team.does = TEAM_NOTHING;
 }
 
 /* Tells the host about the first failure of the rank. */
-BLOCK_SELDOM void block_report(struct block_memory *m, const struct work *work, uint32_t channel,
-                               enum work_failure failure) {
-    struct work_status *status = work->status;
+BLOCK_SELDOM void block_report(struct block_memory *m, const struct work *work, enum work_failure failure) {
+    struct work_status *status = (struct work_status *)port_global(work->status);
     m = block_own(m);
     if (failure == WORK_ABORTED || port_word_claim(&status->claimed))
         return;
-    status->peer = work->program->channels[channel].peers[m->worker.blocked_on].rank;
+    status->peer = ((const struct prog_peer *)port_global(&m->own.peers[m->worker.blocked_on]))->rank;
     status->collective = work->collective;
     status->sequence = work->args.sequence;
     if (failure == WORK_MISMATCH) {
@@ -388,9 +398,9 @@ BLOCK_SELDOM void block_report(struct block_memory *m, const struct work *work, 
 }
 
 /* By all lanes: the ends of a step, and no others. */
-BLOCK_FN void step_take_ends(struct block_memory *m, const struct work_channel *program, uint32_t at) {
+BLOCK_FN void step_take_ends(struct block_memory *m, uint32_t at) {
     struct block_company c = company_of_step(&m->window[at]);
-    ends_find(m, program, &c);
+    ends_find(m, &m->own, &c);
     port_sync();
     ends_take(m, c);
     port_sync();
@@ -406,12 +416,10 @@ BLOCK_FN void step_return_ends(struct block_memory *m, uint32_t at) {
 }
 
 /* By all lanes: all steps of all rounds. */
-template <class R>
-BLOCK_FN enum work_failure block_rounds(struct block_memory *m, const struct work *work,
-                                        const struct work_channel *program) {
+template <class R> BLOCK_FN enum work_failure block_rounds(struct block_memory *m, const struct work *work) {
     uint64_t nrounds = m->op.geometry.nrounds;
-    uint32_t nsteps = m->worker.nsteps;
-    bool fits = ends_fit(program);
+    uint32_t nsteps = m->own.nsteps;
+    bool fits = ends_fit(&m->own);
     for (uint64_t round = 0; round < nrounds; round++) {
 #pragma unroll 1
         for (uint32_t pc = 0; pc < nsteps; pc++) {
@@ -422,7 +430,7 @@ BLOCK_FN enum work_failure block_rounds(struct block_memory *m, const struct wor
             if (interp_skips(&m->op, bytes))
                 continue;
             if (!fits)
-                step_take_ends(m, program, at);
+                step_take_ends(m, at);
             enum work_failure failure = block_protocol_step<R>(m, at, round, bytes, &first, work->status);
             if (failure != WORK_FINE)
                 return failure;
@@ -434,47 +442,45 @@ BLOCK_FN enum work_failure block_rounds(struct block_memory *m, const struct wor
 }
 
 /* By all lanes; the vote is the barrier before ends_return(). The buffers are the program's again when it returns. */
-BLOCK_FN enum work_failure block_end(struct block_memory *m, const struct work_channel *program,
-                                     struct work_status *status) {
+BLOCK_FN enum work_failure block_end(struct block_memory *m, struct work_status *status) {
     enum work_failure failure = WORK_FINE;
     if (port_lane() == 0)
         counters_tell_if_any(m);
     if (port_lane() == 0 && m->worker.lent > 0)
-        failure = loans_wait(m, program->npeers, status);
+        failure = loans_wait(m, m->own.npeers, status);
     return failure_of_any(failure);
 }
 
 /* By lane 0 of a block that has failed: what this call has lent is the program's again. Only ends of a table that fits lend. */
-BLOCK_SELDOM void block_take_back(struct block_memory *m, const struct work_channel *program) {
+BLOCK_SELDOM void block_take_back(struct block_memory *m) {
     m = block_own(m);
-    for (uint32_t place = INTERP_BLOCK_PEERS; m->worker.lent > 0 && place < INTERP_BLOCK_PEERS + program->npeers;
-         place++)
-        if (m->at[place] == place)
-            loans_end(interp_block_end(m, place), m->began_at[place]);
+    for (uint32_t k = 0; m->worker.lent > 0 && k < m->own.npeers; k++) {
+        uint32_t place = INTERP_BLOCK_PEERS + k;
+        if (m->at[place] == place_at(place))
+            loans_end(interp_block_end(m, m->at[place]), m->began_at[place]);
+    }
 }
 
-/* By all lanes: block `index` of a work. */
+/* By all lanes: block `index` of a work. What it needs comes in three waves, each of which knows where the next one is. */
 template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct work *work, uint32_t index) {
-    uint32_t channel = work->first_channel, worker = index;
-    for (; worker >= work->program->channels[channel].nworkers; channel++)
-        worker -= work->program->channels[channel].nworkers;
-    const struct work_channel *program = &work->program->channels[channel];
-    struct block_company all = company_of_all(program);
-    ends_find(m, program, &all);
+    own_take(m, work, index);
+    port_sync();
+    struct block_company all = company_of_all(&m->own);
+    ends_find(m, &m->own, &all);
+    window_load(m, 0);
     if (port_lane() == 0)
-        block_begin(m, work, channel, worker);
+        block_begin(m, work);
     port_sync();
     ends_take(m, all);
-    window_load(m, 0);
     port_sync();
-    enum work_failure failure = block_rounds<R>(m, work, program);
+    enum work_failure failure = block_rounds<R>(m, work);
     if (failure == WORK_FINE)
-        failure = block_end(m, program, work->status);
+        failure = block_end(m, work->status);
     if (failure == WORK_FINE)
         ends_return(m, all);
     else if (port_lane() == 0) {
-        block_report(m, work, channel, failure);
-        block_take_back(m, program);
+        block_report(m, work, failure);
+        block_take_back(m);
     }
 }
 

@@ -39,7 +39,8 @@ BLOCK_SELDOM void loans_drop(const struct interp_op *op, const struct prog_step 
 /* Where this GPU reads the payload of the slot. */
 BLOCK_FN const char *loan_reached(const struct fifo_end *end) {
     const struct fifo_loan *loan = &fifo_header(end)->loan;
-    uint64_t add = end->loans.way == LOAN_WINDOW ? end->loans.windows[loan->offset] : 0;
+    uint64_t add =
+        end->loans.way == LOAN_WINDOW ? *(const uint64_t *)port_global(&end->loans.windows[loan->offset]) : 0;
     return (const char *)(uintptr_t)(loan->address + add);
 }
 
@@ -65,7 +66,8 @@ BLOCK_SELDOM enum work_failure loans_take(const struct interp_op *op, const stru
 
 /* A loan that is not over: nobody reads that memory when this returns, unless the reader was stopped in the middle. */
 BLOCK_FN void loan_end_one(const struct fifo_end *end, uint64_t position) {
-    struct fifo_loan *loan = &end->headers[position & (end->nslots - 1)].loan;
+    const void *header = port_global(&end->headers[position & (end->nslots - 1)]);
+    struct fifo_loan *loan = &((struct fifo_slot_header *)header)->loan;
     if (loan->address == 0 || port_flag_swap(&loan->claimed, LOAN_STOPPED) != LOAN_READING)
         return;
     uint64_t began_ns = port_clock_ns();

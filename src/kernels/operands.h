@@ -26,7 +26,7 @@ PORT_FN uint32_t interp_block(const struct interp_op *op, uint32_t region, const
 }
 
 PORT_FN struct span interp_elems(const struct interp_op *op, uint32_t region, uint32_t block, uint64_t round) {
-    const struct span *extents = op->extents[region];
+    const struct span *extents = PORT_IN_BLOCK ? NULL : op->extents[region];
     return extents != NULL ? geometry_piece_of(&op->geometry, extents[block], round)
                            : geometry_piece(&op->geometry, block, round);
 }
@@ -69,7 +69,7 @@ PORT_FN char *interp_memory(const struct interp_op *op, uint32_t region, uint32_
     if (region == STEP_TMP)
         return op->memory.tmp + (size_t)block * op->memory.tmp_stride;
     char *base = region == STEP_IN ? (char *)op->args.in : op->args.out;
-    int same = block == piece->block && op->extents[region] == NULL;
+    int same = block == piece->block && (PORT_IN_BLOCK || op->extents[region] == NULL);
     uint64_t first = same ? piece->elems.first : interp_elems(op, region, block, round).first;
     return base + first * op->args.elem_bytes;
 }

@@ -4,9 +4,8 @@
  * talk while it runs.
  *
  *    struct work_launch (kernel argument, by value: a captured graph holds its own copy)
- *      └─ works[]  one call of one rank ─▶ struct work_program (device memory, made once)
- *                                             └─ channels[]
- *                                             ├─ steps, workers           as in struct prog
+ *      └─ works[]  one call of one rank ─▶ struct work_block[]  one a worker of a channel (device memory, made once)
+ *                                             ├─ steps                   as in struct prog
  *                                             └─ ends ─▶ struct fifo_end  one per end of a connection: its position stays here
  *                                                                         from launch to launch, so graphs can be replayed
  *
@@ -17,26 +16,18 @@
 
 #include "kernels/worker.h"
 
-struct work_span {
-    uint32_t first_step, nsteps;
-};
-
-/* The program of one channel. */
-struct work_channel {
-    const struct prog_step *steps;
-    const struct prog_local *locals;
-    const struct work_span *workers;   /* nworkers */
-    struct fifo_end *const *recv_ends; /* [npeers]; NULL where a peer is not used so */
-    struct fifo_end *const *send_ends;
-    struct interp_memory memory;
-    const struct prog_peer *peers;
-    uint32_t nworkers, npeers;
-    uint32_t lends_from; /* as in struct interp_op */
-};
-
-struct work_program {
-    const struct work_channel *channels;
+/* What a block runs: a worker of the program of a channel. A block copies it, and then knows where all the rest is. */
+struct work_block {
+    const struct prog_step *steps;   /* the worker's */
+    const struct prog_local *locals; /* the program's */
+    struct fifo_end *const
+        *ends; /* of the program's peer table: [npeers] that receive, and [npeers] that send; NULL where a
+                                       * peer is not used so */
+    const struct prog_peer *peers; /* the table */
     const struct loan_team *teams; /* [LOAN_WINDOWS]: of the rank's windows */
+    struct interp_memory memory;
+    uint32_t nsteps, npeers, channel;
+    uint32_t lends_from; /* as in struct interp_op */
 };
 
 /* One rank's part in a failure or an abort, in host memory that the device reaches. */
@@ -61,12 +52,12 @@ enum work_failure {
 };
 
 struct work {
-    const struct work_program *program;
+    const struct work_block *blocks; /* nblocks: of some neighbouring channels, of args.nchannels in all */
     struct work_status *status;
     struct work_args args;
-    uint32_t first_channel, nblocks; /* the workers of this channel and the next ones; of args.nchannels in all */
-    uint32_t collective;             /* for messages */
-    uint8_t lends[STEP_REGIONS];     /* as in struct interp_op */
+    uint32_t nblocks;
+    uint32_t collective;         /* for messages */
+    uint8_t lends[STEP_REGIONS]; /* as in struct interp_op */
 };
 
 /* What fits into the 4 KiB that every driver takes as kernel arguments. */

@@ -29,7 +29,7 @@ struct interp_op {
     struct interp_memory memory;
     struct geometry geometry;
     const struct span
-        *extents[STEP_REGIONS]; /* [region][block], where each block has its own; NULL: as geometry says */
+        *extents[STEP_REGIONS]; /* host: [region][block], where each block has its own; NULL: as geometry says */
     struct work_args args;
     uint32_t lends_from;         /* least payload that any of the ends lends (fifo/loan.h); 0: none does */
     uint8_t lends[STEP_REGIONS]; /* 0: nothing of the region; else 1 + the window that it lies in, or 1: in none */
@@ -69,7 +69,7 @@ struct interp_worker {
 #define INTERP_BLOCK_OPERANDS (INTERP_BLOCK_PEERS + 8)
 #define INTERP_BLOCK_PLACES (INTERP_BLOCK_PEERS + 2)
 #define INTERP_END_WORDS (offsetof(struct fifo_end, loans.busy) / sizeof(uint64_t))
-#define INTERP_NO_END 255
+#define INTERP_NO_END 65535
 
 /* A connection end, but for what hosts alone use of it. */
 struct interp_end {
@@ -101,8 +101,8 @@ struct interp_block {
     struct interp_op op;         /* of which the block does not use recv_ends and send_ends */
     struct interp_worker worker; /* nor src and dst of this */
     struct block_lists lists;
-    uint32_t recv_base, send_base; /* the first entry whose end is here */
-    uint8_t at[2 * INTERP_BLOCK_PEERS];
+    uint32_t recv_base, send_base;       /* the first entry whose end is here */
+    uint16_t at[2 * INTERP_BLOCK_PEERS]; /* in bytes */
     struct interp_end ends[2 * INTERP_BLOCK_PEERS];
 };
 
@@ -123,7 +123,7 @@ PORT_FN void **interp_dst(const struct interp_worker *w) {
 }
 
 PORT_FN struct fifo_end *interp_block_end(const struct interp_block *block, uint32_t at) {
-    return (struct fifo_end *)(void *)block->ends[at].words;
+    return (struct fifo_end *)(void *)((char *)block->ends + at);
 }
 
 PORT_FN const struct prog_local *interp_local_at(const struct interp_op *op, int local) {

@@ -43,41 +43,39 @@ static struct gang_wire *wire_get(struct gang *gang, int from, int to, int chann
     return w;
 }
 
-static void bind_channel(struct gang *gang, int rank, int channel, struct work_channel *image) {
+/* The blocks of a channel's workers. */
+static void bind_channel(struct gang *gang, int rank, int channel, struct work_block *blocks) {
     const struct prog *prog = gang->progs[rank];
-    struct fifo_end **recv_ends = calloc((size_t)prog->npeers + 1, sizeof(*recv_ends));
-    struct fifo_end **send_ends = calloc((size_t)prog->npeers + 1, sizeof(*send_ends));
-    struct work_span *spans = calloc((size_t)prog->nworkers, sizeof(*spans));
+    struct fifo_end **ends = calloc((size_t)prog->npeers * 2 + 1, sizeof(*ends));
+    struct interp_memory memory = exec_memory_of(prog, &gang->layout);
     for (int k = 0; k < prog->nsteps; k++) {
         const struct prog_step *step = &prog->steps[k];
         assert_true(interp_block_takes(step));
         for (int p = step->recv_first; p < step->recv_first + step->recv_count; p++)
-            recv_ends[p] = &wire_get(gang, prog->peers[p].rank, rank, channel, prog->peers[p].lane)->consumer;
+            ends[p] = &wire_get(gang, prog->peers[p].rank, rank, channel, prog->peers[p].lane)->consumer;
         for (int p = step->send_first; p < step->send_first + step->send_count; p++)
-            send_ends[p] = &wire_get(gang, rank, prog->peers[p].rank, channel, prog->peers[p].lane)->producer;
+            ends[prog->npeers + p] = &wire_get(gang, rank, prog->peers[p].rank, channel, prog->peers[p].lane)->producer;
     }
+    memory.tmp = malloc((size_t)prog->ntmp * memory.tmp_stride + 1);
     for (int k = 0; k < prog->nworkers; k++)
-        spans[k] = (struct work_span){(uint32_t)prog->workers[k].first_step, (uint32_t)prog->workers[k].nsteps};
-    *image = (struct work_channel){
-        .steps = prog->steps,
-        .locals = prog->locals,
-        .workers = spans,
-        .recv_ends = recv_ends,
-        .send_ends = send_ends,
-        .peers = prog->peers,
-        .nworkers = (uint32_t)prog->nworkers,
-        .npeers = (uint32_t)prog->npeers,
-        .memory = exec_memory_of(prog, &gang->layout),
-        .lends_from = gang->lends_from,
-    };
-    image->memory.tmp = malloc((size_t)prog->ntmp * image->memory.tmp_stride + 1);
+        blocks[k] = (struct work_block){
+            .steps = prog->steps + prog->workers[k].first_step,
+            .nsteps = (uint32_t)prog->workers[k].nsteps,
+            .locals = prog->locals,
+            .ends = ends,
+            .peers = prog->peers,
+            .npeers = (uint32_t)prog->npeers,
+            .memory = memory,
+            .channel = (uint32_t)channel,
+            .lends_from = gang->lends_from,
+        };
 }
 
 static void bind_rank(struct gang *gang, int rank) {
-    struct work_channel *channels = calloc((size_t)gang->nchannels, sizeof(*channels));
+    int nworkers = gang->progs[rank]->nworkers;
+    gang->blocks[rank] = calloc((size_t)(gang->nchannels * nworkers), sizeof(*gang->blocks[rank]));
     for (int channel = 0; channel < gang->nchannels; channel++)
-        bind_channel(gang, rank, channel, &channels[channel]);
-    gang->programs[rank].channels = channels;
+        bind_channel(gang, rank, channel, gang->blocks[rank] + channel * nworkers);
 }
 
 void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks, int root, int nchannels,
@@ -95,7 +93,7 @@ void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks,
     gang->wires_room = nranks * nranks * nchannels * 8;
     gang->wires = calloc((size_t)gang->wires_room, sizeof(*gang->wires));
     gang->progs = calloc((size_t)nranks, sizeof(*gang->progs));
-    gang->programs = calloc((size_t)nranks, sizeof(*gang->programs));
+    gang->blocks = calloc((size_t)nranks, sizeof(*gang->blocks));
     for (int rank = 0; rank < nranks; rank++) {
         assert_int_equal(algorithm_build(algorithm, &gang->shape, rank, root, &gang->progs[rank]), COLLET_SUCCESS);
         bind_rank(gang, rank);
@@ -108,19 +106,17 @@ void gang_fini(struct gang *gang) {
         free(gang->wires[k].head);
     }
     for (int rank = 0; rank < gang->shape.nranks; rank++) {
-        const struct work_channel *channels = gang->programs[rank].channels;
         for (int c = 0; c < gang->nchannels; c++) {
-            free((void *)channels[c].recv_ends);
-            free((void *)channels[c].send_ends);
-            free((void *)channels[c].workers);
-            free(channels[c].memory.tmp);
+            const struct work_block *first = gang->blocks[rank] + c * gang->progs[rank]->nworkers;
+            free((void *)first->ends);
+            free(first->memory.tmp);
         }
-        free((void *)channels);
+        free(gang->blocks[rank]);
         prog_destroy(gang->progs[rank]);
     }
     free(gang->wires);
     free(gang->progs);
-    free(gang->programs);
+    free(gang->blocks);
     prog_shape_fini(&gang->shape);
 }
 
@@ -137,7 +133,7 @@ void gang_launch(struct gang *gang, const struct gang_call *c, const struct tria
     *launch = (struct work_launch){.nworks = (uint32_t)nranks};
     for (int rank = 0; rank < nranks; rank++) {
         launch->works[rank] = (struct work){
-            .program = &gang->programs[rank],
+            .blocks = gang->blocks[rank],
             .status = &gang->status,
             .nblocks = (uint32_t)(gang->nchannels * gang->progs[rank]->nworkers),
             .lends = {[STEP_IN] = 1, [STEP_OUT] = 1},

@@ -29,7 +29,7 @@ struct gang {
     struct gang_wire *wires;
     int nwires, wires_room;
     struct prog **progs;
-    struct work_program *programs;
+    struct work_block **blocks; /* [rank]: of the workers of channel 0, and of the next ones */
     struct work_status status;
 };
 

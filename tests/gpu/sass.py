@@ -171,11 +171,40 @@ def wrong_masks(lines):
     return None
 
 
+# Bytes of flags are read one by one; a run of bytes is something longer that was to be copied by words.
+BYTES_NEAR, MOST_BYTES_NEAR = 16, 3
+
+
+def byte_runs(lines):
+    at = [k for k, line in enumerate(lines) if re.search(r"\b(?:LD|ST)\w?\.(?:\S+\.)?[US]8\b", line)]
+    pairs = zip(at, at[MOST_BYTES_NEAR:])
+    return next((f"{MOST_BYTES_NEAR + 1} bytes one by one: {lines[first]}" for first, last in pairs if last - first < BYTES_NEAR), None)
+
+
+# By line: is there a branch back, from it or from behind it, to it or to before it?
+def in_loops(lines):
+    at = {line[:-1]: k for k, line in enumerate(lines) if line.startswith(".L")}
+    inside = [False] * len(lines)
+    for k, line in enumerate(lines):
+        target = re.search(r"\bBRA\S*.*?(\.L_x_\d+)", line)
+        for j in range(at.get(target[1], k), k) if target else ():
+            inside[j] = True
+    return inside
+
+
+# LD and ST without a letter behind are for an address of any memory: they take longer, and the compiler may not move others past them.
+def generic_in_loops(lines):
+    found = (line for line, inside in zip(lines, in_loops(lines)) if inside and re.search(r"\b(LD|ST)\.E\b", line))
+    return next((f"in a loop, an access to memory of which nobody says what it is: {line}" for line in found), None)
+
+
 RULES = {
     "fences": (wrong_fences, lambda text: text.replace("MEMBAR.ALL.SYS", "MEMBAR.ALL.GPU", 1)),
     "aliases": (wrong_aliases, spoil_aliases),
     "no cached loads": (wrong_loads, lambda text: text.replace("LDG.E.128", "LDG.E.128.CONSTANT", 1)),
     "whole lines": (wrong_lines, lambda text: re.sub(r"BRA\.DIV|WARPSYNC\.ALL", "NOP", text)),
+    "copies by words": (byte_runs, lambda text: re.sub(r"\bLDS\b(\.\d+)?", "LDS.U8", text)),
+    "known memory": (generic_in_loops, lambda text: re.sub(r"\bLDS\b", "LD.E", text)),
     "full masks": (wrong_masks, lambda text: text.replace("-0x1", "0xff").replace("VOTE.ANY", "MATCH.ANY")),
 }
 

@@ -32,30 +32,29 @@ static void host_range(const void *memory, size_t bytes) {
     }
 }
 
-static void channel_ranges(const struct work_channel *channel, const struct prog *prog) {
-    host_range(channel->steps, (size_t)prog->nsteps * sizeof(*channel->steps));
-    host_range(channel->locals, (size_t)prog->nlocals * sizeof(*channel->locals));
-    host_range(channel->peers, (size_t)prog->npeers * sizeof(*channel->peers));
+static void program_ranges(const struct prog *prog) {
+    host_range(prog->steps, (size_t)prog->nsteps * sizeof(*prog->steps));
+    host_range(prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals));
+    host_range(prog->peers, (size_t)prog->npeers * sizeof(*prog->peers));
 }
 
-static void bound_ranges(const struct work_channel *channel, const struct prog *prog) {
-    host_range(channel->recv_ends, ((size_t)channel->npeers + 1) * sizeof(*channel->recv_ends));
-    host_range(channel->send_ends, ((size_t)channel->npeers + 1) * sizeof(*channel->send_ends));
-    host_range(channel->workers, channel->nworkers * sizeof(*channel->workers));
-    host_range(channel->memory.tmp, (size_t)prog->ntmp * channel->memory.tmp_stride + 1);
+/* first: a channel's first block. */
+static void bound_ranges(const struct work_block *first, const struct prog *prog) {
+    host_range(first->ends, ((size_t)first->npeers * 2 + 1) * sizeof(*first->ends));
+    host_range(first->memory.tmp, (size_t)prog->ntmp * first->memory.tmp_stride + 1);
 }
 
 static void gang_ranges(const struct gang *gang, uint32_t gpus, enum right right) {
     const enum gpusim_kind kinds[] = {GPUSIM_DEVICE_MEMORY, GPUSIM_GRANTED};
     host_range(gang->wires, (size_t)gang->wires_room * sizeof(*gang->wires));
-    host_range(gang->programs, (size_t)gang->shape.nranks * sizeof(*gang->programs));
     host_range(&gang->status, sizeof(gang->status));
     for (int rank = 0; rank < gang->shape.nranks; rank++) {
-        const struct work_channel *channels = gang->programs[rank].channels;
-        host_range(channels, (size_t)gang->nchannels * sizeof(*channels));
-        channel_ranges(&channels[0], gang->progs[rank]);
+        const struct work_block *blocks = gang->blocks[rank];
+        int nworkers = gang->progs[rank]->nworkers;
+        host_range(blocks, (size_t)(gang->nchannels * nworkers) * sizeof(*blocks));
+        program_ranges(gang->progs[rank]);
         for (int c = 0; c < gang->nchannels; c++)
-            bound_ranges(&channels[c], gang->progs[rank]);
+            bound_ranges(blocks + c * nworkers, gang->progs[rank]);
     }
     for (int k = 0; k < gang->nwires; k++) {
         const struct gang_wire *wire = &gang->wires[k];

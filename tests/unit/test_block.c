@@ -123,13 +123,12 @@ static void host_reduce(struct interp_worker *w, const struct prog_step *step, i
     reduce_host_step(w, step, ndst, nsrc, count, 0);
 }
 
-static void host_worker_init(struct interp_worker *w, const struct interp_op *op, const struct work_channel *channel,
-                             uint32_t worker, uint32_t room_bytes) {
+static void host_worker_init(struct interp_worker *w, const struct interp_op *op, uint32_t nsteps,
+                             uint32_t room_bytes) {
     const size_t room = INTERP_BLOCK_OPERANDS + INTERP_BLOCK_PLACES;
     *w = (struct interp_worker){
         .op = op,
-        .first_step = channel->workers[worker].first_step,
-        .nsteps = channel->workers[worker].nsteps,
+        .nsteps = nsteps,
         .src = calloc(room, sizeof(void *)),
         .dst = calloc(room, sizeof(void *)),
         .scratch = malloc(room * room_bytes),
@@ -137,16 +136,16 @@ static void host_worker_init(struct interp_worker *w, const struct interp_op *op
     };
 }
 
-/* One channel of one rank's call. */
-static struct interp_op host_op_of(const struct work *work, uint32_t channel, reduce_fn reduce) {
-    const struct work_channel *program = &work->program->channels[channel];
+/* One worker of one rank's call. */
+static struct interp_op host_op_of(const struct work *work, uint32_t block, reduce_fn reduce) {
+    const struct work_block *own = &work->blocks[block];
     return (struct interp_op){
-        .steps = program->steps,
-        .locals = program->locals,
-        .recv_ends = program->recv_ends,
-        .send_ends = program->send_ends,
-        .memory = program->memory,
-        .geometry = work_geometry(&work->args, channel),
+        .steps = own->steps,
+        .locals = own->locals,
+        .recv_ends = own->ends,
+        .send_ends = own->ends + own->npeers,
+        .memory = own->memory,
+        .geometry = work_geometry(&work->args, own->channel),
         .args = work->args,
         .reduce = (const void *)reduce,
     };
@@ -172,20 +171,19 @@ static void host_workers_run(struct interp_worker *workers, int nworkers) {
 }
 
 static void host_launch(const struct gang *gang, const struct work_launch *launch, const struct gang_call *c) {
-    int nworkers = 0, nops = 0;
-    struct interp_op *ops = calloc((size_t)launch->nworks * (size_t)gang->nchannels, sizeof(*ops));
+    int nworkers = 0;
     size_t room = 0;
     for (uint32_t rank = 0; rank < launch->nworks; rank++)
         room += launch->works[rank].nblocks;
+    struct interp_op *ops = calloc(room, sizeof(*ops));
     struct interp_worker *workers = calloc(room, sizeof(*workers));
     for (uint32_t rank = 0; rank < launch->nworks; rank++)
-        for (uint32_t channel = 0; channel < (uint32_t)gang->nchannels; channel++) {
-            const struct work_channel *program = &launch->works[rank].program->channels[channel];
-            struct interp_op *op = &ops[nops++];
-            *op = host_op_of(&launch->works[rank], channel, reduce_host_get(c->type, c->op));
+        for (uint32_t block = 0; block < launch->works[rank].nblocks; block++) {
+            struct interp_op *op = &ops[nworkers];
+            *op = host_op_of(&launch->works[rank], block, reduce_host_get(c->type, c->op));
             op->multiply = (const void *)reduce_host_multiply(c->type);
-            for (uint32_t worker = 0; worker < program->nworkers; worker++)
-                host_worker_init(&workers[nworkers++], op, program, worker, fifo_scratch_bytes(&gang->layout));
+            host_worker_init(&workers[nworkers++], op, launch->works[rank].blocks[block].nsteps,
+                             fifo_scratch_bytes(&gang->layout));
         }
     host_workers_run(workers, nworkers);
     for (int k = 0; k < nworkers; k++) {

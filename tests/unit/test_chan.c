@@ -52,11 +52,12 @@ static void slots_that_are_messages_are_longer(void **state) {
 static void the_slots_of_a_rank_with_many_peers_stay_within_a_budget(void **state) {
     (void)state;
     struct config config = configured(NULL);
-    assert_int_equal(long_bytes_of(&config, (struct chan_scale){64, 8, true, false}, PROG_TO_ALL), 512 << 10);
-    assert_int_equal(long_bytes_of(&config, (struct chan_scale){256, 256, false, false}, PROG_TO_ALL), 128 << 10);
+    assert_int_equal(long_bytes_of(&config, (struct chan_scale){64, 8, true, false, false}, PROG_TO_ALL), 512 << 10);
+    assert_int_equal(long_bytes_of(&config, (struct chan_scale){256, 256, false, false, false}, PROG_TO_ALL),
+                     128 << 10);
     for (int nranks = 2; nranks <= 10240; nranks += nranks / 2)
         for (int kind = 0; kind < 4; kind++) {
-            const struct chan_scale scale = {nranks, 8, kind & 1, kind & 2};
+            const struct chan_scale scale = {nranks, 8, kind & 1, kind & 2, false};
             const struct fifo_layout many = layout_of(&config, scale, PROG_TO_MANY),
                                      all = layout_of(&config, scale, PROG_TO_ALL);
             assert_true(many.total_bytes * (size_t)nranks <= 320u << 20);
@@ -66,6 +67,18 @@ static void the_slots_of_a_rank_with_many_peers_stay_within_a_budget(void **stat
 }
 
 /* A program may send messages to all other ranks, and each of these connections has slots. */
+/* Ranks of processes that take turns on a GPU: few slots, but long ones, unless somebody says how long. */
+static void slots_of_processes_that_take_turns_are_few_and_long(void **state) {
+    (void)state;
+    const struct chan_scale scale = {.nranks = 2, .node_ranks = 2, .on_gpus = true, .turns = true};
+    struct config config = {0};
+    assert_int_equal(long_bytes_of(&config, scale, PROG_TO_FEW), 1 << 20);
+    assert_int_equal(layout_of(&config, scale, PROG_TO_FEW).nslots, 2);
+    config.buffsize = 1 << 20;
+    assert_int_equal(long_bytes_of(&config, scale, PROG_TO_FEW), 128 << 10);
+    assert_int_equal(layout_of(&config, scale, PROG_TO_FEW).nslots, 8);
+}
+
 static void the_slots_of_messages_with_all_others_stay_within_it_too(void **state) {
     (void)state;
     struct config config = configured(NULL);
@@ -73,7 +86,7 @@ static void the_slots_of_messages_with_all_others_stay_within_it_too(void **stat
         for (int kind = 0; kind < 4; kind++) {
             const bool on_gpus = kind & 2;
             const struct fifo_layout layout =
-                layout_of(&config, (struct chan_scale){nranks, 8, kind & 1, on_gpus}, PROG_TO_ALL);
+                layout_of(&config, (struct chan_scale){nranks, 8, kind & 1, on_gpus, false}, PROG_TO_ALL);
             if ((!on_gpus || nranks <= 119000) && layout.total_bytes * (size_t)nranks > 320u << 20)
                 fail_msg("%d ranks%s: %zu bytes each", nranks, on_gpus ? " on GPUs" : "", layout.total_bytes);
             assert_true(layout.nslots >= 2 && layout.sizes.long_bytes >= 256 && layout.sizes.short_bytes >= 128);
@@ -85,10 +98,13 @@ static void slots_of_rings_and_trees_keep_their_length(void **state) {
     (void)state;
     struct config config = configured(NULL), set = configured("64K");
     for (int nranks = 2; nranks <= 1 << 17; nranks *= 8) {
-        assert_int_equal(long_bytes_of(&config, (struct chan_scale){nranks, 8, true, false}, PROG_TO_FEW), 512 << 10);
-        assert_int_equal(long_bytes_of(&config, (struct chan_scale){nranks, 8, true, true}, PROG_TO_FEW), 512 << 10);
-        assert_int_equal(long_bytes_of(&config, (struct chan_scale){nranks, 8, false, false}, PROG_TO_FEW), 128 << 10);
-        assert_int_equal(long_bytes_of(&set, (struct chan_scale){nranks, 8, true, false}, PROG_TO_FEW), 8 << 10);
+        assert_int_equal(long_bytes_of(&config, (struct chan_scale){nranks, 8, true, false, false}, PROG_TO_FEW),
+                         512 << 10);
+        assert_int_equal(long_bytes_of(&config, (struct chan_scale){nranks, 8, true, true, false}, PROG_TO_FEW),
+                         512 << 10);
+        assert_int_equal(long_bytes_of(&config, (struct chan_scale){nranks, 8, false, false, false}, PROG_TO_FEW),
+                         128 << 10);
+        assert_int_equal(long_bytes_of(&set, (struct chan_scale){nranks, 8, true, false, false}, PROG_TO_FEW), 8 << 10);
     }
 }
 
@@ -114,7 +130,7 @@ static void algorithms_that_connect_few_do(void **state) {
 static size_t slots_of_a_rank(const struct algorithm *algorithm, const struct prog_shape *shape, int rank,
                               bool on_gpus) {
     const struct config config = configured(NULL);
-    const struct chan_scale scale = {shape->nranks, shape->node_ranks, shape->nnodes > 1, on_gpus};
+    const struct chan_scale scale = {shape->nranks, shape->node_ranks, shape->nnodes > 1, on_gpus, false};
     struct fifo_layout layout = layout_of(&config, scale, algorithm->connects);
     struct prog *prog;
     size_t nconns = 0;
@@ -158,7 +174,7 @@ static void memory_has_a_bound_however_many_ranks_there_are(void **state) {
         const struct prog_shape shape = {.nranks = counts[k], .nnodes = counts[k] / 8, .node_ranks = 8};
         struct fifo_layout layouts[PROG_CONNECTS_COUNT];
         struct tuner_limits limits;
-        chan_layouts(&config, &(struct chan_scale){counts[k], 8, true, false}, layouts);
+        chan_layouts(&config, &(struct chan_scale){counts[k], 8, true, false, false}, layouts);
         const size_t messages = layouts[PROG_TO_ALL].total_bytes * (size_t)(counts[k] - 1);
         assert_int_equal(tuner_limits_read(&config, layouts, 1, &limits), COLLET_SUCCESS);
         size_t most = 0, largest = 0, allowed[PROG_COLLECTIVE_COUNT] = {0};
@@ -214,7 +230,7 @@ static void algorithms_that_connect_all_have_lanes_of_their_own(void **state) {
     (void)state;
     struct config config = configured(NULL);
     struct conn_owner owner;
-    chan_layouts(&config, &(struct chan_scale){1024, 8, true, false}, owner.layouts);
+    chan_layouts(&config, &(struct chan_scale){1024, 8, true, false, false}, owner.layouts);
     assert_int_equal(conn_lane(&owner, PROG_TO_FEW, 5), 5);
     assert_int_equal(conn_lane(&owner, PROG_TO_MATES, 5), 5);
     assert_int_equal(conn_lane(&owner, PROG_TO_MANY, 5), 5 + CONN_LANES * PROG_TO_MANY);
@@ -358,7 +374,7 @@ static void the_shortest_slots_carry_full_payloads_of_every_protocol(void **stat
     struct config config = configured(NULL);
     for (int on_gpus = 0; on_gpus < 2; on_gpus++) {
         const struct fifo_layout layout =
-            layout_of(&config, (struct chan_scale){1 << 17, 8, true, on_gpus}, PROG_TO_ALL);
+            layout_of(&config, (struct chan_scale){1 << 17, 8, true, on_gpus, false}, PROG_TO_ALL);
         struct connection c = connected_with(&layout, 0);
         char payload[512], scratch[512];
         size_t area = layout.offers_at + layout.nslots * sizeof(struct loan_offer);
@@ -437,6 +453,7 @@ static void no_line_of_ll_is_older_than_a_period_of_its_flags(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_of_processes_that_take_turns_are_few_and_long),
         cmocka_unit_test(slots_that_are_messages_are_longer),
         cmocka_unit_test(the_slots_of_a_rank_with_many_peers_stay_within_a_budget),
         cmocka_unit_test(the_slots_of_messages_with_all_others_stay_within_it_too),

@@ -368,7 +368,7 @@ void lab_create(const struct lab_options *options, const struct cost_table *cost
     lab->options = *options;
     lab_forget_samples(lab);
     const struct chan_scale scale = {options->nranks, options->nranks, transport_named(options->transport)->messages,
-                                     false};
+                                     false, false};
     struct fifo_layout layouts[PROG_CONNECTS_COUNT];
     chan_layouts(&config, &scale, layouts);
     if (tuner_limits_read(&config, layouts, 1, &lab->limits) != COLLET_SUCCESS)

@@ -87,7 +87,7 @@ static void describe_machine(struct bench *bench, const struct config *config, c
     memset(peers, 0, sizeof(peers));
     for (int r = 0; r < n; r++)
         peers[r] = (struct peer_info){.rank = r, .device = bench->calls.devices[r]};
-    chan_layouts(config, &(struct chan_scale){n, n, false, true}, chan.owner.layouts);
+    chan_layouts(config, &(struct chan_scale){n, n, false, true, false}, chan.owner.layouts);
     lab->map = map_of(bench, config, costs, peers);
     must(map_shape(lab->map, peers, 0, &lab->shape), "the order of ranks");
     must(model_create(&chan, config, lab->map, &lab->shape, 1, &lab->model), "the cost model");
