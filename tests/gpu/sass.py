@@ -171,14 +171,22 @@ def wrong_masks(lines):
     return None
 
 
-# Bytes of flags are read one by one; a run of bytes is something longer that was to be copied by words.
-BYTES_NEAR, MOST_BYTES_NEAR = 16, 3
+# What is longer than a byte is copied by words, and loads of several come before the first store. Here each load waits for a store.
+BYTES_IN_TURN, BYTES_NEAR = 6, 48
 
 
-def byte_runs(lines):
-    at = [k for k, line in enumerate(lines) if re.search(r"\b(?:LD|ST)\w?\.(?:\S+\.)?[US]8\b", line)]
-    pairs = zip(at, at[MOST_BYTES_NEAR:])
-    return next((f"{MOST_BYTES_NEAR + 1} bytes one by one: {lines[first]}" for first, last in pairs if last - first < BYTES_NEAR), None)
+def bytes_in_turn(lines):
+    found = [(k, m[1]) for k, line in enumerate(lines) if (m := re.search(r"\b(LD|ST)\w?\.(?:\S+\.)?[US]8\b", line))]
+    for n in range(len(found) - BYTES_IN_TURN + 1):
+        run = found[n : n + BYTES_IN_TURN]
+        if run[-1][0] - run[0][0] < BYTES_NEAR and all(a[1] != b[1] for a, b in zip(run, run[1:])):
+            return f"bytes are copied one by one: {lines[run[0][0]]}"
+    return None
+
+
+def spoil_bytes(text):
+    pair = "\n        /*0000*/                   LDG.E.U8 R0, [R2.64] ;\n        /*0010*/                   STS.U8 [R4], R0 ;"
+    return re.sub(r"\n\s+/\*[0-9a-f]+\*/[^\n]*;[^\n]*", lambda first: first[0] + 3 * pair, text, count=1)
 
 
 # By line: is there a branch back, from it or from behind it, to it or to before it?
@@ -203,7 +211,7 @@ RULES = {
     "aliases": (wrong_aliases, spoil_aliases),
     "no cached loads": (wrong_loads, lambda text: text.replace("LDG.E.128", "LDG.E.128.CONSTANT", 1)),
     "whole lines": (wrong_lines, lambda text: re.sub(r"BRA\.DIV|WARPSYNC\.ALL", "NOP", text)),
-    "copies by words": (byte_runs, lambda text: re.sub(r"\bLDS\b(\.\d+)?", "LDS.U8", text)),
+    "copies by words": (bytes_in_turn, spoil_bytes),
     "known memory": (generic_in_loops, lambda text: re.sub(r"\bLDS\b", "LD.E", text)),
     "full masks": (wrong_masks, lambda text: text.replace("-0x1", "0xff").replace("VOTE.ANY", "MATCH.ANY")),
 }
