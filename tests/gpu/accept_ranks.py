@@ -254,7 +254,8 @@ def parser_of(text: str, seconds: float) -> argparse.ArgumentParser:
 
 
 def not_applicable(options: argparse.Namespace) -> str:
-    if not options.cpu and not any(map(os.path.exists, ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"))):
+    simulated = "GPUSIM_GPUS" in os.environ
+    if not options.cpu and not simulated and not any(map(os.path.exists, ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"))):
         return "there is no NVIDIA GPU"
     if not os.path.exists(options.nccl):
         return f"there is no {options.nccl}; --nccl names collet's libnccl.so.2"
@@ -279,9 +280,10 @@ def preload(options: argparse.Namespace) -> None:
     """This program again, with collet's library ahead of all others. The wheels of torch have a DT_RPATH, which comes before
     LD_LIBRARY_PATH. The folder is in that as well, for collet_torch, which needs libcollet.so."""
     path = os.path.realpath(options.nccl)
-    if os.environ.get("LD_PRELOAD", "") != path:
-        others = os.environ.get("LD_LIBRARY_PATH", "")
-        os.environ.update(LD_PRELOAD=path, LD_LIBRARY_PATH=os.path.dirname(path) + (":" + others if others else ""))
+    if path not in os.environ.get("LD_PRELOAD", "").split(":"):
+        for name, first in (("LD_PRELOAD", path), ("LD_LIBRARY_PATH", os.path.dirname(path))):
+            others = os.environ.get(name, "")
+            os.environ[name] = first + (":" + others if others else "")
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 

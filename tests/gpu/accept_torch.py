@@ -36,8 +36,8 @@ CHECKS: list = []
 # ---- the checks: each runs on every rank, and ends with an exception if something is wrong ------------------------------------
 
 
-def check(*parts: str, on: str = "cpu cuda"):
-    """Belongs to these parts, and can be made on these devices."""
+def check(*parts: str, on: str = "cpu cuda kernels"):
+    """Belongs to these parts, and can be made on these devices: cuda, with torch's own kernels or without."""
     def register(function):
         CHECKS.append((function, parts, on.split()))
         return function
@@ -48,16 +48,26 @@ OPERATIONS = ("nccl-2", "nccl-4", "collet")
 NCCL = ("nccl-2", "nccl-4")
 
 
-def ramp(rank: int, count: int, kind=None):
+def numbers(rank: int, count: int, kind=None):
     """Small whole numbers, different on each rank and in neighbouring elements: their sums and products are exact in all types."""
-    return ((torch.arange(count, device=HERE.device) + rank) % 3 + 1).to(kind or torch.float32)
+    return ((torch.arange(count) + rank) % 3 + 1).to(kind or torch.float32)
+
+
+def ramp(rank: int, count: int, kind=None):
+    return numbers(rank, count, kind).to(HERE.device)
 
 
 def everybody(count: int, kind=None):
-    return torch.stack([ramp(rank, count, kind) for rank in range(HERE.ranks)])
+    return torch.stack([numbers(rank, count, kind) for rank in range(HERE.ranks)])
+
+
+def stacked(tensors):
+    return torch.stack([tensor.cpu() for tensor in tensors])
 
 
 def same(got, wanted, what: str = "") -> None:
+    """Numbers are made and compared on the CPU, so that torch's kernels and their compiler have no part in it."""
+    got, wanted = got.cpu(), wanted.cpu()
     if got.shape != wanted.shape or not torch.equal(got.double(), wanted.double()):
         wrong = int((got.double() != wanted.double()).sum()) if got.shape == wanted.shape else -1
         HERE.checks.expect(False, f"{what}: {wrong} of {wanted.numel()} elements are wrong: {got.flatten()[:4].tolist()} … "
@@ -93,14 +103,14 @@ def all_reduce_of_many_sizes():
         same(tensor, everybody(count).sum(0), f"{count} elements")
 
 
-@check("nccl-2", "collet", on="cuda")
+@check("nccl-2", "collet", on="cuda kernels")
 def all_reduce_of_64_MB():
     tensor = ramp(HERE.rank, 1 << 24)
     dist.all_reduce(tensor)
     same(tensor, everybody(1 << 24).sum(0))
 
 
-@check(*NCCL, on="cuda")
+@check(*NCCL, on="cuda kernels")
 def premultiplied_sum():
     tensor = ramp(HERE.rank, 4096)
     dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5))
@@ -115,25 +125,25 @@ def all_gather_of_tensors_and_lists():
     same(whole, everybody(count).flatten(), "tensor")
     parts = [torch.empty(count, device=HERE.device) for _ in range(HERE.ranks)]
     dist.all_gather(parts, ramp(HERE.rank, count))
-    same(torch.stack(parts), everybody(count), "list")
+    same(stacked(parts), everybody(count), "list")
 
 
 @check(*OPERATIONS)
 def all_gather_in_place():
     count = 4096
-    whole = torch.zeros(HERE.ranks * count, device=HERE.device)
+    whole = torch.empty(HERE.ranks * count, device=HERE.device)
     mine = whole[HERE.rank * count:(HERE.rank + 1) * count]
     mine.copy_(ramp(HERE.rank, count))
     dist.all_gather_into_tensor(whole, mine)
     same(whole, everybody(count).flatten())
 
 
-@check(*NCCL, on="cuda")
+@check(*NCCL, on="cuda kernels")
 def all_gather_of_uneven_tensors():
     parts = [torch.empty(100 * (rank + 1), device=HERE.device) for rank in range(HERE.ranks)]
     dist.all_gather(parts, ramp(HERE.rank, 100 * (HERE.rank + 1)))
     for rank, part in enumerate(parts):
-        same(part, ramp(rank, 100 * (rank + 1)), f"of rank {rank}")
+        same(part, numbers(rank, 100 * (rank + 1)), f"of rank {rank}")
 
 
 @check(*OPERATIONS)
@@ -143,7 +153,6 @@ def reduce_scatter_of_tensors_and_lists():
     mine = torch.empty(count, device=HERE.device)
     dist.reduce_scatter_tensor(mine, ramp(HERE.rank, HERE.ranks * count))
     same(mine, wanted, "tensor")
-    mine.zero_()
     dist.reduce_scatter(mine, list(ramp(HERE.rank, HERE.ranks * count).chunk(HERE.ranks)))
     same(mine, wanted, "list")
 
@@ -153,19 +162,20 @@ def all_to_all_even_and_uneven():
     me, ranks, count = HERE.rank, HERE.ranks, 2500
     got = torch.empty(ranks * count, device=HERE.device)
     dist.all_to_all_single(got, ramp(me, ranks * count))
-    blocks = [ramp(rank, ranks * count)[me * count:(me + 1) * count] for rank in range(ranks)]
+    blocks = [numbers(rank, ranks * count)[me * count:(me + 1) * count] for rank in range(ranks)]
     same(got, torch.cat(blocks), "even")
     send, receive = [100 * (rank + me + 1) for rank in range(ranks)], [100 * (me + rank + 1) for rank in range(ranks)]
     got = torch.empty(sum(receive), device=HERE.device)
-    dist.all_to_all_single(got, torch.cat([ramp(me + to, n) for to, n in enumerate(send)]), receive, send)
-    same(got, torch.cat([ramp(source + me, n) for source, n in enumerate(receive)]), "uneven")
+    blocks = torch.cat([numbers(me + to, n) for to, n in enumerate(send)])
+    dist.all_to_all_single(got, blocks.to(HERE.device), receive, send)
+    same(got, torch.cat([numbers(source + me, n) for source, n in enumerate(receive)]), "uneven")
 
 
-@check(*NCCL, "collet", on="cuda")
+@check(*NCCL, "collet", on="cuda kernels")
 def all_to_all_of_lists():
     got = [torch.empty(700, device=HERE.device) for _ in range(HERE.ranks)]
     dist.all_to_all(got, [ramp(HERE.rank + to, 700) for to in range(HERE.ranks)])
-    same(torch.stack(got), torch.stack([ramp(source + HERE.rank, 700) for source in range(HERE.ranks)]))
+    same(stacked(got), torch.stack([numbers(source + HERE.rank, 700) for source in range(HERE.ranks)]))
 
 
 @check(*OPERATIONS)
@@ -173,7 +183,7 @@ def broadcast_and_reduce_with_every_root():
     for root in range(HERE.ranks):
         tensor = ramp(HERE.rank, 6000)
         dist.broadcast(tensor, root)
-        same(tensor, ramp(root, 6000), f"broadcast of {root}")
+        same(tensor, numbers(root, 6000), f"broadcast of {root}")
         tensor = ramp(HERE.rank, 6000)
         dist.reduce(tensor, root)
         if HERE.rank == root:
@@ -186,10 +196,10 @@ def gather_and_scatter():
     parts = [torch.empty(900, device=HERE.device) for _ in range(HERE.ranks)] if HERE.rank == last else None
     dist.gather(ramp(HERE.rank, 900), parts, dst=last)
     if parts is not None:
-        same(torch.stack(parts), everybody(900), "gather")
+        same(stacked(parts), everybody(900), "gather")
     mine = torch.empty(900, device=HERE.device)
-    dist.scatter(mine, list(everybody(900)) if HERE.rank == last else None, src=last)
-    same(mine, ramp(HERE.rank, 900), "scatter")
+    dist.scatter(mine, [ramp(rank, 900) for rank in range(HERE.ranks)] if HERE.rank == last else None, src=last)
+    same(mine, numbers(HERE.rank, 900), "scatter")
 
 
 @check(*OPERATIONS)
@@ -206,7 +216,7 @@ def send_and_receive_between_neighbours():
         else:
             dist.recv(got, partner)
             dist.send(ramp(HERE.rank, count), partner)
-        same(got, ramp(partner, count), f"{count} elements")
+        same(got, numbers(partner, count), f"{count} elements")
 
 
 @check(*NCCL)
@@ -217,10 +227,10 @@ def batched_messages_around_a_ring():
         messages = [dist.P2POp(dist.isend, ramp(HERE.rank, count), right), dist.P2POp(dist.irecv, got, left)]
         for work in dist.batch_isend_irecv(messages):
             work.wait()
-        same(got, ramp(left, count), f"{count} elements")
+        same(got, numbers(left, count), f"{count} elements")
 
 
-@check(*NCCL, on="cuda")
+@check(*NCCL, on="cuda kernels")
 def coalesced_calls():
     tensors = [ramp(HERE.rank, 100 * (i + 1)) for i in range(8)]
     with dist._coalescing_manager(device=HERE.device, async_ops=True) as calls:
@@ -238,7 +248,7 @@ def many_calls_under_way():
     for work in reversed(works):
         work.wait()
     for i, tensor in enumerate(tensors):
-        same(tensor, torch.stack([ramp(rank + i, 1000 + i) for rank in range(HERE.ranks)]).sum(0), f"call {i}")
+        same(tensor, torch.stack([numbers(rank + i, 1000 + i) for rank in range(HERE.ranks)]).sum(0), f"call {i}")
 
 
 @check(*OPERATIONS)
@@ -251,7 +261,7 @@ def objects():
     HERE.checks.expect(box == [("from", 0)], str(box))
 
 
-@check(*OPERATIONS)
+@check(*OPERATIONS, on="cpu kernels")
 def barriers():
     for _ in range(3):
         dist.barrier()
@@ -265,14 +275,13 @@ def groups_of_some_ranks():
         if HERE.rank in ranks:
             tensor = ramp(HERE.rank, 2000)
             dist.all_reduce(tensor, group=group)
-            same(tensor, torch.stack([ramp(rank, 2000) for rank in ranks]).sum(0), f"ranks {ranks}")
-    dist.barrier()
+            same(tensor, torch.stack([numbers(rank, 2000) for rank in ranks]).sum(0), f"ranks {ranks}")
     for ranks, group in groups.items():
         if HERE.rank in ranks:
             dist.destroy_process_group(group)
 
 
-@check(*NCCL, on="cuda")
+@check(*NCCL, on="cuda kernels")
 def split_group():
     group = dist.split_group(split_ranks=[list(range(HERE.ranks))])
     tensor = ramp(HERE.rank, 2000)
@@ -280,24 +289,26 @@ def split_group():
     same(tensor, everybody(2000).sum(0))
 
 
-@check(*NCCL, on="cuda")
+@check(*NCCL, on="cuda kernels")
 def several_communicators_on_several_streams():
     groups = [dist.new_group(list(range(HERE.ranks))) for _ in range(3)]
     streams = [torch.cuda.Stream() for _ in groups]
-    tensors = [ramp(HERE.rank + i, 50000) for i in range(len(groups))]
+    given = [ramp(HERE.rank + i, 50000) for i in range(len(groups))]
+    got = [[torch.empty_like(tensor) for _ in range(5)] for tensor in given]
     torch.cuda.synchronize()
-    for _ in range(5):
+    for step in range(5):
         for i, group in enumerate(groups):
             with torch.cuda.stream(streams[i]):
-                dist.all_reduce(tensors[i], dist.ReduceOp.MAX, group=group)
-                tensors[i].add_(1)
+                got[i][step].copy_(given[i])
+                dist.all_reduce(got[i][step], group=group)
     torch.cuda.synchronize()
-    for i, tensor in enumerate(tensors):
-        wanted = torch.stack([ramp(rank + i, 50000) for rank in range(HERE.ranks)]).amax(0) + 5
-        same(tensor, wanted, f"communicator {i}")
+    for i, results in enumerate(got):
+        wanted = torch.stack([numbers(rank + i, 50000) for rank in range(HERE.ranks)]).sum(0)
+        for step, tensor in enumerate(results):
+            same(tensor, wanted, f"communicator {i}, call {step}")
 
 
-@check("nccl-2")
+@check("nccl-2", on="cpu kernels")
 def device_mesh():
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -318,9 +329,9 @@ def small_model():
 
 
 def samples():
-    numbers = torch.Generator().manual_seed(11)
-    return [(torch.randn(16 * HERE.ranks, 64, generator=numbers).to(HERE.device),
-             torch.randint(8, (16 * HERE.ranks,), generator=numbers).to(HERE.device)) for _ in range(4)]
+    dice = torch.Generator().manual_seed(11)
+    return [(torch.randn(16 * HERE.ranks, 64, generator=dice).to(HERE.device),
+             torch.randint(8, (16 * HERE.ranks,), generator=dice).to(HERE.device)) for _ in range(4)]
 
 
 def losses_of(model, share: slice, steps: int = 12) -> list:
@@ -350,13 +361,13 @@ def trains_as_alone(parallel) -> str:
     return f"loss {together[0]:.4f} to {together[-1]:.4f}, at most {worst:.1e} from that of one process"
 
 
-@check("nccl-2", "collet")
+@check("nccl-2", "collet", on="cpu kernels")
 def distributed_data_parallel():
     on = {"device_ids": [HERE.device.index]} if HERE.device.type == "cuda" else {}
     return trains_as_alone(lambda model: torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.1, **on))
 
 
-@check("nccl-2")
+@check("nccl-2", on="cpu kernels")
 def fully_sharded_data_parallel():
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -374,6 +385,13 @@ def fully_sharded_data_parallel():
 # ---- CUDA graphs -----------------------------------------------------------------------------------------------------------
 
 
+def meet() -> None:
+    """A barrier without a kernel of torch."""
+    tensor = ramp(0, 1)
+    dist.all_reduce(tensor)
+    torch.cuda.synchronize()
+
+
 def captured(call, mode: str = "thread_local"):
     """A graph of the call, which runs some times before: communicators and memory are made then."""
     side = torch.cuda.Stream()
@@ -382,8 +400,7 @@ def captured(call, mode: str = "thread_local"):
         for _ in range(3):
             call()
     torch.cuda.current_stream().wait_stream(side)
-    torch.cuda.synchronize()
-    dist.barrier()
+    meet()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode=mode):
         call()
@@ -402,28 +419,28 @@ def replays(count: int, times: int, mode: str = "thread_local") -> str:
         given.copy_(ramp(HERE.rank + i, count))
         graph.replay()
         if i % 50 == 0 or i == times - 1:
-            same(got, torch.stack([ramp(rank + i, count) for rank in range(HERE.ranks)]).sum(0), f"replay {i}")
+            same(got, torch.stack([numbers(rank + i, count) for rank in range(HERE.ranks)]).sum(0), f"replay {i}")
     torch.cuda.synchronize()
     return f"{times} replays, {1e6 * (time.monotonic() - begin) / times:.0f} µs each"
 
 
-@check("graphs", on="cuda")
+@check("graphs", on="cuda kernels")
 def graph_of_a_small_all_reduce():
     return replays(1024, 200)
 
 
-@check("graphs", on="cuda")
+@check("graphs", on="cuda kernels")
 def graph_of_an_all_reduce_of_4_MB():
     return replays(1 << 20, 100)
 
 
-@check("graphs", on="cuda")
+@check("graphs", on="cuda kernels")
 def graph_captured_in_global_mode():
     """torch's default: an unsafe call of any thread of the process spoils the capture."""
     return replays(1024, 50, "global")
 
 
-@check("graphs", on="cuda")
+@check("graphs", on="cuda kernels")
 def graph_of_several_calls():
     count, ranks = 2048, HERE.ranks
     given = ramp(HERE.rank, count)
@@ -437,12 +454,12 @@ def graph_of_several_calls():
     for i in range(20):
         given.copy_(ramp(HERE.rank + i, count))
         graph.replay()
-        gathered = torch.stack([ramp(rank + i, count) for rank in range(ranks)])
+        gathered = torch.stack([numbers(rank + i, count) for rank in range(ranks)])
         same(whole, gathered.flatten(), f"replay {i}, all_gather")
         same(mine, (gathered * ranks).amax(0), f"replay {i}, reduce_scatter and all_reduce")
 
 
-@check("graphs", on="cuda")
+@check("graphs", on="cuda kernels")
 def two_graphs_and_calls_between_them():
     first, second = ramp(HERE.rank, 512), ramp(HERE.rank, 3000)
     group = dist.new_group(list(range(HERE.ranks)))
@@ -455,9 +472,9 @@ def two_graphs_and_calls_between_them():
         graphs[0].replay()
         dist.all_reduce(plain)
         graphs[1].replay()
-        same(first, torch.stack([ramp(rank + i, 512) for rank in range(HERE.ranks)]).amax(0), "first")
-        same(second, torch.stack([ramp(rank + i, 3000) for rank in range(HERE.ranks)]).amin(0), "second")
-        same(plain, torch.stack([ramp(rank + i, 777) for rank in range(HERE.ranks)]).sum(0), "between")
+        same(first, torch.stack([numbers(rank + i, 512) for rank in range(HERE.ranks)]).amax(0), "first")
+        same(second, torch.stack([numbers(rank + i, 3000) for rank in range(HERE.ranks)]).amin(0), "second")
+        same(plain, torch.stack([numbers(rank + i, 777) for rank in range(HERE.ranks)]).sum(0), "between")
 
 
 # ---- one rank ----------------------------------------------------------------------------------------------------------------
@@ -493,7 +510,8 @@ def be_rank(options, part: str, rank: int, ranks: int, port: int) -> int:
         torch.cuda.set_device(device)
     HERE = argparse.Namespace(rank=rank, ranks=ranks, device=device, backend=backend_of(options, part), nccl=options.nccl,
                               checks=Checks(synchronize))
-    mine = [function for function, parts, on in CHECKS if part in parts and device.type in on]
+    can = "cpu" if options.cpu else "cuda" if options.no_kernels else "kernels"
+    mine = [function for function, parts, on in CHECKS if part in parts and can in on]
     speaks = [] if HERE.backend == "gloo" else [collet_has_made_communicators]
     return HERE.checks.run([nccl_is_of_collet, init_process_group, *mine, *speaks, dist.destroy_process_group])
 
@@ -523,7 +541,7 @@ def parts_to_run(options) -> list:
     parts = [("nccl-2", 2), ("graphs", 2), ("nccl-4", 4), ("collet", 2)]
     if options.cpu:
         parts.remove(("graphs", 2))
-        say("not on a CPU: " + ", ".join(function.__name__ for function, _, on in CHECKS if on == ["cuda"]))
+        say("not on a CPU: " + ", ".join(function.__name__ for function, _, on in CHECKS if "cpu" not in on))
     if not is_new():
         parts = [("collet", 2)]
         say("not run: all parts but collet: torch 2.6 or later is needed")
@@ -536,6 +554,7 @@ def parts_to_run(options) -> list:
 def main() -> int:
     parser = parser_of(__doc__, 40)
     parser.add_argument("--collet-torch", default=os.path.join(BUILD, "torch"), help="the folder that collet_torch is in")
+    parser.add_argument("--no-kernels", action="store_true", help="only what needs no kernels of torch: on a simulated GPU")
     options = parser.parse_args()
     why = not_applicable(options) or take_python_with("torch")
     if why:
