@@ -251,7 +251,7 @@ def many_calls_under_way():
         same(tensor, torch.stack([numbers(rank + i, 1000 + i) for rank in range(HERE.ranks)]).sum(0), f"call {i}")
 
 
-@check(*OPERATIONS)
+@check(*OPERATIONS, on="cpu kernels")
 def objects():
     everything = [None] * HERE.ranks
     dist.all_gather_object(everything, {"rank": HERE.rank})
