@@ -13,6 +13,7 @@
 #include "api/comm.h"
 #include "base/err.h"
 #include "common/emulated_gpu.h"
+#include "plan/cards.h"
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -174,6 +175,21 @@ static void the_gpu_that_runs_the_fewest_blocks_counts_for_all(void **state) {
     gpu_driver_use(&emulated_gpu_driver);
 }
 
+/* The emulated GPU is of a kind that has a file. What its driver says of blocks counts, and not what the file says. */
+static void constants_of_the_card_reach_all_ranks(void **state) {
+    (void)state;
+    struct cost_table costs = costs_default;
+    assert_int_equal(card_suit(90, CARD_KERNELS, &costs), COLLET_SUCCESS);
+    assert_true(costs.gpu_memory_gbps > 0 && costs.gpu_call_ns != costs_default.gpu_call_ns);
+    open_ranks(4, 77);
+    for (int rank = 0; rank < 4; rank++) {
+        const struct cost_table *have = &comms[rank]->map->costs;
+        assert_true(have->gpu_memory_gbps == costs.gpu_memory_gbps && have->gpu_call_ns == costs.gpu_call_ns);
+        assert_int_equal(have->gpu_blocks, 77);
+    }
+    close_ranks(4);
+}
+
 /* ---- what the configuration asks for ---- */
 
 static void more_channels_than_find_room_become_fewer(void **state) {
@@ -212,6 +228,7 @@ int main(void) {
         cmocka_unit_test(every_plan_has_room_on_66),
         cmocka_unit_test(every_plan_has_room_on_16),
         cmocka_unit_test(the_gpu_that_runs_the_fewest_blocks_counts_for_all),
+        cmocka_unit_test(constants_of_the_card_reach_all_ranks),
         cmocka_unit_test(more_channels_than_find_room_become_fewer),
         cmocka_unit_test(an_algorithm_that_is_asked_for_has_room_or_is_refused),
     };

@@ -18,6 +18,7 @@ refuses_all() {
     refuses "--output is '/nonexistent/x'" --quick --output /nonexistent/x && refuses "--procs is '1'" --procs 1 && refuses "--procs is '2,x'" --procs 2,x &&
         refuses "--transport is 'pigeon'" --transport pigeon && refuses "--sizes is '9'" --sizes 9 &&
         refuses "--costs: .*none.tuning" --costs none.tuning && refuses "unrecognized option '--fast'" --fast &&
+        refuses "--seconds is '0'" --device --seconds 0 && refuses "left out without --device" --seconds 9 &&
         refuses "--transport is 'tcp'" --device --transport tcp && refuses "leave out --device" --device --regret &&
         refuses "option '--output' requires an argument" --output && refuses "an argument is 'file'" file
 }

@@ -10,7 +10,30 @@
 
 static const char *mode_of(const struct lab *lab) { return lab->options.threads ? "threads" : "group"; }
 
-static void print_head(struct lab *const *labs, int nlabs, double error, FILE *out) {
+/* The share of the measurements of a lab that these costs predict within a factor of NEAR. */
+#define NEAR 1.5
+
+static double near_share(struct lab *lab, const struct cost_table *costs) {
+    int near = 0, count = 0;
+    for (int size = 0; size < lab->options.nsizes; size++)
+        for (int k = 0; k < lab->ncandidates; k++) {
+            double us = lab_value(lab, size, k, LAB_NEAR).median;
+            count += us > 0;
+            near += us > 0 && fabs(log(lab_predict_us(lab, costs, size, k, LAB_NEAR) / us)) <= log(NEAR);
+        }
+    return count > 0 ? (double)near / count : 0;
+}
+
+static void print_lab(struct lab *lab, const struct cost_table *before, const struct cost_table *fitted, FILE *out) {
+    fprintf(
+        out,
+        "# %d ranks, %s: %d of %d candidates; within a factor of %.1f were predicted %.0f %% of the measurements, and are "
+        "with these constants %.0f %%\n",
+        lab->options.nranks, mode_of(lab), lab->ndone, lab->ncandidates, NEAR, 100 * near_share(lab, before),
+        100 * near_share(lab, fitted));
+}
+
+static void print_head(struct lab *const *labs, double error, FILE *out) {
     const struct tuner_limits *limits = &labs[0]->limits;
     char date[32];
     time_t now = time(NULL);
@@ -23,9 +46,6 @@ static void print_head(struct lab *const *labs, int nlabs, double error, FILE *o
         date, gpu_driver()->capability(0) / 10.0, limits->gpu_blocks, limits->gpu_ranks, GPU_KERNELS_VERSION);
     fprintf(out, "# Fitted by collet-tune; COLLET_TUNER_FILE loads it. Mean error near the best: %.0f %%.\n",
             100 * (exp(error) - 1));
-    for (int k = 0; k < nlabs; k++)
-        fprintf(out, "# %d ranks, %s: %d of %d candidates\n", labs[k]->options.nranks, mode_of(labs[k]), labs[k]->ndone,
-                labs[k]->ncandidates);
 }
 
 /* Of what lies between these ranks: the rest is not fitted. */
@@ -56,7 +76,9 @@ static void print_rows(struct lab *lab, const struct cost_table *before, const s
 
 void gpu_file_print(struct lab *const *labs, int nlabs, const struct cost_table *before,
                     const struct cost_table *fitted, double error, FILE *out) {
-    print_head(labs, nlabs, error, out);
+    print_head(labs, error, out);
+    for (int k = 0; k < nlabs; k++)
+        print_lab(labs[k], before, fitted, out);
     print_constants(labs, nlabs, fitted, out);
     fprintf(out, "#\n# ranks collective bytes algorithm protocol channels chunk µs mode noise predicted fitted\n");
     for (int k = 0; k < nlabs; k++)
