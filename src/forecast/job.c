@@ -151,7 +151,7 @@ static enum collet_result lines_are_whole(const struct forecast_job *job, bool *
 /* As communicators count them (plan.c). */
 static int ranks_of_a_gpu(const struct forecast_job *job, bool *apart_p) {
     int most = 1;
-    *apart_p = false;
+    *apart_p = job->nhosts > 1;
     for (int a = 0; a < job->nlocal; a++) {
         int here = 0;
         for (int b = 0; b < job->nlocal; b++) {

@@ -23,7 +23,7 @@ struct tuner_limits {
     int most_nchannels;                    /* the most that are tried: twice as many from one number to the next */
     int gpu_blocks;                        /* that a GPU runs at once; 0: on host memory */
     int gpu_ranks;                         /* of the communicator that are on one GPU, at most */
-    bool one_gpu;                          /* all ranks of each host are on one, and they are several */
+    bool one_gpu;                          /* all ranks are on one, and they are several */
     bool channels_given;                   /* by the configuration */
     int nrails;                            /* so many channels use all adapters */
     uint32_t forced_chunk_bytes;           /* 0: free */
@@ -45,7 +45,7 @@ enum collet_result tuner_limits_read(const struct config *config, const struct f
                                      int nrails, struct tuner_limits *limits);
 
 /* Ranks on GPUs that run so many blocks at once: each channel has blocks of its own, so their number is chosen too, unless the
- * configuration has it. So many of the ranks share a GPU; apart: some ranks of one host are on different ones. */
+ * configuration has it. So many of the ranks share a GPU, at most; apart: not all ranks of the communicator share one. */
 void tuner_limits_of_gpus(const struct config *config, int blocks, int ranks, bool apart, struct tuner_limits *limits);
 
 /* How many channels of so many blocks each a rank on a GPU may have. Ranks that share the GPU may be launched one by one, and

@@ -157,7 +157,7 @@ static int most_channels(const struct planner *planner) {
     return limits->most_nchannels > limits->nchannels ? limits->most_nchannels : limits->nchannels;
 }
 
-/* The most ranks that share a GPU of a host; *apart_p: some of one host do not. */
+/* The most ranks that share a GPU; *apart_p: not all do. */
 static int ranks_of_a_gpu(const struct chan *chan, bool *apart_p) {
     int most = 1;
     *apart_p = false;
@@ -166,7 +166,7 @@ static int ranks_of_a_gpu(const struct chan *chan, bool *apart_p) {
         for (int b = 0; b < chan->owner.nranks; b++) {
             const struct peer_info *x = &chan->owner.peers[a], *y = &chan->owner.peers[b];
             here += transport_shares_device(x, y);
-            *apart_p |= x->node == y->node && !transport_shares_device(x, y);
+            *apart_p |= !transport_shares_device(x, y);
         }
         most = here > most ? here : most;
     }

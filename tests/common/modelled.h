@@ -38,9 +38,10 @@ struct modelled {
 static inline int modelled_sharers(const struct modelled *job, bool *apart_p) {
     int here = 0;
     *apart_p = false;
-    for (int rank = 0; rank < job->map->nranks && job->peers[rank].node == 0; rank++) {
-        here += job->peers[rank].device == job->peers[0].device;
-        *apart_p |= job->peers[rank].device != job->peers[0].device;
+    for (int rank = 0; rank < job->map->nranks; rank++) {
+        bool shared = job->peers[rank].node == 0 && job->peers[rank].device == job->peers[0].device;
+        here += shared;
+        *apart_p |= !shared;
     }
     return here;
 }
