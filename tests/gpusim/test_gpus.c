@@ -25,6 +25,12 @@ void launch_spin(const int *until, cudaStream_t stream);
 
 #define GOOD(call) each_equal((long long)(call), 0, #call, collet_last_error(NULL), __LINE__)
 
+static void with_short_slots(void) {
+    setenv("COLLET_PROTO", "Simple", 1);
+    setenv("COLLET_NCHANNELS", "1", 1);
+    setenv("COLLET_BUFFSIZE", "4096", 1);
+}
+
 /* ---- two ranks in this thread, both on GPU 0 ---- */
 
 struct pair {
@@ -261,16 +267,7 @@ static void launcher_start(struct launcher *l) {
     }
 }
 
-static void an_abort_comes_through_while_every_call_of_the_driver_waits(void) {
-    struct pair pair;
-    setenv("GPUSIM_PENDING", "4", 1);
-    pair_create(&pair);
-    gate(&pair);
-    struct launcher launcher = {.comm = pair.comms[0], .number = pair.of[0]};
-    launcher_start(&launcher);
-    GOOD(collet_comm_abort(pair.comms[0]));
-    pthread_join(launcher.thread, NULL);
-}
+/* ---- the end of CUDA ---- */
 
 static struct pair *lingering; /* behind the end of CUDA */
 
@@ -329,40 +326,79 @@ static void a_reset_of_the_gpu_fails_its_communicators(void) {
 
 /* ---- threads whose ranks share a GPU ---- */
 
-struct gatherer_of_pair {
+#define SENT_BYTES 100000u /* more than the slots of with_short_slots() hold */
+
+struct caller {
     const struct pair *pair;
     cudaStream_t stream;
-    float *to;
+    float *memory;
     atomic_bool has_called;
 };
 
-static void *call_first(void *g_) {
-    struct gatherer_of_pair *g = g_;
-    GOOD(collet_allgather(g->pair->of[0], g->to, 1, COLLET_FLOAT32, g->pair->comms[0], g->stream));
-    g->has_called = true;
+static void caller_create(struct caller *caller, const struct pair *pair) {
+    *caller = (struct caller){.pair = pair};
+    GOOD(cudaMalloc((void **)&caller->memory, SENT_BYTES));
+    GOOD(cudaStreamCreateWithFlags(&caller->stream, cudaStreamNonBlocking));
+}
+
+static void *call_first(void *caller_) {
+    struct caller *c = caller_;
+    GOOD(collet_allgather(c->pair->of[0], c->memory, 1, COLLET_FLOAT32, c->pair->comms[0], c->stream));
+    c->has_called = true;
     return NULL;
 }
 
-/* As the nccl-tests do before each size: a thread sets the buffers of its rank and waits for all that its GPU does. But a kernel of another
- * rank runs there already, and waits for this very rank. A GPU cannot help it; the report must say who waits for whom. */
-static void a_rank_that_waits_for_its_gpu_before_its_call_is_named(void) {
-    struct gatherer_of_pair g = {.to = NULL};
+/* As the nccl-tests do before each size: a thread sets the buffers of its rank and waits for all that its GPU does. The other rank's call
+ * has no kernel there before this rank calls, too. */
+static void a_rank_waits_for_its_gpu_before_its_call(void) {
+    struct caller first;
+    struct pair pair;
+    pthread_t thread;
+    setenv("COLLET_TIMEOUT", "10", 1);
+    pair_create(&pair);
+    gate(&pair);
+    caller_create(&first, &pair);
+    for (int round = 0; round < 3; round++) {
+        EQUAL(pthread_create(&thread, NULL, call_first, &first), 0);
+        usleep(10000);
+        GOOD(cudaMemset(pair.of[1], 0, sizeof(float)));
+        GOOD(cudaDeviceSynchronize());
+        GOOD(collet_allgather(pair.of[1], first.memory + 2, 1, COLLET_FLOAT32, pair.comms[1], NULL));
+        pthread_join(thread, NULL);
+        GOOD(cudaDeviceSynchronize());
+    }
+}
+
+static void message_pass(const struct caller *first, struct collet_comm *const comms[2], cudaStream_t stream) {
+    GOOD(collet_group_start());
+    GOOD(collet_send(first->memory, SENT_BYTES, COLLET_UINT8, 1, comms[0], stream));
+    GOOD(collet_recv(first->memory, SENT_BYTES, COLLET_UINT8, 0, comms[1], stream));
+    GOOD(collet_group_end());
+    GOOD(cudaDeviceSynchronize());
+}
+
+static void *send_first(void *caller_) {
+    struct caller *c = caller_;
+    GOOD(collet_send(c->memory, SENT_BYTES, COLLET_UINT8, 1, c->pair->comms[0], c->stream));
+    c->has_called = true;
+    return NULL;
+}
+
+/* A message is launched as soon as one end calls. Where the other end then waits for the whole GPU it waits for that kernel, which waits
+ * for it. No GPU can help that: the report must say who waits for whom. */
+static void a_rank_that_waits_for_its_gpu_before_its_message_is_named(void) {
     enum collet_result error = COLLET_SUCCESS;
+    struct caller first;
     struct pair pair;
     pthread_t thread;
     setenv("COLLET_TIMEOUT", "2", 1);
+    with_short_slots();
     pair_create(&pair);
     gate(&pair);
-    g.pair = &pair;
-    GOOD(cudaMalloc((void **)&g.to, 4 * sizeof(float)));
-    GOOD(cudaStreamCreateWithFlags(&g.stream, cudaStreamNonBlocking));
-    GOOD(collet_group_start()); /* all ranks meet before the first one */
-    for (int rank = 0; rank < 2; rank++)
-        GOOD(collet_allgather(pair.of[rank], g.to + 2L * rank, 1, COLLET_FLOAT32, pair.comms[rank], NULL));
-    GOOD(collet_group_end());
-    GOOD(cudaDeviceSynchronize());
-    EQUAL(pthread_create(&thread, NULL, call_first, &g), 0);
-    while (!g.has_called)
+    caller_create(&first, &pair);
+    message_pass(&first, pair.comms, NULL); /* ranks meet before the first one */
+    EQUAL(pthread_create(&thread, NULL, send_first, &first), 0);
+    while (!first.has_called)
         usleep(1000);
     GOOD(cudaMemset(pair.of[1], 0, sizeof(float)));
     GOOD(cudaDeviceSynchronize());
@@ -371,7 +407,7 @@ static void a_rank_that_waits_for_its_gpu_before_its_call_is_named(void) {
         GOOD(collet_comm_get_async_error(pair.comms[1], &error));
     }
     EQUAL(error, COLLET_ERR_TIMEOUT);
-    EQUAL(collet_allgather(pair.of[1], g.to + 2L, 1, COLLET_FLOAT32, pair.comms[1], NULL), COLLET_ERR_TIMEOUT);
+    EQUAL(collet_recv(first.memory, SENT_BYTES, COLLET_UINT8, 0, pair.comms[1], NULL), COLLET_ERR_TIMEOUT);
     const char *said = collet_last_error(NULL);
     each_equal(strstr(said, "rank 0 made no progress for") != NULL && strstr(said, "waiting for rank 1") != NULL, 1,
                "the report", said, __LINE__);
@@ -478,6 +514,27 @@ static void die_or_launch(int rank) {
     GOOD(collet_comm_abort(launcher.comm));
 }
 
+static void abort_or_launch(int rank) {
+    struct launcher launcher = {.number = NULL};
+    rank_sums(rank, rank, &launcher.comm);
+    GOOD(cudaMalloc((void **)&launcher.number, sizeof(*launcher.number)));
+    if (rank == 0) {
+        launcher_start(&launcher);
+        GOOD(collet_comm_abort(launcher.comm));
+        pthread_join(launcher.thread, NULL);
+        shared->stage++;
+        return;
+    }
+    while (shared->stage == 0)
+        usleep(1000);
+    GOOD(collet_comm_abort(launcher.comm));
+}
+
+static void an_abort_comes_through_while_every_call_of_the_driver_waits(void) {
+    setenv("GPUSIM_PENDING", "4", 1);
+    each_rank(abort_or_launch);
+}
+
 static void a_death_ends_kernels_while_every_call_of_the_driver_waits(void) {
     setenv("GPUSIM_PENDING", "4", 1);
     each_rank(die_or_launch);
@@ -526,12 +583,6 @@ static void fill_slots(int rank) {
 static void *fill_slots_in_a_thread(void *rank) {
     fill_slots(*(int *)rank);
     return NULL;
-}
-
-static void with_short_slots(void) {
-    setenv("COLLET_PROTO", "Simple", 1);
-    setenv("COLLET_NCHANNELS", "1", 1);
-    setenv("COLLET_BUFFSIZE", "4096", 1);
 }
 
 static void a_producer_polls_memory_of_its_own_gpu(void) {
@@ -1620,7 +1671,8 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(an_abort_comes_through_while_every_call_of_the_driver_waits)                                                     \
     X(a_process_that_ends_with_communicators_says_nothing)                                                             \
     X(a_reset_of_the_gpu_fails_its_communicators)                                                                      \
-    X(a_rank_that_waits_for_its_gpu_before_its_call_is_named)                                                          \
+    X(a_rank_waits_for_its_gpu_before_its_call)                                                                        \
+    X(a_rank_that_waits_for_its_gpu_before_its_message_is_named)                                                       \
     X(processes_that_are_shown_one_gpu_each_use_nvlink)                                                                \
     X(parts_of_one_gpu_share_memory_of_the_host)                                                                       \
     X(a_death_ends_kernels_while_every_call_of_the_driver_waits)                                                       \
