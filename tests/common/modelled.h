@@ -91,7 +91,8 @@ static inline void modelled_open(struct modelled *job, const char *machine, int 
     owner->config = &job->config;
     owner->peers = job->peers;
     owner->nranks = job->map->nranks;
-    const struct chan_scale scale = {job->map->nranks, job->map->nranks / nnodes, nnodes > 1, owner->gpu != NULL};
+    const struct chan_scale scale = {job->map->nranks, job->map->nranks / nnodes, nnodes > 1, owner->gpu != NULL,
+                                     false};
     chan_layouts(&job->config, &scale, owner->layouts);
     job->shapes = calloc((size_t)norders, sizeof *job->shapes);
     for (int k = 0; k < norders; k++)

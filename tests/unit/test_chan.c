@@ -71,7 +71,7 @@ static void the_slots_of_a_rank_with_many_peers_stay_within_a_budget(void **stat
 static void slots_of_processes_that_take_turns_are_few_and_long(void **state) {
     (void)state;
     const struct chan_scale scale = {.nranks = 2, .node_ranks = 2, .on_gpus = true, .turns = true};
-    struct config config = {0};
+    struct config config = configured(NULL);
     assert_int_equal(long_bytes_of(&config, scale, PROG_TO_FEW), 1 << 20);
     assert_int_equal(layout_of(&config, scale, PROG_TO_FEW).nslots, 2);
     config.buffsize = 1 << 20;
