@@ -74,9 +74,7 @@ struct loan_team {
 };
 
 /* The block of a GPU keeps the ends of so many peers (kernels/worker.h). If its channel's table has more, it lends nothing. */
-#ifndef LOAN_GPU_PEERS /* a test has fewer */
-#define LOAN_GPU_PEERS 72u
-#endif
+#define LOAN_GPU_PEERS PORT_BLOCK_PEERS
 
 /* Shorter payloads are faster in slots. */
 #define LOAN_PROCESS_BYTES 8192u

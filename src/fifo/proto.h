@@ -8,7 +8,7 @@
  *                consume   it has been read: the producer may have it again
  *    producer    place     where the payload is to be made; NULL: make it anywhere, then put it
  *                put       copies the payload into the slot, where place() was NULL
- *                seal      by all lanes, after the last byte: what else must be written
+ *                seal      what else must be written: after the last line, by all lanes; of a plain payload by one lane, at any time
  *                publish   by one lane, after a fence if the payload is plain: the slot is the consumer's
  *    lanes       load      loads this lane's part of a line, with its flags
  *    of a GPU    look      was it there? Then what was loaded becomes its words

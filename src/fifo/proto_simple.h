@@ -72,8 +72,6 @@ PORT_FN void simple_put(const struct work_args *args, const struct fifo_end *end
 /* By one lane: fills the header. It lies in the consumer's memory, perhaps far away: it is not read. */
 PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     struct fifo_slot_header *header = fifo_header(end);
-    if (port_lane() != 0)
-        return;
     header->word = fifo_word(args->protocol, bytes);
     header->signature = args->signature;
     header->sequence = args->sequence;

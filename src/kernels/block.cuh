@@ -2,335 +2,49 @@
  *
  * A block of lanes runs one worker of a program: what interp.h does on the host, with the waits inside the steps.
  *
- *    struct block_memory (shared by the lanes)
- *      op, worker    as in worker.h; only lane 0 writes them
- *      own           what the block runs
- *      window        the next steps of the program; a ring of 4096 ranks has many times as many
- *      home          where the connection ends are in the GPU's memory
- *      ends          copies of them: their positions move here and return at the end. Of a table of more peers than find room
- *                    here, those of a step, from step to step
- *      lists         operands and places of the step in Simple
- *      untold        the step whose counters are not stored yet, in Simple
- *
  * Every lane keeps (round, pc) for itself; all take the same way, because what it depends on is the same for all.
- * Read next: block_wait.cuh, block_reduce.cuh, block_lines.cuh, block_loans.cuh, block_team.cuh, exec_cuda.cuh.
+ * Read next: block_memory.cuh, block_plain.cuh, block_lines.cuh, block_reduce.cuh, exec_cuda.cuh.
  */
 #ifndef COLLET_KERNELS_BLOCK_CUH
 #define COLLET_KERNELS_BLOCK_CUH
 
 #include "kernels/block_lines.cuh"
-#include "kernels/block_loans.cuh"
-#include "kernels/block_reduce.cuh"
-#include "kernels/block_team.cuh"
-
-#define BLOCK_WINDOW_STEPS 64u
-
-/* The ends of a step whose counters are not stored yet. */
-struct block_untold {
-    int32_t recv_first, recv_count, send_first, send_count;
-};
-
-struct block_memory : interp_block {
-    struct work_block own;
-    struct block_team team;
-    uint32_t window_first; /* of the worker's steps */
-    struct prog_step window[BLOCK_WINDOW_STEPS];
-    struct fifo_end *home[2 * INTERP_BLOCK_PEERS];
-    uint64_t began_at[2 * INTERP_BLOCK_PEERS]; /* positions of the ends at first */
-    struct block_untold untold;
-};
-
-/* Of the block that runs: on a GPU a constant, so the compiler knows where everything in it is. */
-#if defined(__CUDACC__)
-static __shared__ struct block_memory block_shared;
-#endif
-BLOCK_FN struct block_memory *block_own(struct block_memory *m) {
-#if defined(__CUDA_ARCH__)
-    return &block_shared;
-#else
-    return m;
-#endif
-}
-
-/* ---- copies, by all lanes: neighbours copy neighbouring words, so the words of all are on their way at once ---- */
-
-template <class W> BLOCK_FN W word_at(const void *from, uint32_t k) {
-    W word;
-    memcpy(&word, __builtin_assume_aligned((const char *)from + k * sizeof(W), sizeof(W)), sizeof(W));
-    return word;
-}
-
-template <class W> BLOCK_FN void word_put(void *to, uint32_t k, W word) {
-    memcpy(__builtin_assume_aligned((char *)to + k * sizeof(W), sizeof(W)), &word, sizeof(W));
-}
-
-/* ---- ends ---- */
-
-/* Entries of the peer table whose ends are in shared memory at a time: all, or those of a step. */
-struct block_company {
-    uint32_t recv_first, nrecv, send_first, nsend;
-};
-
-BLOCK_FN bool ends_fit(const struct work_block *own) { return own->npeers <= INTERP_BLOCK_PEERS; }
-
-BLOCK_FN struct block_company company_of_all(const struct work_block *own) {
-    uint32_t n = ends_fit(own) ? own->npeers : 0;
-    return {0, n, 0, n};
-}
-
-/* The host refuses programs with a step that has more (exec/gpu_program.c). */
-BLOCK_FN struct block_company company_of_step(const struct prog_step *step) {
-    return {(uint32_t)step->recv_first, (uint32_t)step->recv_count, (uint32_t)step->send_first,
-            (uint32_t)step->send_count};
-}
-
-/* The place of the k-th of them. */
-BLOCK_FN uint32_t company_place(const struct block_company *c, uint32_t k) {
-    return k < c->nrecv ? k : INTERP_BLOCK_PEERS + k - c->nrecv;
-}
-
-BLOCK_FN uint16_t place_at(uint32_t place) { return (uint16_t)(place * sizeof(struct interp_end)); }
-
-/* A peer may stand in the table more than once, for steps that have it in different company: the first place of its end. */
-BLOCK_FN uint32_t first_of_end(const struct block_memory *m, uint32_t place) {
-    uint32_t first = place < INTERP_BLOCK_PEERS ? 0 : INTERP_BLOCK_PEERS;
-    while (m->home[first] != m->home[place])
-        first++;
-    return first;
-}
-
-/* By all lanes: where the ends are. */
-BLOCK_FN void ends_find(struct block_memory *m, const struct work_block *own, const struct block_company *c) {
-#pragma unroll 1
-    for (uint32_t k = port_lane(); k < c->nrecv + c->nsend; k += port_lanes()) {
-        uint32_t entry = k < c->nrecv ? c->recv_first + k : own->npeers + c->send_first + k - c->nrecv;
-        m->home[company_place(c, k)] = *(struct fifo_end *const *)port_global(&own->ends[entry]);
-    }
-    if (port_lane() == 0) {
-        m->recv_base = c->recv_first;
-        m->send_base = c->send_first;
-    }
-}
-
-/* After a barrier: copies them, each once. */
-BLOCK_SELDOM void ends_take(struct block_memory *m, struct block_company c) {
-    const uint32_t position = offsetof(struct fifo_end, position) / sizeof(uint64_t), n = c.nrecv + c.nsend;
-    m = block_own(m);
-#pragma unroll 1
-    for (uint32_t k = port_lane(); k < n; k += port_lanes()) {
-        uint32_t place = company_place(&c, k);
-        m->at[place] = m->home[place] != NULL ? place_at(first_of_end(m, place)) : INTERP_NO_END;
-    }
-#pragma unroll 1
-    for (uint32_t k = port_lane(); k < n * INTERP_END_WORDS; k += port_lanes()) {
-        uint32_t place = company_place(&c, k / INTERP_END_WORDS), word = k % INTERP_END_WORDS;
-        if (m->home[place] == NULL)
-            continue;
-        m->ends[place].words[word] = word_at<uint64_t>(port_global(m->home[place]), word);
-        if (word == position)
-            m->began_at[place] =
-                m->ends[place].words[word]; /* not that at home: another block may just have returned it */
-    }
-}
-
-/* Ends that have moved are this worker's; the others may be those of a block that is still at work. */
-BLOCK_FN bool end_has_moved(struct block_memory *m, uint32_t place) {
-    return m->at[place] == place_at(place) && interp_block_end(m, m->at[place])->position != m->began_at[place];
-}
-
-BLOCK_SELDOM void ends_return(struct block_memory *m, struct block_company c) {
-    m = block_own(m);
-#pragma unroll 1
-    for (uint32_t k = port_lane(); k < (c.nrecv + c.nsend) * INTERP_END_WORDS; k += port_lanes()) {
-        uint32_t place = company_place(&c, k / INTERP_END_WORDS), word = k % INTERP_END_WORDS;
-        if (end_has_moved(m, place))
-            word_put((void *)port_global(m->home[place]), word, m->ends[place].words[word]);
-    }
-}
-
-/* ---- steps ---- */
-
-/* By all lanes, between barriers. */
-BLOCK_FN void window_load(struct block_memory *m, uint32_t first) {
-    const uint32_t words = sizeof(struct prog_step) / sizeof(uint32_t);
-    const void *from = port_global(m->own.steps + first);
-    uint32_t nsteps = m->own.nsteps - first;
-    if (nsteps > BLOCK_WINDOW_STEPS)
-        nsteps = BLOCK_WINDOW_STEPS;
-#pragma unroll 1
-    for (uint32_t k = port_lane(); k < nsteps * words; k += port_lanes())
-        word_put(m->window, k, word_at<uint32_t>(from, k));
-    if (port_lane() == 0)
-        m->window_first = first;
-}
-
-/* By all lanes. The steps before those that are loaded here have been done with by all: barriers ended them. */
-BLOCK_FN const struct prog_step *step_at(struct block_memory *m, uint32_t pc) {
-    uint32_t first = pc / BLOCK_WINDOW_STEPS * BLOCK_WINDOW_STEPS;
-    if (m->window_first != first) {
-        port_sync();
-        window_load(m, first);
-        port_sync();
-    }
-    return &m->window[pc - first];
-}
-
-/* By all lanes: what any of them found, told to all; the worst first. */
-BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
-    if (!port_any(failure != WORK_FINE))
-        return WORK_FINE;
-    if (port_any(failure == WORK_FOREIGN))
-        return WORK_FOREIGN;
-    if (port_any(failure == WORK_MISMATCH))
-        return WORK_MISMATCH;
-    return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
-}
-
-/* By lane 0, of a step of plain payload. */
-template <class R>
-BLOCK_FN void block_list(struct block_memory *m, const struct prog_step *step, uint64_t round, uint32_t bytes,
-                         const struct interp_piece *first) {
-    struct interp_worker *w = &m->worker;
-    w->round = round;
-    m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes, first, PROTOCOL_SIMPLE);
-    m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc, first, PROTOCOL_SIMPLE);
-    m->lists.divisor = step->finish ? m->op.args.divisor : 1;
-    m->lists.scaled = interp_scaled(&m->op, step);
-    m->lists.factor = m->op.args.factor;
-    m->lists.mirror = m->op.args.mirror;
-    if constexpr (R::in_teams)
-        team_list<R>(&m->team, &m->op, step, &m->lists, bytes);
-}
-
-/* By all lanes. */
-template <class R> BLOCK_FN void block_piece(struct block_memory *m, const struct interp_piece *piece) {
-    if constexpr (R::in_teams) {
-        if (m->team.does != TEAM_NOTHING) {
-            team_do<R>(&m->team, interp_bytes(&m->op, piece), m->lists.divisor);
-            return;
-        }
-    }
-    block_reduce<R>(&m->lists, R::reduces ? piece->elems.count : interp_bytes(&m->op, piece));
-}
-
-/* By all lanes: the lists go from piece to piece. */
-template <class R>
-BLOCK_FN void block_pieces(struct block_memory *m, const struct prog_step *step, uint64_t round,
-                           const struct interp_piece *first) {
-    struct interp_piece piece = *first;
-#pragma unroll 1
-    for (int i = 0;;) {
-        if (piece.elems.count > 0 && m->lists.ndst > 0)
-            block_piece<R>(m, &piece);
-        if (++i == step->count)
-            return;
-        uint32_t padded = interp_padded(&m->op, &piece);
-        piece = interp_piece_of(&m->op, step, i, round);
-        port_sync(); /* all have read the lists */
-        if (port_lane() == 0)
-            interp_next(&m->worker, step, i, padded, (int)m->lists.nsrc, (int)m->lists.ndst, &piece);
-        port_sync();
-    }
-}
-
-/* ---- counters of plain payload, by lane 0 ----
- *
- * The fence before them takes as long as the block's stores are under way. So they are stored when the next step has begun, if that can
- * begin at once:
- *
- *    lane 0        … copies ┃ the next slot is here ┃ fence, tail, head; copies …
- *    other lanes   … copies ┃                       ┃ load the next slot …
- *                        barrier                 barrier
- *
- * If it cannot, a rank that it waits for may be waiting for these counters: then they are stored before it waits.
- */
-
-BLOCK_SELDOM void counters_tell(struct block_memory *m) {
-    m = block_own(m);
-    struct block_untold *step = &m->untold;
-    port_fence(); /* one for all counters of the step */
-#pragma unroll 1
-    for (int k = 0; k < step->send_count; k++)
-        fifo_tell_tail(interp_send_end(&m->op, step->send_first + k));
-#pragma unroll 1
-    for (int k = 0; k < step->recv_count; k++)
-        fifo_tell_head(interp_recv_end(&m->op, step->recv_first + k));
-    step->send_count = step->recv_count = 0;
-}
-
-BLOCK_FN void counters_tell_if_any(struct block_memory *m) {
-    if (m->untold.send_count + m->untold.recv_count > 0)
-        counters_tell(m);
-}
-
-/* The step is done: its ends go on. */
-BLOCK_FN void counters_keep(struct block_memory *m, const struct prog_step *step) {
-#pragma unroll 1
-    for (int k = 0; k < step->send_count; k++)
-        simple_finish(interp_send_end(&m->op, step->send_first + k));
-#pragma unroll 1
-    for (int k = 0; k < step->recv_count; k++)
-        simple_leave(interp_recv_end(&m->op, step->recv_first + k));
-    m->untold = {step->recv_first, step->recv_count, step->send_first, step->send_count};
-}
+#include "kernels/block_plain.cuh"
 
 /* ---- a step ---- */
 
-/* By lane 0: until it can begin. */
+/* By all lanes: with lines each does its own. Barriers stand around that: before it, positions of the ends are the last step's,
+ * and credit is there; after it, all lanes have taken what they read and stored what is published. */
 template <class R, class P>
-BLOCK_FN enum work_failure step_await(struct block_memory *m, const struct prog_step *step, uint64_t round,
-                                      uint32_t bytes, const struct interp_piece *first, struct work_status *status) {
-    struct interp_worker *w = &m->worker;
+BLOCK_FN enum work_failure lines_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
+                                      uint32_t bytes, const struct work_status *status) {
     enum work_failure failure = WORK_FINE;
-    w->arrived = 0;
-    if (P::has_lines || interp_ready(w, step, bytes, PROTOCOL_SIMPLE) != INTERP_STEPPED) {
-        if (!P::has_lines)
-            counters_tell_if_any(m);
-        failure = wait_step<P>(w, step, bytes, status);
-    }
-    if (failure != WORK_FINE || P::has_lines || (failure = loans_take(&m->op, step)) != WORK_FINE)
+    if (port_lane() == 0)
+        failure = wait_step<P>(&m->worker, step, bytes, status);
+    if ((failure = failure_of_any(failure)) != WORK_FINE)
         return failure;
-    block_list<R>(m, step, round, bytes, first);
-    return WORK_FINE;
+    failure = block_lines<R, P>(&m->worker, step, round, status);
+#pragma unroll 1
+    for (int k = 0; k < step->send_count; k++) {
+        struct fifo_end *end = interp_send_end(&m->op, step->send_first + k);
+        uint32_t kind = proto_kind(P::number, end);
+        if (proto_has_lines(kind) || port_lane() == 0)
+            proto_seal(kind, &m->op.args, end, bytes);
+    }
+    if ((failure = failure_of_any(failure)) == WORK_FINE && port_lane() == 0)
+        interp_hand_over(&m->op, step, bytes, PROTO_EACH_END);
+    return failure;
 }
 
-/* Slots of plain payload are operands and places of a reduction by all lanes; with lines every lane does its own. Barriers
- * stand around that: before it, positions of the ends are the last step's, credit is there, and so is plain payload; after
- * it, all lanes have taken what they read and stored what is published. Each protocol's is a function of its own, which has
- * all registers. */
+/* Each protocol's is a function of its own, which has all registers. */
 template <class R, class P>
 BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, uint32_t at, uint64_t round, uint32_t bytes,
                                           struct interp_piece first, struct work_status *status) {
     m = block_own(m);
-    const struct prog_step *step = &m->window[at];
-    struct interp_worker *w = &m->worker;
-    const struct interp_op *op = &m->op;
-    enum work_failure failure = WORK_FINE;
-    if (port_lane() == 0)
-        failure = step_await<R, P>(m, step, round, bytes, &first, status);
-    if ((failure = failure_of_any(failure)) != WORK_FINE)
-        return failure;
-    if constexpr (P::has_lines) {
-        failure = block_lines<R, P>(w, step, round, status);
-    } else {
-        if (port_lane() == 0)
-            counters_tell_if_any(m);
-        block_pieces<R>(m, step, round, &first);
-    }
-#pragma unroll 1
-    for (int k = 0; k < step->send_count; k++) {
-        struct fifo_end *end = interp_send_end(op, step->send_first + k);
-        proto_seal(proto_kind(P::number, end), &op->args, end, bytes);
-    }
-    if ((failure = failure_of_any(failure)) != WORK_FINE || port_lane() != 0)
-        return failure;
-    if constexpr (R::in_teams)
-        team_end(&m->team);
     if constexpr (P::has_lines)
-        interp_hand_over(op, step, bytes, PROTO_EACH_END);
+        return lines_step<R, P>(m, &m->window[at], round, bytes, status);
     else
-        counters_keep(m, step);
-    return WORK_FINE;
+        return plain_step<R>(m, &m->window[at], round, bytes, &first, status);
 }
 
 /* The step of the call's protocol. */
@@ -376,6 +90,7 @@ BLOCK_FN void block_begin(struct block_memory *m, const struct work *work) {
     op->apart = 1; /* else `lends` has no IN */
     op->root_reduces = 0;
     m->untold.send_count = m->untold.recv_count = 0;
+    m->stops = 0;
     m->team.teams = own->teams;
     m->team.does = TEAM_NOTHING;
 }

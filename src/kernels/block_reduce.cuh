@@ -65,14 +65,33 @@ BLOCK_FN void vectors_reduce(const struct block_lists *l, V *bits, uint64_t firs
         bits[u] = pack_store<R, V>(sums[u], l->divisor, l->mirror);
 }
 
+/* The same of two sources, which most steps have: those of both are on their way at once. */
+template <class R, class V, int unroll>
+BLOCK_FN void vectors_add(const struct block_lists *l, V *bits, uint64_t first, uint64_t stride) {
+    typename R::sum sums[unroll][block_pack<R, V>::count];
+    V other[unroll];
+    vectors_load<V, unroll>(bits, l->src[0], first, stride);
+    vectors_load<V, unroll>(other, l->src[1], first, stride);
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+        pack_load<R, V>(bits[u], sums[u], l->mirror);
+        pack_combine<R, V>(other[u], sums[u], l->mirror);
+        bits[u] = pack_store<R, V>(sums[u], l->divisor, l->mirror);
+    }
+}
+
 /* `unroll` vectors, `stride` apart, of which the first is `first` bytes behind the beginning of all lists' entries. */
 template <class R, class V, int unroll>
 BLOCK_FN void reduce_some(const struct block_lists *l, uint64_t first, uint64_t stride) {
     V bits[unroll];
-    vectors_load<V, unroll>(bits, l->src[0], first, stride);
-    vectors_scale<R, V, unroll>(l, 0, bits);
-    if (R::reduces && (l->nsrc > 1 || l->divisor > 1))
-        vectors_reduce<R, V, unroll>(l, bits, first, stride);
+    if (R::reduces && unroll > 1 && l->nsrc == 2 && l->scaled < 0) {
+        vectors_add<R, V, unroll>(l, bits, first, stride);
+    } else {
+        vectors_load<V, unroll>(bits, l->src[0], first, stride);
+        vectors_scale<R, V, unroll>(l, 0, bits);
+        if (R::reduces && (l->nsrc > 1 || l->divisor > 1))
+            vectors_reduce<R, V, unroll>(l, bits, first, stride);
+    }
 #pragma unroll 1
     for (uint32_t k = 0; k < l->ndst; k++)
         vectors_store<V, unroll>(bits, l->dst[k], first, stride);

@@ -37,6 +37,17 @@ BLOCK_FN enum work_failure block_pause(struct block_wait *wait, const struct wor
     return WORK_FINE;
 }
 
+/* By all lanes: what any of them found, told to all; the worst first. */
+BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
+    if (!port_any(failure != WORK_FINE))
+        return WORK_FINE;
+    if (port_any(failure == WORK_FOREIGN))
+        return WORK_FOREIGN;
+    if (port_any(failure == WORK_MISMATCH))
+        return WORK_MISMATCH;
+    return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
+}
+
 /* By one lane: until a slot of plain payload has arrived. */
 BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_end *end, uint32_t bytes,
                                      const struct work_status *status) {

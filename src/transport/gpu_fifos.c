@@ -79,7 +79,7 @@ enum collet_result gpu_fifo_take(const struct gpu_driver *driver, int ordinal, s
     return COLLET_SUCCESS;
 }
 
-static bool is_within(const struct slab *slab, const char *memory) {
+static bool slab_has(const struct slab *slab, const char *memory) {
     return memory >= slab->memory && memory < slab->memory + slab->npieces * slab->piece_bytes;
 }
 
@@ -88,7 +88,7 @@ void gpu_fifo_give_back(const struct gpu_driver *driver, void *memory) {
         return;
     SCOPED_LOCK(&slabs_lock);
     struct slab **link = &slabs;
-    while (!is_within(*link, memory))
+    while (!slab_has(*link, memory))
         link = &(*link)->next;
     struct slab *slab = *link;
     slab->taken &= ~(1ull << (size_t)((char *)memory - slab->memory) / slab->piece_bytes);

@@ -3,7 +3,6 @@
  * block.cuh, instantiated for the host. See emulated_kernels.h.
  */
 #define PORT_EMULATED 1
-#define LOAN_GPU_PEERS 20u /* of tests with up to 20 ranks, some have larger tables */
 #include "kernels/block.cuh"
 
 #include "common/emulated_kernels.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long the loads of a block make it wait, if a test asks (gpusim_chains()): of a block's first warp, lane by lane.
+ * How long the loads of a block make it wait, and how many instructions, if a test asks (gpusim_chains()).
  *
  * A dependent load is one whose address, or a store, branch or barrier before it, needs the value of an earlier load: so the two
- * cannot be on their way at once. What is counted is the longest chain of such loads, through all lanes that meet at barriers.
+ * cannot be on their way at once. What is counted is the longest chain of such loads, through all lanes: at a barrier they go on with
+ * the longest. The same of instructions: those of the lane that the others wait for, from barrier to barrier.
  *
  *    ld r1 ← [a]        1st of a chain
  *    ld r2 ← [b]        1st too: on its way beside that one
@@ -32,7 +33,7 @@ struct line {
 
 struct chains {
     struct line lines[PTX_LANES];
-    struct chain last; /* of the lanes that came to the barrier */
+    struct chain *last; /* the block's: of the lanes that came to the barrier */
     uint32_t nrows;
     struct chain rows[]; /* [lane][row]: when its value is there; and behind them, as they were before that look */
 };
@@ -41,7 +42,7 @@ static bool wanted;
 
 void gpusim_chains(bool counts) { wanted = counts; }
 
-struct chains *chains_create(const struct ptx_function *f) {
+struct chains *chains_create(const struct ptx_function *f, struct chain *last) {
     struct chains *chains;
     if (!wanted)
         return NULL;
@@ -49,11 +50,13 @@ struct chains *chains_create(const struct ptx_function *f) {
     if (chains == NULL)
         abort();
     chains->nrows = f->all_rows;
+    chains->last = last;
     return chains;
 }
 
 static struct chain longer(struct chain a, struct chain b) {
-    return (struct chain){a.all > b.all ? a.all : b.all, a.far > b.far ? a.far : b.far};
+    return (struct chain){a.all > b.all ? a.all : b.all, a.far > b.far ? a.far : b.far,
+                          a.instructions > b.instructions ? a.instructions : b.instructions};
 }
 
 static void work_add(struct lane_work *sum, const struct lane_work *work) {
@@ -62,17 +65,16 @@ static void work_add(struct lane_work *sum, const struct lane_work *work) {
     sum->load_bytes += work->load_bytes;
 }
 
-void chains_count(const struct chains *chains, struct gpusim_counts *counts) {
-    struct chain longest = {0, 0};
-    if (chains == NULL)
-        return;
-    for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
-        longest = longer(longest, chains->lines[lane].begins);
-        work_add(&counts->warp_work, &chains->lines[lane].work);
-    }
-    work_add(&counts->lead_work, &chains->lines[0].work);
+void chains_count(const struct block *block, struct gpusim_counts *counts) {
+    struct chain longest = {0, 0, 0};
+    for (uint32_t w = 0; w < block->nwarps && block->warps[w].chains != NULL; w++)
+        for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
+            longest = longer(longest, block->warps[w].chains->lines[lane].begins);
+            work_add(&counts->lane_work, &block->warps[w].chains->lines[lane].work);
+        }
     counts->chain.all += longest.all;
     counts->chain.far += longest.far;
+    counts->chain.instructions += longest.instructions;
 }
 
 static bool is_row(int32_t row) { return row >= 0 && row != PTX_NO_ROW; }
@@ -110,14 +112,15 @@ static void step(struct chains *chains, const struct frame *frame, const struct 
                  bool executes) {
     struct line *line = &chains->lines[lane];
     if (line->passes)
-        line->begins = longer(line->begins, chains->last);
+        line->begins = longer(line->begins, *chains->last);
     line->passes = is_barrier(insn);
+    line->begins.instructions += insn->op != OP_JOIN;
     struct chain at = begins(chains, frame, insn, lane);
     line->work.instructions += insn->op != OP_JOIN;
     if (holds_up(insn))
         line->begins = at;
     if (is_barrier(insn)) {
-        chains->last = longer(chains->last, at);
+        *chains->last = longer(*chains->last, at);
         line->polls = 0; /* the next look at that address is for something else */
     }
     if (executes && insn->op != OP_LOAD)

@@ -232,7 +232,7 @@ static void warp_init(struct warp *warp, struct block *block, uint32_t number) {
     warp->live = left >= PTX_LANES ? ~0u : (1u << left) - 1;
     warp->rows = zeroed((size_t)f->all_rows * PTX_LANES, sizeof(uint64_t));
     warp->locals = zeroed((size_t)f->all_local_bytes + 1, PTX_LANES);
-    warp->chains = number == 0 ? chains_create(f) : NULL;
+    warp->chains = chains_create(f, &block->last);
     warp->nsplits = 1;
     warp->splits[0].mask = warp->live;
     warp->splits[0].frames[0].f = f;
@@ -375,7 +375,7 @@ static void block_end(uint32_t at) {
     if (++grid->ended == grid->nblocks || grid->fault != NULL)
         memory_drain_all(&view, view.device);
     sm_use(block->sm, grid, -1);
-    chains_count(block->warps[0].chains, &grid->device->counts);
+    chains_count(block, &grid->device->counts);
     block_free(block);
     blocks[at] = blocks[--nblocks];
 }

@@ -159,12 +159,12 @@ void gpusim_grid_free(struct gpusim_grid *grid); /* ends it, if it is still runn
 
 /* ---- counting ---- */
 
-/* A length of a chain of dependent loads (chain.c): of all, and of those alone that come from outside of the SM. */
+/* The longest of a block (chain.c): of dependent loads, of those alone that come from outside of the SM, and of instructions. */
 struct chain {
-    uint64_t all, far;
+    uint64_t all, far, instructions;
 };
 
-/* What a lane has done; loads, from outside of the SM. */
+/* What lanes have done; loads, from outside of the SM. */
 struct lane_work {
     uint64_t instructions, loads, load_bytes;
 };
@@ -188,9 +188,9 @@ struct gpusim_counts {
     uint64_t waits; /* runs of looks of one lane that begin at one address */
     uint64_t flights,
         flight_bytes; /* of a lane's loads before it used the first of them: how often, and how many bytes in all */
-    /* If gpusim_chains() says so, of all blocks' first warps, without looks that found nothing: */
-    struct chain chain;                    /* the sum of their longest */
-    struct lane_work lead_work, warp_work; /* of their first lane, of all their lanes */
+    /* If gpusim_chains() says so, of all blocks, without looks that found nothing: */
+    struct chain chain; /* the sum of their longest */
+    struct lane_work lane_work;
 };
 void gpusim_chains(bool counts);
 void gpusim_counts(uint32_t device, struct gpusim_counts *counts);

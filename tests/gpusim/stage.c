@@ -223,10 +223,10 @@ struct gpusim_counts stage_counts(const struct stage *stage) {
         all.blocks += one.blocks;
         all.stores += one.stores;
         all.store_bytes += one.store_bytes;
-        all.lead_work.instructions += one.lead_work.instructions;
-        all.warp_work.instructions += one.warp_work.instructions;
-        all.warp_work.loads += one.warp_work.loads;
-        all.warp_work.load_bytes += one.warp_work.load_bytes;
+        all.chain.instructions += one.chain.instructions;
+        all.lane_work.instructions += one.lane_work.instructions;
+        all.lane_work.loads += one.lane_work.loads;
+        all.lane_work.load_bytes += one.lane_work.load_bytes;
         all.chain.all += one.chain.all;
         all.chain.far += one.chain.far;
         all.barriers += one.barriers;

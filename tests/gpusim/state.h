@@ -33,7 +33,7 @@ struct split {
 };
 
 struct warp {
-    struct chains *chains; /* of a block's first warp, if they are counted; else NULL */
+    struct chains *chains; /* NULL: they are not counted */
     struct block *block;
     uint32_t first_thread, live; /* lanes that have not ended */
     uint64_t *rows;
@@ -58,8 +58,9 @@ struct block {
     uint8_t *shared;
     uint32_t shared_bytes;
     struct barrier barriers[BARRIERS];
-    uint64_t loaded; /* bytes, by weak loads since the last barrier */
-    bool fenced;     /* for the system, since then */
+    uint64_t loaded;   /* bytes, by weak loads since the last barrier */
+    bool fenced;       /* for the system, since then */
+    struct chain last; /* see chain.c */
     struct pending_list pending, aliased, *lane_lists;
     struct pending *entries;
 };
@@ -113,8 +114,8 @@ void warp_fault(struct warp *warp, const struct split *split, uint32_t lane, con
     __attribute__((format(printf, 4, 5)));
 /* chain.c */
 enum loaded_from { FROM_ARGUMENTS, FROM_SM, FROM_MEMORY };
-struct chains *chains_create(const struct ptx_function *f);
-void chains_count(const struct chains *chains, struct gpusim_counts *counts);
+struct chains *chains_create(const struct ptx_function *f, struct chain *last);
+void chains_count(const struct block *block, struct gpusim_counts *counts);
 void chains_step(struct chains *chains, const struct frame *frame, const struct ptx_insn *insn, uint32_t mask,
                  uint32_t executing);
 void chains_load(struct chains *chains, const struct frame *frame, const struct ptx_insn *insn, uint32_t lane,
