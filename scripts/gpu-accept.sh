@@ -12,9 +12,9 @@
 # The most valuable parts come first: a run that is cut off, at whatever second, has shown what it could. Every part says every two
 # seconds how far it is; one that is stopped says how many of its cases it had done.
 #
-# ACCEPT_SLOW=1: what it runs on is slow, so small sizes and ten times as long for each part. ACCEPT_NCCL=PATH,
-# ACCEPT_PYTHON=PATH: NVIDIA's library, and the Python that has PyTorch, if they are not found. Needs no compiler and nothing beside bash, coreutils and what is in $BUILD (make gpu-accept-bundle). Exits 0 if every part
-# passed, or if there is no GPU ("skipped: no CUDA device").
+# ACCEPT_SLOW=1: what it runs on is slow, so small sizes and ten times as long for each part. ACCEPT_NCCL=PATH, PYTHON=PATH: NVIDIA's
+# library, and the Python that has PyTorch, if they are not found. Needs no compiler and nothing beside bash, coreutils and what is in
+# $BUILD (make gpu-accept-bundle). Exits 0 if every part passed, or if there is no GPU ("skipped: no CUDA device").
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -147,7 +147,7 @@ find_sanitizer() {
 # The one that has PyTorch, if there is one.
 find_python() {
     local found any=
-    for found in "${ACCEPT_PYTHON:-}" "$(command -v python3)" "${VIRTUAL_ENV:-}/bin/python3" /opt/*/bin/python3 /opt/*/.venv/bin/python3; do
+    for found in "${PYTHON:-}" "$(command -v python3)" "${VIRTUAL_ENV:-}/bin/python3" /opt/*/bin/python3 /opt/*/.venv/bin/python3; do
         [ -x "$found" ] || continue
         any=${any:-$found}
         timeout 5 "$found" -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))' 2>/dev/null && echo "$found" && return
@@ -223,9 +223,9 @@ processes() {
 }
 
 tuning_file() {
-    local sizes=64:67108864
-    [ -z "$slow" ] || sizes=64:256
-    program_part 'tuning file' 45 bin/collet-tune --device --procs 2 --quick --sizes $sizes --output "$work/gpu.tuning"
+    local what='--procs 2,4 --sizes 8:67108864'
+    [ -z "$slow" ] || what='--procs 2 --sizes 64:256'
+    program_part 'tuning file' 50 bin/collet-tune --device --quick --seconds $((30 * times)) $what --output "$work/gpu.tuning"
     [ -f "$work/gpu.tuning" ] && printf '\n=== %s\n' "$work/gpu.tuning" && cat "$work/gpu.tuning"
 }
 
