@@ -340,7 +340,7 @@ many_cores() {
     elif [ ! -f scripts/bench-peers.sh ]; then
         echo 'the benchmark of many cores is not run: no scripts/bench-peers.sh'
     else
-        for archive in "${BENCH_PEERS_ARCHIVE:-}" peers.tar.xz "$build/peers.tar.xz" build-dist/peers.tar.xz; do
+        for archive in "${BENCH_PEERS_ARCHIVE:-}" peers.tar.xz ../peers.tar.xz "$build/peers.tar.xz" build-dist/peers.tar.xz; do
             [ -f "$archive" ] && export BENCH_PEERS_ARCHIVE=$archive && break
         done
         printf '\n=== many cores: %s minutes, %s\n' $minutes "${BENCH_PEERS_ARCHIVE:-what is installed}"
