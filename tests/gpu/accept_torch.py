@@ -103,7 +103,7 @@ def all_reduce_of_many_sizes():
         same(tensor, everybody(count).sum(0), f"{count} elements")
 
 
-@check("nccl-2", "collet", on="cuda kernels")
+@check("nccl-2", on="cuda kernels")
 def all_reduce_of_64_MB():
     tensor = ramp(HERE.rank, 1 << 24)
     dist.all_reduce(tensor)
@@ -158,20 +158,25 @@ def reduce_scatter_of_tensors_and_lists():
 
 
 @check(*OPERATIONS)
-def all_to_all_even_and_uneven():
+def all_to_all_of_even_blocks():
     me, ranks, count = HERE.rank, HERE.ranks, 2500
     got = torch.empty(ranks * count, device=HERE.device)
     dist.all_to_all_single(got, ramp(me, ranks * count))
-    blocks = [numbers(rank, ranks * count)[me * count:(me + 1) * count] for rank in range(ranks)]
-    same(got, torch.cat(blocks), "even")
+    same(got, torch.cat([numbers(rank, ranks * count)[me * count:(me + 1) * count] for rank in range(ranks)]))
+
+
+@check(*OPERATIONS)
+def all_to_all_of_uneven_blocks():
+    me, ranks = HERE.rank, HERE.ranks
     send, receive = [100 * (rank + me + 1) for rank in range(ranks)], [100 * (me + rank + 1) for rank in range(ranks)]
     got = torch.empty(sum(receive), device=HERE.device)
-    blocks = torch.cat([numbers(me + to, n) for to, n in enumerate(send)])
+    blocks = torch.cat([numbers(me + to, count) for to, count in enumerate(send)])
     dist.all_to_all_single(got, blocks.to(HERE.device), receive, send)
-    same(got, torch.cat([numbers(source + me, n) for source, n in enumerate(receive)]), "uneven")
+    same(got, torch.cat([numbers(source + me, count) for source, count in enumerate(receive)]))
 
 
-@check(*NCCL, "collet", on="cuda kernels")
+@check(*NCCL, on="cuda kernels")
+@check("collet", on="kernels")  # which puts them in a row
 def all_to_all_of_lists():
     got = [torch.empty(700, device=HERE.device) for _ in range(HERE.ranks)]
     dist.all_to_all(got, [ramp(HERE.rank + to, 700) for to in range(HERE.ranks)])
@@ -198,7 +203,8 @@ def gather_and_scatter():
     if parts is not None:
         same(stacked(parts), everybody(900), "gather")
     mine = torch.empty(900, device=HERE.device)
-    dist.scatter(mine, [ramp(rank, 900) for rank in range(HERE.ranks)] if HERE.rank == last else None, src=last)
+    parts = list(everybody(900).flatten().to(HERE.device).chunk(HERE.ranks))
+    dist.scatter(mine, parts if HERE.rank == last else None, src=last)
     same(mine, numbers(HERE.rank, 900), "scatter")
 
 
@@ -541,7 +547,8 @@ def parts_to_run(options) -> list:
     parts = [("nccl-2", 2), ("graphs", 2), ("nccl-4", 4), ("collet", 2)]
     if options.cpu:
         parts.remove(("graphs", 2))
-        say("not on a CPU: " + ", ".join(function.__name__ for function, _, on in CHECKS if "cpu" not in on))
+        tried = {function for function, _, on in CHECKS if "cpu" in on}
+        say("not on a CPU: " + ", ".join(function.__name__ for function, _, _ in CHECKS if function not in tried))
     if not is_new():
         parts = [("collet", 2)]
         say("not run: all parts but collet: torch 2.6 or later is needed")

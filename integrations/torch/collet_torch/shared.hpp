@@ -263,9 +263,26 @@ template <typename Calls> collet_result together(Calls calls) {
     return collet_group_end();
 }
 
+/* A GPU does not get counts of blocks yet, so there it is messages: one to and one from each rank, this one too. */
+inline collet_result exchange_messages(const at::Tensor &in, const std::vector<size_t> &sent, const at::Tensor &out,
+                                       const std::vector<size_t> &received, collet_comm *comm, void *stream) {
+    const uint8_t *from = static_cast<const uint8_t *>(in.data_ptr());
+    uint8_t *to = static_cast<uint8_t *>(out.data_ptr());
+    return together([&] {
+        for (size_t r = 0; r < sent.size(); from += sent[r], to += received[r], r++) {
+            if (sent[r] > 0)
+                collet_send(from, sent[r], COLLET_UINT8, static_cast<int>(r), comm, stream);
+            if (received[r] > 0)
+                collet_recv(to, received[r], COLLET_UINT8, static_cast<int>(r), comm, stream);
+        }
+    });
+}
+
 /* sent, received: bytes per rank. */
 inline collet_result exchange(const at::Tensor &in, const std::vector<size_t> &sent, const at::Tensor &out,
                               const std::vector<size_t> &received, collet_comm *comm, void *stream) {
+    if (!in.is_cpu())
+        return exchange_messages(in, sent, out, received, comm, stream);
     return collet_alltoallv(in.data_ptr(), sent.data(), nullptr, out.data_ptr(), received.data(), nullptr, COLLET_UINT8,
                             comm, stream);
 }
