@@ -454,7 +454,7 @@ bundle: $(ONE_PROGRAM) $(BESIDE) $(NCCL_LIB)
 
 # The same programs, and tests of what they cannot show, on a simulated machine (tests/gpusim/): a runtime of CUDA on the CPU
 # in place of NVIDIA's, and kernels as nvcc made them. Skipped where nvcc is missing.
-.PHONY: test-gpu-sim bench-gpu-sim
+.PHONY: test-gpu-sim test-gpu-sim-torch bench-gpu-sim
 SIM          := $(BUILD)/gpusim
 SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
@@ -505,12 +505,15 @@ $(sort $(SIM_PROGRAMS) $(SIM_PERFS)): $(SIM_RUNTIME)
 ifeq ($(WITH_CUDA),1)
 test-gpu-sim: libs $(SIM_TESTS) $(if $(NCCL_TESTS),$(SIM_NCCL) $(NCCL_LIB))
 	@SIM=$(SIM) NVCC=$(NVCC) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh $(addprefix tests/gpusim/,same_ptx.sh run.sh nccl_tests.sh)
+# PyTorch's NCCL backend on it; PYTHON names a Python with a torch for CUDA.
+test-gpu-sim-torch: $(SIM_CUDART) $(SIM_NCCL)
+	@SIM=$(SIM) NVCC=$(NVCC) COLLET_TEST_TIMEOUT=900 scripts/run-tests.sh tests/gpusim/torch.sh
 # What the kernels ask of the memory system: fences, polls, bytes in flight. And what a collective asks of CUDA: launches, calls.
 bench-gpu-sim: libs $(GPUSIM_BENCH) $(SIM)/bench_calls
 	@BUILD=$(BUILD) $(GPUSIM_BENCH)
 	@$(SIM)/bench_calls
 else
-test-gpu-sim bench-gpu-sim:
+test-gpu-sim test-gpu-sim-torch bench-gpu-sim:
 	@echo 'skipped: the simulated GPU machine runs what nvcc makes, and there is no nvcc'
 endif
 
@@ -839,6 +842,7 @@ help:
 	@echo 'make bench-gpu-sim fences, polls and bytes in flight of the kernels, and calls of CUDA per collective, counted there'
 	@echo 'make gpu-accept-bundle  the same in a folder, for a machine without a compiler; kernels for every GPU, or CUDA_ARCH=90: in minutes'
 	@echo 'make test-gpu-sim-full  kernels as nvcc made them, on a simulated GPU machine: 1,000 runs, and mutations that must fail'
+	@echo 'make test-gpu-sim-torch  NCCL'"'"'s backend of PyTorch and its CUDA graphs on that machine (PYTHON= names one with a torch for CUDA)'
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery; with emscripten a playground too'
 	@echo 'make test-playground  the playground in a browser (needs emscripten and Chromium; half a minute of a CPU)'
 	@echo 'make lab1 … lab8   the labs of docs/course (HINT=1: a hint)'
