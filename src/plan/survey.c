@@ -103,14 +103,31 @@ static bool is_one_process(const struct peer_info *a, const struct peer_info *b)
     return memcmp(a->process, b->process, sizeof a->process) == 0;
 }
 
-/* Do processes of these ranks share a GPU, and have it one after the other? */
-static bool processes_take_turns(const struct survey *survey, int nlocal) {
-    for (int a = 0; a < nlocal; a++)
-        for (int b = 0; b < a; b++)
-            if (survey->cards[a].turns && survey->cards[a].gpu == survey->cards[b].gpu &&
-                !is_one_process(&survey->peers[survey->where[a].rank], &survey->peers[survey->where[b].rank]))
-                return true;
-    return false;
+static const struct peer_info *peer_at(const struct survey *survey, int k) {
+    return &survey->peers[survey->where[k].rank];
+}
+
+/* Is no rank before the k-th one of its process and on its GPU? */
+static bool is_first_there(const struct survey *survey, int k) {
+    for (int before = 0; before < k; before++)
+        if (survey->cards[before].gpu == survey->cards[k].gpu &&
+            is_one_process(peer_at(survey, before), peer_at(survey, k)))
+            return false;
+    return true;
+}
+
+/* How many other processes have their turn before a process has the GPU again, at most; 0: they do not take turns. */
+static uint32_t turns_of(const struct survey *survey, int nlocal) {
+    uint32_t most = 0;
+    for (int k = 0; k < nlocal; k++) {
+        uint32_t others = 0;
+        for (int other = 0; other < nlocal; other++)
+            others += survey->cards[other].gpu == survey->cards[k].gpu && is_first_there(survey, other) &&
+                      !is_one_process(peer_at(survey, other), peer_at(survey, k));
+        if (survey->cards[k].turns && others > most)
+            most = others;
+    }
+    return most;
 }
 
 static void warn_of_turns(void) {
@@ -139,8 +156,8 @@ static enum collet_result send_report(const struct survey *survey, const struct 
     head.facts.kernel_copies = kernel_copies_pay(survey->config, survey->peers, survey->nranks, survey->rank);
     head.facts.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
     head.facts.blocks = fewest_of(survey->cards, nlocal);
-    head.facts.turns = processes_take_turns(survey, nlocal);
-    if (head.facts.turns)
+    head.facts.turns = turns_of(survey, nlocal);
+    if (head.facts.turns > 0)
         warn_of_turns();
     COLLET_TRY(topo_share(here, nlocal, place, &graph));
     size_t graph_bytes = strlen(graph), size = sizeof head + graph_bytes + (size_t)nlocal * sizeof *place;
@@ -223,13 +240,13 @@ static void take_blocks(const struct atlas_node *nodes, int nnodes, struct cost_
         costs->gpu_blocks = (int)fewest;
 }
 
-/* What a rank stores in memory of the GPU, a rank of another process sees when it has its turn. */
+/* What a rank stores in memory of the GPU, a rank of another process sees when it has its turn: behind all others, at worst. */
 static void take_turns(const struct atlas_node *nodes, int nnodes, struct cost_table *costs) {
-    bool turns = false;
+    uint32_t most = 0;
     for (int n = 0; n < nnodes; n++)
-        turns |= nodes[n].facts.turns != 0;
-    for (int p = 0; p < COSTS_PROTOCOLS && turns; p++)
-        costs->step[LINK_GPU][p].alpha_ns += costs->gpu_turn_ns;
+        most = nodes[n].facts.turns > most ? nodes[n].facts.turns : most;
+    for (int p = 0; p < COSTS_PROTOCOLS; p++)
+        costs->step[LINK_GPU][p].alpha_ns += most * costs->gpu_turn_ns;
 }
 
 /* Rank 0's schedule, if it has one, goes behind the atlas, and behind that how many bytes the schedule has. */
