@@ -275,6 +275,27 @@ static void a_table_may_be_larger_than_a_block_has_room_for(void **state) {
     run_algorithm(algorithm_find(PROG_REDUCESCATTER, "direct"), 13, 6, false);
 }
 
+static bool blocks_take(enum prog_collective collective, const char *name, int nranks) {
+    struct prog *prog;
+    bool takes = true;
+    assert_int_equal(algorithm_build(algorithm_find(collective, name), &PROG_FLAT(nranks), 0, 0, &prog),
+                     COLLET_SUCCESS);
+    for (int k = 0; k < prog->nsteps; k++)
+        takes &= interp_block_takes(&prog->steps[k]);
+    prog_destroy(prog);
+    return takes;
+}
+
+/* What a step exchanges with all other ranks at once, no block has room for where these are too many. */
+static void a_step_with_too_many_peers_is_not_for_blocks(void **state) {
+    (void)state;
+    assert_true(blocks_take(PROG_ALLREDUCE, "twoshot", INTERP_BLOCK_PEERS + 1));
+    assert_false(blocks_take(PROG_ALLREDUCE, "twoshot", INTERP_BLOCK_PEERS + 2));
+    assert_false(blocks_take(PROG_BROADCAST, "direct", INTERP_BLOCK_PEERS + 2));
+    assert_true(blocks_take(PROG_ALLREDUCE, "ring", 1000));
+    assert_true(blocks_take(PROG_ALLTOALL, "direct", 1000));
+}
+
 static void every_algorithm_runs_on_the_host_with_short_slots(void **state) {
     (void)state;
     static const int sizes[] = {1, 2, 3, 5, 8, 13};
@@ -495,6 +516,7 @@ int main(void) {
         cmocka_unit_test(loops_of_a_block_give_what_those_of_the_host_give),
         cmocka_unit_test(every_algorithm_runs_in_one_grid),
         cmocka_unit_test(a_table_may_be_larger_than_a_block_has_room_for),
+        cmocka_unit_test(a_step_with_too_many_peers_is_not_for_blocks),
         cmocka_unit_test(every_algorithm_runs_on_the_host_with_short_slots),
         cmocka_unit_test(a_step_may_have_several_operands_in_memory),
         cmocka_unit_test(an_abort_ends_a_grid_that_waits),
