@@ -248,7 +248,7 @@ libraries_by_turns() {
     [ -n "$nvidia_nccl" ] || row 'latency, nvidia' - 'not run: no libnccl.so.2 of NVIDIA is found'
 }
 
-# An answer, no verdict: whoever waits for all of a GPU waits for the kernels of other ranks on it.
+# Collet has to get through; of NVIDIA's library it is a question.
 whole_gpu_waits() {
     [ -x "$beside" ] && [ -z "$slow" ] || return
     [ -z "$nvidia_nccl" ] || part 'whole-GPU waits, nvidia' 22 "$beside" --library "$nvidia_nccl" --name nvidia memset

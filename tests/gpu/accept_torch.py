@@ -569,7 +569,11 @@ def main() -> int:
         return NOT_APPLICABLE
     preload(options)
     import_torch(options)
-    return run_parts(options, parts_to_run(options), lambda *rank: be_rank(options, *rank))
+    parts = parts_to_run(options)
+    if not parts:
+        print("not applicable: no part can run here")
+        return NOT_APPLICABLE
+    return run_parts(options, parts, lambda *rank: be_rank(options, *rank))
 
 
 if __name__ == "__main__":
