@@ -28,7 +28,7 @@ import types
 from accept_ranks import (NOT_APPLICABLE, Checks, check_library, collet_has_made_communicators, not_applicable, parser_of, preload,
                           run_parts, say, take_python_with)
 
-HERE: argparse.Namespace  # of a rank: rank, ranks, comms, stream, checks, nccl, cpu
+HERE: argparse.Namespace  # of a process: rank, ranks, comms and streams of its ranks, stream, checks, nccl, cpu
 cupy = None  # or what stands in for it
 nccl = None
 
@@ -165,10 +165,11 @@ def on_all(count_in, count_out, kind: str, call):
     if len(buffers) > 1:
         nccl.groupStart()
     for rank, (given, got) in buffers.items():
+        HERE.stream = HERE.streams[rank]  # ranks that share a stream would wait for each other
         call(HERE.comms[rank], rank, given, got)
     if len(buffers) > 1:
         nccl.groupEnd()
-    HERE.stream.synchronize()
+    synchronize()
     return {rank: got for rank, (given, got) in buffers.items()}
 
 
@@ -363,7 +364,7 @@ def be_rank(options, meetings: str, part: str, rank: int) -> int:
         from cupy.cuda import nccl
         if part == "processes":
             cupy.cuda.Device(rank % cupy.cuda.runtime.getDeviceCount()).use()
-    HERE.stream = cupy.cuda.Stream(non_blocking=True)
+    HERE.streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(HERE.ranks)]
     graph = [] if options.cpu else [graph_of_an_all_reduce]
     if part == "processes":
         return HERE.checks.run([library_is_of_collet, communicator_of_a_process, *CALLS, *graph, collet_has_made_communicators, destroy])
