@@ -79,7 +79,7 @@ libraries() { (cd "$PEERS" && echo *); }
 compile_loops() {
     local loops=$1/loops library
     # shellcheck disable=SC2046,SC2016 # a list of words; the linker reads $ORIGIN
-    "$cc" "${flags[@]}" bench/collet_loop.c "${common[@]}" $(MAKEFLAGS= make -s BUILD="$BUILD" static-link) \
+    "$cc" "${flags[@]}" bench/collet_loop.c "${common[@]}" $(MAKEFLAGS="" make -s BUILD="$BUILD" static-link) \
         -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../needed' -o "$loops/collet_loop"
     "$cc" "${flags[@]}" bench/copy_loop.c "${common[@]}" -lm -o "$loops/limit_loop"
     for library in $(libraries); do
