@@ -15,7 +15,7 @@ nccl=(--nccl "$(realpath "$BUILD/lib/libnccl.so.2")")
 
 python_with() { # module: the first Python that has it
     local python
-    for python in python3 /usr/bin/python3 "$BUILD"/torch*/python/bin/python3; do
+    for python in ${PYTHON:-} python3 /usr/bin/python3 "$BUILD"/torch*/python/bin/python3; do
         "$python" -c "import $1" 2>/dev/null && echo "$python" && return
     done
 }
