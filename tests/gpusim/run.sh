@@ -103,7 +103,7 @@ whole_gpu_waits_get_through() {
 for part in runtime waits captures driver processes; do
     check "cuda_keeps_its_contract_in_test_$part" keeps_its_contract $part
 done
-check each_call_of_cuda_has_a_row_and_cases tests/gpusim/calls.sh
+check each_call_of_cuda_has_a_row_and_cases env CASES= tests/gpusim/calls.sh
 check teams_of_gpus_share_one_address teams_of_gpus_share_one_address
 check each_mutation_of_the_kernels_fails_under_a_seed mutations_fail
 for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
