@@ -460,13 +460,13 @@ SIM_RUNTIME  := $(SIM)/libcudart_sim.a
 SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda_*.c))
 SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
 SIM_CONTRACT := test_runtime test_waits test_captures test_driver test_processes
-SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx $(SIM_CONTRACT) test_multicast test_gpus test_nccl test_perf bench_calls test_accept one_program overlap collet-info \
+SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx $(SIM_CONTRACT) test_multicast test_gpus test_threads test_nccl test_perf bench_calls test_accept one_program overlap collet-info \
     collet-tune all_reduce_perf sendrecv_perf)
 SIM_TESTS    := $(SIM_PROGRAMS) $(SIM)/beside $(addprefix $(BUILD)/tests/,unit/test_block gpusim/test_exec)
 # For programs that nvcc has built: they look for the runtime by its major version.
 SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)
 SIM_NCCL     := $(SIM)/lib/libnccl.so.2
-$(call objects_of,$(wildcard tests/gpusim/cuda_*.c $(SIM_CONTRACT:%=tests/gpusim/%.c) tests/gpusim/test_multicast.c tests/gpusim/test_gpus.c tests/gpusim/test_nccl.c tests/gpusim/test_perf.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
+$(call objects_of,$(wildcard tests/gpusim/cuda_*.c $(SIM_CONTRACT:%=tests/gpusim/%.c) tests/gpusim/test_multicast.c tests/gpusim/test_gpus.c tests/gpusim/test_threads.c tests/gpusim/test_nccl.c tests/gpusim/test_perf.c tests/gpusim/bench_calls.c)): CPPFLAGS += -I$(CUDA_HOME)/include
 # The runtime's names are for all to see.
 $(call objects_of,$(wildcard tests/gpusim/cuda_*.c)): CPPFLAGS += -fvisibility=default
 $(SIM_RUNTIME): $(SIM_OBJECTS)
@@ -486,6 +486,7 @@ $(SIM)/print_ptx: $(call objects_of,tests/gpusim/print_ptx.c tests/gpusim/object
 $(addprefix $(SIM)/,$(SIM_CONTRACT)): $(SIM)/%: $(OBJ)/tests/gpusim/%.o $(call objects_of,tests/gpusim/kernels.cu src/gpu/cuda_entry.c)
 $(SIM)/test_multicast: $(call objects_of,tests/gpusim/test_multicast.c src/gpu/cuda_entry.c)
 $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
+$(SIM)/test_threads: $(call objects_of,tests/gpusim/test_threads.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
 $(SIM)/test_nccl: $(call objects_of,tests/gpusim/test_nccl.c $(COMPAT_SOURCES)) $(INTERNAL_LIB)
 $(SIM)/test_perf: $(call objects_of,tests/gpusim/test_perf.c tests/gpusim/kernels.cu $(PERF_COMMON) src/tools/common/arguments.c) $(INTERNAL_LIB)
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)

@@ -29,6 +29,10 @@ extern "C" cudaError_t load_store(void) {
     struct cudaFuncAttributes attributes;
     return cudaFuncGetAttributes(&attributes, (const void *)store);
 }
+extern "C" cudaError_t load_increment(void) {
+    struct cudaFuncAttributes attributes;
+    return cudaFuncGetAttributes(&attributes, (const void *)increment);
+}
 extern "C" cudaError_t blocks_of_store(int *blocks, int lanes) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void *)store, lanes, 0);
 }

@@ -145,6 +145,14 @@ done
 check sums_of_4_gpus_that_pci_joins perf_over PCI ''
 check sums_of_4_gpus_that_nothing_joins perf_over none ''
 check sums_of_2_pairs_of_gpus_as_a_topology_file_joins_them perf_over tests/gpusim/pairs.xml tests/gpusim/pairs.xml
+threads_share_a_gpu() { timeout $limit "$sim/test_threads"; }
+# One block per multiprocessor at most, and not one to spare.
+on_16_multiprocessors() { GPUSIM_GPUS=1 GPUSIM_SMS=16 timeout $limit "$sim/all_reduce_perf" -t 8 -b 8 -e 512K -f 65536 -n 1 -w 0; }
+check ranks_of_2_to_16_threads_share_a_gpu_with_eight_queues_beside_busy_streams threads_share_a_gpu
+on_8_queues() { GPUSIM_GPUS=1 timeout $limit "$sim/all_reduce_perf" -t "$1" -b 8 -e 8 -n 1 -w 0; }
+check sums_of_7_threads_on_a_gpu on_8_queues 7
+check sums_of_8_threads_on_a_gpu on_8_queues 8
+check ranks_of_8_threads_share_a_gpu_of_16_multiprocessors on_16_multiprocessors
 check messages_of_several_lengths_arrive messages_on_2
 check messages_arrive_in_windows messages_in_windows_on_2
 check sums_of_2_gpus_are_right_in_windows perf_on 2 all_reduce -f 64 -R 2
