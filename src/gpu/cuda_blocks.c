@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Not run on a GPU yet; it runs on the simulated one (tests/gpusim/).
+ * Run on one H200 on 2026-11-26, and on the simulated machine (tests/gpusim/).
  */
 #include "gpu/cuda_blocks.h"
 

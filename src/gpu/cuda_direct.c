@@ -2,7 +2,7 @@
  *
  * dma-bufs of a GPU's memory, for which the runtime has no function, and the GPU's view of what NICs wrote.
  *
- * Not run on a GPU yet.
+ * Never run on hardware: it takes a GPU and an RDMA adapter.
  */
 #include "gpu/cuda_direct.h"
 

@@ -2,7 +2,7 @@
  *
  * Multicast objects of CUDA, from 12.1 on, for GPUs that NVSwitches of the third generation or later join (H100 …).
  *
- * Not run on a GPU yet.
+ * Never run on hardware: it takes two GPUs and a switch.
  */
 #include "gpu/cuda_team.h"
 

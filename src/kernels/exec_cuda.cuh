@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device executor's kernel. A grid is a launch of work.h, a block is a worker. Kernels of 2026-11-26 have run on an H200; these
- * are newer, and have run on the simulated machine alone (tests/gpusim/). block.cuh, which is all that happens here, also runs on
- * the host, in tests/unit/test_block.c.
+ * The device executor's kernel. A grid is a launch of work.h, a block is a worker. Run on one H200 on 2026-11-26, never
+ * between GPUs but on simulated ones (tests/gpusim/). block.cuh, which is all that happens here, also runs on the host, in
+ * tests/unit/test_block.c.
  *
  *    exec_cuda.cu           the kernel that moves bytes, and the table of all kernels
  *    exec_cuda_reduce.cu    the kernels of one operator, one per type

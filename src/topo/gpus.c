@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GPUs and their links, as NVIDIA's management library (NVML) knows them. It is opened when it is needed and never
- * required. Not run on a GPU yet: tests give topo_add_gpus() functions of their own.
+ * required. Run on a machine with one GPU alone: tests give topo_add_gpus() functions of their own.
  *
  * NVML lists a GPU's links one by one, with the bus id at the other end. This id belongs to another GPU of the graph, or to
  * something else, which is an NVSwitch. A virtual machine may hide its switches; then the ends of all links are unknown. So
