@@ -78,12 +78,16 @@ static uint64_t place_of_message(const struct exec_call *call) {
     return call->request.collective == PROG_SEND ? 0 : (uint64_t)call->chan->owner.nranks;
 }
 
-static enum collet_result entry_init(struct gpu_entry *e, struct exec_call *call) {
+/* before: the entry of the call before it; NULL: there is none. */
+static enum collet_result entry_init(struct gpu_entry *e, struct exec_call *call, const struct gpu_entry *before) {
     const struct gpu_rank *gpu = call->chan->owner.gpu;
     *e = (struct gpu_entry){.call = call, .wave = call->nth};
     if (gpu_entry_is_message(e))
         e->wave = WAVE_MESSAGES + call->nth * places_of_messages(call) + place_of_message(call);
-    return gpu->driver->streams->capture(call->stream, &e->capture);
+    if (before == NULL || before->call->stream != call->stream)
+        return gpu->driver->streams->capture(call->stream, &e->capture);
+    e->capture = before->capture;
+    return COLLET_SUCCESS;
 }
 
 /* Ranks whose streams are in captures of their own, each: every graph holds the call of its rank alone. */
@@ -150,7 +154,7 @@ static enum collet_result launch_calls(struct exec_call *calls, int ncalls, stru
     COLLET_TRY(exec_connect(calls, ncalls));
     for (int k = 0; k < ncalls; k++) {
         COLLET_TRY(exec_gpu_check(calls[k].chan));
-        COLLET_TRY(entry_init(&entries[k], &calls[k]));
+        COLLET_TRY(entry_init(&entries[k], &calls[k], k > 0 ? &entries[k - 1] : NULL));
     }
     qsort(entries, (size_t)ncalls, sizeof(*entries), by_set);
     return launch_sorted(entries, ncalls);

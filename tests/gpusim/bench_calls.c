@@ -6,7 +6,10 @@
  *    bench_calls           prints them, for each collective, algorithm and protocol, and which calls they are
  *    bench_calls check     fails if a collective takes more than one launch and four further calls; by copy engines, any launch,
  *                          or more than five calls besides the copies; if the first one takes more than MOST_FIRST of those that
- *                          take long, of all ranks
+ *                          take long, of all ranks; if a group of n ranks takes more than 4 n + 1, or in one stream more than 5
+ *
+ * A group in streams of their own: which context is current, and the id of one stream; for each stream, is it in a capture; one launch, one
+ * event behind it; and for each other stream an event, and a wait there and back.
  */
 #include "gpusim/gpusim.h"
 
@@ -183,7 +186,7 @@ static void *first_call(void *newcomer_) {
     return NULL;
 }
 
-static bool run_newcomers(bool prints) {
+static bool run_newcomers(void) {
     struct newcomer newcomers[RANKS];
     struct collet_unique_id id;
     uint64_t memory = 0, waits = 0;
@@ -197,18 +200,69 @@ static bool run_newcomers(bool prints) {
         memory += newcomers[rank].memory;
         waits += newcomers[rank].waits;
     }
-    if (prints)
-        printf("first allreduce of %d ranks on a GPU: %llu calls for memory, %llu that wait for the GPU\n", RANKS,
-               (unsigned long long)memory, (unsigned long long)waits);
+    printf("first allreduce of %d ranks on a GPU: %llu calls for memory, %llu that wait for the GPU\n", RANKS,
+           (unsigned long long)memory, (unsigned long long)waits);
     return memory <= MOST_FIRST_MEMORY && waits <= MOST_FIRST_WAITS;
 }
 
+/* ---- groups of ranks that share a GPU ---- */
+
+#define GROUP_MAX 8
+
+static void group_call(const struct bench *all, int n) {
+    MUST(collet_group_start());
+    for (int rank = 0; rank < n; rank++)
+        run_allreduce(&all[rank]);
+    MUST(collet_group_end());
+}
+
+/* Calls of CUDA per group, in the steady state. */
+static double calls_of_group(int n, bool in_one_stream) {
+    struct collet_comm *comms[GROUP_MAX];
+    struct bench all[GROUP_MAX];
+    int devices[GROUP_MAX] = {0};
+    for (int rank = 0; rank < n; rank++)
+        devices[rank] = COLLET_DEVICE_CUDA(0);
+    MUST(cudaSetDevice(0));
+    MUST(collet_comm_init_all(comms, n, devices));
+    for (int rank = 0; rank < n; rank++) {
+        all[rank] = (struct bench){.rank = rank, .comm = comms[rank]};
+        if (!in_one_stream || rank == 0)
+            MUST(cudaStreamCreateWithFlags(&all[rank].stream, cudaStreamNonBlocking));
+        else
+            all[rank].stream = all[0].stream;
+        MUST(cudaMalloc((void **)&all[rank].in, COUNT * sizeof(float)));
+        MUST(cudaMalloc((void **)&all[rank].out, COUNT * sizeof(float)));
+    }
+    group_call(all, n);
+    group_call(all, n);
+    gpusim_forget_calls();
+    for (int call = 0; call < CALLS; call++)
+        group_call(all, n);
+    const double calls = (double)gpusim_calls(NULL) / CALLS;
+    MUST(cudaDeviceSynchronize());
+    for (int rank = 0; rank < n; rank++)
+        MUST(collet_comm_destroy(comms[rank]));
+    return calls;
+}
+
+static bool run_groups(void) {
+    bool good = true;
+    for (int n = 2; n <= GROUP_MAX; n *= 2) {
+        const double apart = calls_of_group(n, false), together = calls_of_group(n, true);
+        printf("a group of %d ranks on a GPU: %.1f calls in streams of their own, %.1f in one stream\n", n, apart,
+               together);
+        good &= apart <= 4 * n + 1 && together <= 5;
+    }
+    return good;
+}
+
 /* In a process of its own: one that forks may not have used CUDA. */
-static bool run_first(bool prints) {
+static bool run_apart(bool (*run)(void)) {
     int status;
     fflush(stdout);
     if (fork() == 0)
-        exit(!run_newcomers(prints));
+        exit(!run());
     wait(&status);
     return status == 0;
 }
@@ -230,7 +284,8 @@ int main(int argc, char **argv) {
         printf("2 ranks, %d elements\n%-14s %-8s %-7s %8s %6s\n", COUNT, "collective", "by", "in", "launches", "calls");
     bool good = run_ranks(&chosen, !checks);
     good &= run_forced(&by_copies, !checks); /* calls besides the copies */
-    good &= run_first(true);
+    good &= run_apart(run_newcomers);
+    good &= run_apart(run_groups);
     for (int k = 0; k < COLLECTIVES && !checks; k++)
         good &= run_all_algorithms(k);
     return !good;
