@@ -20,7 +20,8 @@ struct node_facts {
     uint32_t kernel_copies; /* between its processes are faster than slots (kernel_copies.h) */
     uint32_t joined;        /* the GPUs of its ranks, all of them, for LL128 (nvlink.h) */
     uint32_t blocks;        /* that each GPU of its ranks runs at once; 0: they are on none */
-    uint32_t turns;         /* other processes of its ranks that take turns with one on a GPU, at most; 0: none do */
+    uint32_t
+        turns; /* how many processes a process waits for that has had its turn on a GPU, at most; 0: none takes turns */
 };
 
 /* One node of the communicator. */
