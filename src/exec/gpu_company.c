@@ -23,7 +23,7 @@ struct party {
 struct member {
     struct member *next;
     const struct chan *chan;
-    pthread_t caller; /* the thread that has made its newest call, or the rank itself */
+    uint64_t caller; /* the thread that has made its newest call, or the rank itself: this_thread() */
 };
 
 /* Ranks of one process and communicator on one GPU. Guarded by the lock. */
@@ -49,6 +49,15 @@ static struct company *company_find(const struct conn_owner *owner) {
 
 /* ---- members ---- */
 
+/* Of no other thread, ever: a new one may get the pthread_self() of one that has ended. */
+static uint64_t this_thread(void) {
+    static uint64_t count; /* atomic */
+    static _Thread_local uint64_t number;
+    if (number == 0)
+        number = __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    return number;
+}
+
 static enum collet_result company_of(const struct conn_owner *owner, struct company **company_p) {
     *company_p = company_find(owner);
     if (*company_p != NULL)
@@ -68,7 +77,7 @@ enum collet_result gpu_company_join(const struct chan *chan) {
     struct member *member;
     COLLET_TRY(company_of(&chan->owner, &company));
     COLLET_TRY(memory_get(&member, 1, sizeof *member, "no memory for ranks that share a GPU"));
-    *member = (struct member){company->members, chan, pthread_self()};
+    *member = (struct member){company->members, chan, this_thread()};
     company->members = member;
     company->nmembers++;
     return COLLET_SUCCESS;
@@ -115,7 +124,7 @@ static bool is_among(const struct party *parties, const struct chan *chan) {
 /* Then it is in vain to wait for that rank here. With the lock, as what follows. */
 static bool calls_for_another_rank(const struct company *company, const struct party *party) {
     for (const struct member *member = company->members; member != NULL; member = member->next)
-        if (pthread_equal(member->caller, pthread_self()) && !is_among(party, member->chan))
+        if (member->caller == this_thread() && !is_among(party, member->chan))
             return true;
     return false;
 }
@@ -123,7 +132,7 @@ static bool calls_for_another_rank(const struct company *company, const struct p
 static void note_caller(const struct company *company, const struct party *party) {
     for (struct member *member = company->members; member != NULL; member = member->next)
         if (is_among(party, member->chan))
-            member->caller = pthread_self();
+            member->caller = this_thread();
 }
 
 /* Or comes behind a call that another rank has launched alone. */

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "plan/costs_file.h"
 #include "tools/tune/fit.h"
+#include "tools/tune/gpu_calls.h"
 #include "tools/tune/gpu_file.h"
 #include "tools/tune/lab.h"
 
@@ -93,6 +94,24 @@ static void what_is_known_best_comes_first(void **state) {
     lab_destroy(hasty);
 }
 
+/* Each sample has new threads, with pthread_self() of those that have ended. A rank that took its thread for that of another rank would
+ * launch alone; on a GPU such launches may wait for each other in its queues. */
+static void threads_launch_together_in_every_sample(void **state) {
+    (void)state;
+    enum { SAMPLES = 4, CALLS = 5 };
+    struct gpu_calls calls = {.driver = gpu_driver(), .nranks = 3, .threads = true};
+    gpu_calls_create(&calls, 1, 64);
+    assert_true(gpu_calls_open(&calls, &both[0]->candidates[0]));
+    for (int k = 0; k < SAMPLES; k++) {
+        uint32_t before = emulated_launches();
+        assert_true(gpu_calls_time(&calls, 64, CALLS) > 0);
+        assert_int_equal(emulated_launches() - before, CALLS);
+    }
+    gpu_calls_close(&calls);
+    lab_forget_candidates();
+    gpu_calls_destroy(&calls);
+}
+
 /* A communicator takes the file, and its rows are there as remarks. */
 static void the_file_is_read_again(void **state) {
     (void)state;
@@ -129,6 +148,7 @@ int main(void) {
         cmocka_unit_test(every_candidate_is_measured_and_predicted),
         cmocka_unit_test(as_many_channels_are_tried_as_find_room),
         cmocka_unit_test(what_is_known_best_comes_first),
+        cmocka_unit_test(threads_launch_together_in_every_sample),
         cmocka_unit_test(the_file_is_read_again),
         cmocka_unit_test(what_is_fitted_is_of_gpus),
     };
