@@ -32,7 +32,8 @@ enum { LABS_MAX = 8 };
 
 #define QUICK_ROUNDS 12
 #define LIMITED_ROUNDS 5
-#define MEASURED_SHARE 0.75 /* of limited time; the rest is for the fit */
+#define MEASURED_SHARE 0.75 /* of limited time; then comes the fit, … */
+#define FITTED_SHARE 0.95   /* … and then the file */
 #define ROUNDS 16
 #define SMALLEST 8u
 #define LARGEST (64u << 20)
@@ -47,8 +48,7 @@ struct task {
     struct lab_options options;
     int procs[LABS_MAX];
     int nprocs, nlabs;
-    double seconds; /* 0: as long as it takes */
-    uint64_t began_ns;
+    struct budget budget;
     const char *samples;             /* NULL: measured now */
     struct cost_table costs, before; /* before: the fit */
     struct lab *labs[LABS_MAX];
@@ -114,8 +114,8 @@ static bool parse_seconds(const struct request *request, struct task *task) {
     char *end;
     if (request->seconds == NULL)
         return true;
-    task->seconds = strtod(request->seconds, &end);
-    if (end == request->seconds || *end != '\0' || !(task->seconds >= 1 && task->seconds <= 86400))
+    task->budget.seconds = strtod(request->seconds, &end);
+    if (end == request->seconds || *end != '\0' || !(task->budget.seconds >= 1 && task->budget.seconds <= 86400))
         return argument_refuse("--seconds", request->seconds, "a number from 1 to 86400");
     return request->device || argument_refuse("--seconds", request->seconds, "left out without --device");
 }
@@ -245,14 +245,18 @@ static bool save_samples(const char *path, const struct task *task) {
 
 /* In one group and in threads, each for its share of the time. */
 static void gather_on_gpus(const struct request *request, struct task *task) {
-    int rounds = task->seconds > 0 ? LIMITED_ROUNDS : request->quick ? QUICK_ROUNDS : ROUNDS;
-    for (int k = 0; k < task->nprocs; k++)
-        for (int threads = 0; threads < 2; threads++) {
-            task->options.nranks = task->procs[k];
-            task->options.threads = threads;
-            task->options.seconds = MEASURED_SHARE * task->seconds / (2 * task->nprocs);
-            lab_measure_gpus(&task->options, &task->costs, rounds, &task->labs[task->nlabs++]);
-        }
+    const int nstages = 2 * task->nprocs;
+    int rounds = task->budget.seconds > 0 ? LIMITED_ROUNDS : request->quick ? QUICK_ROUNDS : ROUNDS;
+    for (int stage = 0; stage < nstages; stage++) {
+        struct lab **lab = &task->labs[task->nlabs++];
+        task->options.nranks = task->procs[stage / 2];
+        task->options.threads = stage % 2;
+        task->budget.share = MEASURED_SHARE * (stage + 1) / nstages;
+        lab_measure_gpus(&task->options, &task->costs, rounds, lab);
+        budget_say(&task->budget, true, "%d ranks, %s: %d of %d candidates have been measured", (*lab)->options.nranks,
+                   lab_mode_name(*lab), (*lab)->ndone, (*lab)->ncandidates);
+    }
+    task->budget.share = FITTED_SHARE;
 }
 
 static bool gather(const struct request *request, struct task *task) {
@@ -273,9 +277,8 @@ static int tell(const struct request *request, struct task *task) {
         print_tables(task, request->all);
         return EXIT_SUCCESS;
     }
-    uint64_t until_ns = task->seconds > 0 ? task->began_ns + (uint64_t)(1e9 * task->seconds) : 0;
     task->before = task->costs;
-    double error = fit(task->labs, task->nlabs, is_wire(task), until_ns, &task->costs);
+    double error = fit(task->labs, task->nlabs, is_wire(task), &task->budget, &task->costs);
     int status = write_constants(task, error, request->output);
     if (request->all && !request->device)
         print_tables(task, true);
@@ -306,7 +309,7 @@ static int run(const struct request *request, struct task *task) {
 
 int main(int argc, char **argv) {
     struct request request = {.quick = false};
-    struct task task = {.nlabs = 0};
+    struct task task = {.budget.now_ns = os_now_ns};
     parse_arguments(argc, argv, &request);
     if (!task_of(&request, &task))
         return EXIT_BAD_INPUT;
@@ -319,6 +322,9 @@ int main(int argc, char **argv) {
     if (request.device && request.costs == NULL &&
         argument_failed("--device", card_suit((int)gpu_driver()->capability(0), CARD_KERNELS, &task.costs)))
         return EXIT_FAILURE;
-    task.began_ns = os_now_ns();
+    task.budget.began_ns = os_now_ns();
+    task.options.budget = &task.budget;
+    if (request.device) /* beside the file, if that goes there too */
+        task.budget.out = request.output != NULL ? stdout : stderr;
     return run(&request, &task);
 }

@@ -26,9 +26,18 @@ enum { BLOCKS = 26 }; /* of the GPU: 13 channels of one block each for 2 ranks, 
 
 static struct lab *both[2]; /* in one group, in threads */
 
+/* ---- a clock that goes a tenth of a second whenever somebody looks at it ---- */
+
+static uint64_t looked_ns;
+
+static uint64_t look_ns(void) { return looked_ns += 100000000; }
+
+static struct budget endless = {.now_ns = look_ns};
+
 static int measure(void **state) {
     (void)state;
-    struct lab_options options = {.nranks = 2, .gpus = true, .most_nchannels = 64, .sizes = {64}, .nsizes = 1};
+    struct lab_options options = {
+        .nranks = 2, .gpus = true, .most_nchannels = 64, .budget = &endless, .sizes = {64}, .nsizes = 1};
     for (int threads = 0; threads < 2; threads++) {
         options.threads = threads;
         lab_measure_gpus(&options, &costs_default, 1, &both[threads]);
@@ -76,13 +85,14 @@ static void as_many_channels_are_tried_as_find_room(void **state) {
 static void what_is_known_best_comes_first(void **state) {
     (void)state;
     struct lab *hasty;
+    struct budget none = {.now_ns = look_ns, .began_ns = looked_ns, .seconds = 0.05, .share = 1};
     struct lab_options options = {
-        .nranks = 2, .gpus = true, .most_nchannels = 64, .sizes = {64, 1 << 20}, .nsizes = 2, .seconds = 1e-9};
+        .nranks = 2, .gpus = true, .most_nchannels = 64, .budget = &none, .sizes = {64, 1 << 20}, .nsizes = 2};
     int best = 0;
     lab_measure_gpus(&options, &costs_default, 1, &hasty);
     assert_int_equal(hasty->ndone, 0);
     lab_destroy(hasty);
-    options.seconds = 0;
+    options.budget = &endless;
     options.most_done = 1;
     lab_measure_gpus(&options, &costs_default, 1, &hasty);
     assert_int_equal(hasty->ndone, 1);
@@ -92,6 +102,41 @@ static void what_is_known_best_comes_first(void **state) {
             best = k;
     assert_int_equal(lab_value(hasty, 0, best, LAB_NEAR).count, 1);
     lab_destroy(hasty);
+}
+
+static bool has_lines(const char *text, const char *line, const char *next) {
+    const char *at = strstr(text, line);
+    return at != NULL && strstr(at, next) != NULL;
+}
+
+/* Two stages and the fit have 4, 8 and 9.5 of 10 seconds. None begins anything when its time is over, so each is over by a look or two. */
+static void a_run_keeps_to_its_time_and_tells_what_it_does(void **state) {
+    (void)state;
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    struct budget budget = {.now_ns = look_ns, .began_ns = looked_ns, .seconds = 10, .out = out};
+    struct lab_options options = {
+        .nranks = 2, .gpus = true, .most_nchannels = 64, .budget = &budget, .sizes = {8, 64, 512, 4096}, .nsizes = 4};
+    struct lab *labs[2];
+    struct cost_table costs = costs_default;
+    for (int threads = 0; threads < 2; threads++) {
+        options.threads = threads;
+        budget.share = 0.4 * (threads + 1);
+        lab_measure_gpus(&options, &costs_default, 5, &labs[threads]);
+        assert_in_range(looked_ns - budget.began_ns, 4000000000 * (threads + 1),
+                        4000000000 * (threads + 1) + 500000000);
+        assert_in_range(labs[threads]->ndone, 1, labs[threads]->ncandidates - 1);
+    }
+    budget.share = 0.95;
+    assert_true(isfinite(fit(labs, 2, false, &budget, &costs)));
+    assert_in_range(looked_ns - budget.began_ns, 9500000000, 9800000000);
+    fclose(out);
+    assert_true(has_lines(text, "2 ranks, group: ", "2 ranks, threads: ") &&
+                has_lines(text, "threads", "fit in steps of "));
+    free(text);
+    lab_destroy(labs[0]);
+    lab_destroy(labs[1]);
 }
 
 /* Each sample has new threads, with pthread_self() of those that have ended. A rank that took its thread for that of another rank would
@@ -135,7 +180,7 @@ static void the_file_is_read_again(void **state) {
 static void what_is_fitted_is_of_gpus(void **state) {
     (void)state;
     struct cost_table costs = costs_default;
-    double error = fit(both, 2, false, 0, &costs);
+    double error = fit(both, 2, false, &endless, &costs);
     assert_true(isfinite(error) && costs_are_sound(&costs));
     assert_memory_not_equal(costs.step[LINK_GPU], costs_default.step[LINK_GPU], sizeof(costs.step[LINK_GPU]));
     for (int class = LINK_MEMORY; class <= LINK_NET; class ++)
@@ -148,6 +193,7 @@ int main(void) {
         cmocka_unit_test(every_candidate_is_measured_and_predicted),
         cmocka_unit_test(as_many_channels_are_tried_as_find_room),
         cmocka_unit_test(what_is_known_best_comes_first),
+        cmocka_unit_test(a_run_keeps_to_its_time_and_tells_what_it_does),
         cmocka_unit_test(threads_launch_together_in_every_sample),
         cmocka_unit_test(the_file_is_read_again),
         cmocka_unit_test(what_is_fitted_is_of_gpus),

@@ -12,8 +12,6 @@
  */
 #include "tools/tune/fit.h"
 
-#include "base/os.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -164,20 +162,25 @@ static bool try_constant(struct lab *const *labs, int nlabs, const struct cost_t
     return true;
 }
 
-static bool is_over(uint64_t until_ns) { return until_ns > 0 && os_now_ns() > until_ns; }
+static double error_of(const struct loss *loss) { return loss->weight > 0 ? loss->error / loss->weight : 0; }
 
-double fit(struct lab *const *labs, int nlabs, bool wire, uint64_t until_ns, struct cost_table *costs) {
+static void say(struct budget *budget, double factor, const struct loss *best) {
+    budget_say(budget, false, "fit in steps of %.0f %%: mean error near the best %.0f %%", 100 * (factor - 1),
+               100 * (exp(error_of(best)) - 1));
+}
+
+double fit(struct lab *const *labs, int nlabs, bool wire, struct budget *budget, struct cost_table *costs) {
     struct parameters all;
     list_parameters(labs, nlabs, wire, costs, &all);
     struct loss best = loss_of(labs, nlabs, costs, &all);
-    for (double factor = FIRST_FACTOR; factor > LAST_FACTOR && !is_over(until_ns);) {
+    for (double factor = FIRST_FACTOR; factor > LAST_FACTOR && !budget_is_over(budget);) {
         bool better = false;
-        for (int p = 0; p < all.count && !is_over(until_ns); p++) {
-            better |= try_constant(labs, nlabs, costs, &all, all.constant[p], 1 / factor, &best);
-            better |= try_constant(labs, nlabs, costs, &all, all.constant[p], factor, &best);
+        for (int p = 0; p < 2 * all.count && !budget_is_over(budget); p++) {
+            better |= try_constant(labs, nlabs, costs, &all, all.constant[p / 2], p % 2 ? factor : 1 / factor, &best);
+            say(budget, factor, &best);
         }
         if (!better)
             factor = sqrt(factor);
     }
-    return best.weight > 0 ? best.error / best.weight : 0;
+    return error_of(&best);
 }

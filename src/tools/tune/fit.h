@@ -9,7 +9,8 @@
 
 /* Changes the constants of links over the wire, or of those over memory that were seen (and of CPUs that ranks share, where
  * they do), beginning with those that are there. Returns the remaining error: the mean of |ln (predicted ÷ measured)|
- * over candidates, near the best ones. until_ns: then it ends with what it has; 0: when nothing gets better. */
-double fit(struct lab *const *labs, int nlabs, bool wire, uint64_t until_ns, struct cost_table *costs);
+ * over candidates, near the best ones. It ends when nothing gets better, or with what it
+ * has when its share of the time is used. */
+double fit(struct lab *const *labs, int nlabs, bool wire, struct budget *budget, struct cost_table *costs);
 
 #endif

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <time.h>
 
-static const char *mode_of(const struct lab *lab) { return lab->options.threads ? "threads" : "group"; }
-
 /* The share of the measurements of a lab that these costs predict within a factor of NEAR. */
 #define NEAR 1.5
 
@@ -29,7 +27,7 @@ static void print_lab(struct lab *lab, const struct cost_table *before, const st
         out,
         "# %d ranks, %s: %d of %d candidates; within a factor of %.1f were predicted %.0f %% of the measurements, and are "
         "with these constants %.0f %%\n",
-        lab->options.nranks, mode_of(lab), lab->ndone, lab->ncandidates, NEAR, 100 * near_share(lab, before),
+        lab->options.nranks, lab_mode_name(lab), lab->ndone, lab->ncandidates, NEAR, 100 * near_share(lab, before),
         100 * near_share(lab, fitted));
 }
 
@@ -69,7 +67,7 @@ static void print_rows(struct lab *lab, const struct cost_table *before, const s
                 continue;
             fprintf(out, "# %d allreduce %llu %s %s %d %u %.2f %s %.2f %.2f %.2f\n", lab->options.nranks,
                     (unsigned long long)lab->options.sizes[size], c->algorithm->name, protocol_names[c->protocol],
-                    c->nchannels, c->chunk_bytes, value.median, mode_of(lab), value.noise,
+                    c->nchannels, c->chunk_bytes, value.median, lab_mode_name(lab), value.noise,
                     lab_predict_us(lab, before, size, k, LAB_NEAR), lab_predict_us(lab, fitted, size, k, LAB_NEAR));
         }
 }

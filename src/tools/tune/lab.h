@@ -19,6 +19,7 @@
 
 #include "plan/model.h"
 #include "plan/tuner.h"
+#include "tools/tune/budget.h"
 
 #define LAB_CANDIDATES_MAX 192
 #define LAB_SIZES_MAX 32
@@ -47,8 +48,8 @@ struct lab_options {
     bool gpus;             /* ranks on GPUs instead, … */
     bool threads;          /* … each called by a thread of its own, else all in one group, … */
     int most_nchannels;    /* … with so many channels at most, … */
-    double seconds;        /* … measured for so long … */
-    int most_done;         /* … and so many candidates; 0 each: until all are measured */
+    struct budget *budget; /* … measured until its share is used, … */
+    int most_done;         /* … and so many candidates; 0: until all are measured */
     uint64_t sizes[LAB_SIZES_MAX];
     int nsizes;
 };
@@ -101,5 +102,7 @@ double lab_predict_us(struct lab *lab, const struct cost_table *costs, int size,
 /* "ring LL", "tree Simple 32K". */
 #define LAB_NAME_BYTES 48
 const char *lab_name(const struct plan_choice *candidate, char name[LAB_NAME_BYTES]);
+/* How ranks on GPUs are called: "group", "threads". */
+const char *lab_mode_name(const struct lab *lab);
 
 #endif

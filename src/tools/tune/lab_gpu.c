@@ -33,7 +33,6 @@ struct bench {
     struct lab *lab;
     struct gpu_calls calls;
     double predicted_us[LAB_CANDIDATES_MAX][LAB_SIZES_MAX];
-    uint64_t deadline_ns;
 };
 
 static void must(enum collet_result result, const char *what) {
@@ -141,8 +140,7 @@ static int next_at(const struct bench *bench, const bool *done, int size) {
 
 static bool time_is_over(const struct bench *bench) {
     const struct lab *lab = bench->lab;
-    return (bench->deadline_ns > 0 && os_now_ns() > bench->deadline_ns) ||
-           (lab->options.most_done > 0 && lab->ndone == lab->options.most_done);
+    return budget_is_over(lab->options.budget) || (lab->options.most_done > 0 && lab->ndone == lab->options.most_done);
 }
 
 static bool is_hopeless(const struct bench *bench, int size, int candidate) {
@@ -167,13 +165,25 @@ static void fill_cell(struct bench *bench, int size, int candidate) {
     }
 }
 
+static void say(const struct bench *bench, int candidate, int size) {
+    const struct lab *lab = bench->lab;
+    const struct plan_choice *choice = &lab->candidates[candidate];
+    char name[LAB_NAME_BYTES];
+    budget_say(lab->options.budget, false,
+               "%d ranks, %s: %d of %d candidates are measured; now %s on %d channels, %llu bytes", lab->options.nranks,
+               lab_mode_name(lab), lab->ndone, lab->ncandidates, lab_name(choice, name), choice->nchannels,
+               (unsigned long long)lab->options.sizes[size]);
+}
+
 static void measure(struct bench *bench, int candidate) {
     struct lab *lab = bench->lab;
     if (!gpu_calls_open(&bench->calls, &lab->candidates[candidate]))
         return;
     for (int size = 0; size < lab->options.nsizes && !time_is_over(bench); size++)
-        if (!is_hopeless(bench, size, candidate))
+        if (!is_hopeless(bench, size, candidate)) {
+            say(bench, candidate, size);
             fill_cell(bench, size, candidate);
+        }
     gpu_calls_close(&bench->calls);
     lab->ndone++;
 }
@@ -203,7 +213,6 @@ void lab_measure_gpus(const struct lab_options *options, const struct cost_table
     *lab = (struct lab){.options = *options, .rounds = rounds};
     lab_forget_samples(lab);
     bench->lab = lab;
-    bench->deadline_ns = options->seconds > 0 ? os_now_ns() + (uint64_t)(1e9 * options->seconds) : 0;
     bench->calls = (struct gpu_calls){.driver = gpu_driver(), .nranks = options->nranks, .threads = options->threads};
     int count = bench->calls.driver->count(&why);
     gpu_calls_create(&bench->calls, count, options->sizes[options->nsizes - 1]);

@@ -20,6 +20,8 @@ const char *lab_name(const struct plan_choice *candidate, char name[LAB_NAME_BYT
     return name;
 }
 
+const char *lab_mode_name(const struct lab *lab) { return lab->options.threads ? "threads" : "group"; }
+
 /* ---- what was measured ---- */
 
 static int by_value(const void *a, const void *b) {
