@@ -120,7 +120,7 @@ check timelines_that_cannot_be_are_refused refuses_timelines
 check candidates_are_explained shows "^why" "$topo" --machine "$pairs" --nodes 2 --explain --size 64M --collective allreduce
 check the_link_that_binds_is_named shows "busiest link, NET NIC" "$topo" --synthetic "2 node : 2 gpu nvswitch : 1 nic" --explain --size 64M
 check ranks_that_share_a_gpu_share_its_memory shows "busiest link, memory of GPU 0" "$topo" --synthetic "1 gpu h100" --ranks 2 --explain --size 64M
-check constants_that_are_predicted_say_so shows "within a GPU predicted, not measured" "$topo" --synthetic "1 gpu h100" --ranks 2 --explain
+check constants_of_a_card_say_how_they_came shows "within a GPU measured on 2026-11-26: one NVIDIA H200" "$topo" --synthetic "1 gpu h100" --ranks 2 --explain
 check every_collective_is_explained shows "^  pat " "$topo" --synthetic "2 node : 4 gpu : 2 nic" --explain --collective all_gather
 check hosts_without_gpus_are_explained shows "^  ring " "$topo" --synthetic "2 node : 2 cpu" --ranks 4 --explain
 check a_machine_is_simulated shows "^ +1M .*ring" "$sim" --machine "$pairs" --nodes 4 --sizes 1M
