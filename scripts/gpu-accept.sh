@@ -225,7 +225,7 @@ processes() {
 tuning_file() {
     local what='--procs 2,4 --sizes 8:67108864'
     [ -z "$slow" ] || what='--procs 2 --sizes 64:256'
-    program_part 'tuning file' 50 bin/collet-tune --device --quick --seconds $((30 * times)) $what --output "$work/gpu.tuning"
+    speaks=1 program_part 'tuning file' 50 bin/collet-tune --device --quick --seconds $((30 * times)) $what --output "$work/gpu.tuning"
     [ -f "$work/gpu.tuning" ] && printf '\n=== %s\n' "$work/gpu.tuning" && cat "$work/gpu.tuning"
 }
 

@@ -49,6 +49,7 @@ struct task {
     int procs[LABS_MAX];
     int nprocs, nlabs;
     struct budget budget;
+    bool timeout_given;              /* COLLET_TIMEOUT */
     const char *samples;             /* NULL: measured now */
     struct cost_table costs, before; /* before: the fit */
     struct lab *labs[LABS_MAX];
@@ -243,20 +244,33 @@ static bool save_samples(const char *path, const struct task *task) {
     return false;
 }
 
-/* In one group and in threads, each for its share of the time. */
-static void gather_on_gpus(const struct request *request, struct task *task) {
+/* A call that makes no progress ends when the run has to, unless the user says when. */
+static void limit_calls(const struct task *task) {
+    char text[24];
+    if (task->budget.seconds <= 0 || task->timeout_given)
+        return;
+    snprintf(text, sizeof text, "%.0f", fmax(1, budget_left(&task->budget)));
+    setenv("COLLET_TIMEOUT", text, 1);
+}
+
+/* In one group and in threads, each for its share of the time. False: a call has failed. */
+static bool gather_on_gpus(const struct request *request, struct task *task) {
     const int nstages = 2 * task->nprocs;
     int rounds = task->budget.seconds > 0 ? LIMITED_ROUNDS : request->quick ? QUICK_ROUNDS : ROUNDS;
-    for (int stage = 0; stage < nstages; stage++) {
+    bool failed = false;
+    for (int stage = 0; stage < nstages && !failed; stage++) {
         struct lab **lab = &task->labs[task->nlabs++];
         task->options.nranks = task->procs[stage / 2];
         task->options.threads = stage % 2;
         task->budget.share = MEASURED_SHARE * (stage + 1) / nstages;
+        limit_calls(task);
         lab_measure_gpus(&task->options, &task->costs, rounds, lab);
+        failed = (*lab)->failed;
         budget_say(&task->budget, true, "%d ranks, %s: %d of %d candidates have been measured", (*lab)->options.nranks,
                    lab_mode_name(*lab), (*lab)->ndone, (*lab)->ncandidates);
     }
     task->budget.share = FITTED_SHARE;
+    return !failed;
 }
 
 static bool gather(const struct request *request, struct task *task) {
@@ -296,12 +310,10 @@ static bool can_write(const char *path) {
 static int run(const struct request *request, struct task *task) {
     if (!can_write(request->output))
         return EXIT_BAD_INPUT;
-    bool gathered = true;
-    if (request->device)
-        gather_on_gpus(request, task);
-    else
-        gathered = gather(request, task);
-    int status = gathered ? tell(request, task) : EXIT_BAD_INPUT;
+    bool gathered = request->device ? gather_on_gpus(request, task) : gather(request, task);
+    int status = gathered || request->device ? tell(request, task) : EXIT_BAD_INPUT;
+    if (!gathered && request->device)
+        status = EXIT_FAILURE; /* the file has what was measured until then */
     for (int k = 0; k < task->nlabs; k++)
         lab_destroy(task->labs[k]);
     return status;
@@ -324,6 +336,7 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     task.budget.began_ns = os_now_ns();
     task.options.budget = &task.budget;
+    task.timeout_given = getenv("COLLET_TIMEOUT") != NULL;
     if (request.device) /* beside the file, if that goes there too */
         task.budget.out = request.output != NULL ? stdout : stderr;
     return run(&request, &task);

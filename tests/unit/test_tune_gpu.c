@@ -157,6 +157,33 @@ static void threads_launch_together_in_every_sample(void **state) {
     gpu_calls_destroy(&calls);
 }
 
+/* A GPU that says, when work is done, that it failed. */
+static enum collet_result fails_when_done(void *event) {
+    enum collet_result result = emulated_gpu_driver.streams->query(event);
+    return result == COLLET_SUCCESS ? err_set(COLLET_ERR_SYSTEM, "this work failed") : result;
+}
+
+/* It is told, and what was measured before stays. */
+static void a_call_that_fails_ends_the_measuring_alone(void **state) {
+    (void)state;
+    struct lab *lab;
+    struct gpu_streams streams = *emulated_gpu_driver.streams;
+    struct gpu_driver driver = emulated_gpu_driver;
+    struct lab_options options = {
+        .nranks = 2, .gpus = true, .most_nchannels = 64, .budget = &endless, .sizes = {64}, .nsizes = 1};
+    streams.query = fails_when_done;
+    driver.streams = &streams;
+    for (int threads = 0; threads < 2; threads++) {
+        options.threads = threads;
+        gpu_driver_use(&driver);
+        lab_measure_gpus(&options, &costs_default, 1, &lab);
+        gpu_driver_use(&emulated_gpu_driver);
+        assert_true(lab->failed);
+        assert_int_equal(lab->ndone, 0);
+        lab_destroy(lab);
+    }
+}
+
 /* A communicator takes the file, and its rows are there as remarks. */
 static void the_file_is_read_again(void **state) {
     (void)state;
@@ -194,6 +221,7 @@ int main(void) {
         cmocka_unit_test(as_many_channels_are_tried_as_find_room),
         cmocka_unit_test(what_is_known_best_comes_first),
         cmocka_unit_test(a_run_keeps_to_its_time_and_tells_what_it_does),
+        cmocka_unit_test(a_call_that_fails_ends_the_measuring_alone),
         cmocka_unit_test(threads_launch_together_in_every_sample),
         cmocka_unit_test(the_file_is_read_again),
         cmocka_unit_test(what_is_fitted_is_of_gpus),

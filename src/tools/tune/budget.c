@@ -11,6 +11,8 @@ bool budget_is_over(const struct budget *budget) {
     return budget->seconds > 0 && passed(budget, budget->now_ns()) > budget->share * budget->seconds;
 }
 
+double budget_left(const struct budget *budget) { return budget->seconds - passed(budget, budget->now_ns()); }
+
 void budget_say(struct budget *budget, bool now, const char *format, ...) {
     uint64_t now_ns = budget->now_ns();
     va_list args;

@@ -23,6 +23,7 @@ struct budget {
 };
 
 bool budget_is_over(const struct budget *budget); /* for the stage in hand */
+double budget_left(const struct budget *budget);  /* seconds, of all */
 
 /* What the run does, with the seconds that have passed. Not more often than every two seconds, unless `now`. */
 __attribute__((format(printf, 3, 4))) void budget_say(struct budget *budget, bool now, const char *format, ...);

@@ -7,6 +7,7 @@
 #include "bench/board.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 /* cudaStreamPerThread: what a thread puts there runs beside what others put there. */
 #define STREAM_OF_THREAD ((void *)2)
@@ -16,11 +17,13 @@ static void must(enum collet_result result, const char *what) {
         bench_die("%s: %s", what, err_last());
 }
 
-/* False: such a communicator, or call, cannot be here. */
-static bool works(enum collet_result result) {
-    if (result != COLLET_ERR_UNSUPPORTED)
-        must(result, "an allreduce among GPUs");
-    return result == COLLET_SUCCESS;
+/* False: such a communicator, or call, cannot be here; or it has failed. The first failure is told. */
+static bool works(struct gpu_calls *calls, enum collet_result result) {
+    if (result == COLLET_SUCCESS || result == COLLET_ERR_UNSUPPORTED)
+        return result == COLLET_SUCCESS;
+    if (!__atomic_exchange_n(&calls->failed, true, __ATOMIC_RELAXED))
+        fprintf(stderr, "collet-tune: an allreduce among GPUs: %s\n", err_last());
+    return false;
 }
 
 /* ---- one call ---- */
@@ -30,15 +33,15 @@ static enum collet_result call(struct gpu_calls *calls, int rank, uint64_t bytes
                             calls->comms[rank], stream);
 }
 
-static void wait_for(struct gpu_calls *calls, int rank, void *stream) {
+static bool wait_for(struct gpu_calls *calls, int rank, void *stream) {
     struct waiter waiter = {.spin = 100};
     enum collet_result reached, failure;
-    must(calls->driver->streams->record(calls->event[rank], stream, false), "an event");
+    if (!works(calls, calls->driver->streams->record(calls->event[rank], stream, false)))
+        return false;
     while ((reached = calls->driver->streams->query(calls->event[rank])) == COLLET_IN_PROGRESS)
         wait_pause(&waiter);
-    must(reached, "a GPU");
-    must(collet_comm_get_async_error(calls->comms[rank], &failure), "a communicator");
-    must(failure, "a communicator");
+    return works(calls, reached) && works(calls, collet_comm_get_async_error(calls->comms[rank], &failure)) &&
+           works(calls, failure);
 }
 
 /* ---- in one group ---- */
@@ -49,20 +52,21 @@ static bool call_in_group(struct gpu_calls *calls, uint64_t bytes) {
     for (int rank = 0; rank < calls->nranks && result == COLLET_SUCCESS; rank++)
         result = call(calls, rank, bytes, NULL);
     ended = collet_group_end();
-    return works(result != COLLET_SUCCESS ? result : ended);
+    return works(calls, result != COLLET_SUCCESS ? result : ended);
 }
 
 static double time_group(struct gpu_calls *calls, uint64_t bytes, int times) {
     uint64_t begin_ns = os_now_ns();
+    bool worked = true;
     for (int k = 0; k < times; k++)
         if (!call_in_group(calls, bytes))
             return 0;
     for (int rank = 0; rank < calls->nranks; rank++) {
         struct gpu_scope scope = calls->driver->enter(calls->ordinals[rank]);
-        wait_for(calls, rank, NULL);
+        worked = wait_for(calls, rank, NULL) && worked;
         calls->driver->leave(scope);
     }
-    return (double)(os_now_ns() - begin_ns) / times;
+    return !worked ? 0 : (double)(os_now_ns() - begin_ns) / times;
 }
 
 /* ---- in threads ---- */
@@ -80,14 +84,12 @@ static void *call_alone(void *caller_) {
     struct caller *caller = caller_;
     struct gpu_calls *calls = caller->calls;
     struct gpu_scope scope = calls->driver->enter(calls->ordinals[caller->rank]);
-    wait_for(calls, caller->rank, STREAM_OF_THREAD); /* from now on there is the stream */
+    caller->worked = wait_for(calls, caller->rank, STREAM_OF_THREAD); /* from now on there is the stream */
     pthread_barrier_wait(caller->start);
     caller->begin_ns = os_now_ns();
-    caller->worked = true;
     for (int k = 0; k < caller->times && caller->worked; k++)
-        caller->worked = works(call(calls, caller->rank, caller->bytes, STREAM_OF_THREAD));
-    if (caller->worked)
-        wait_for(calls, caller->rank, STREAM_OF_THREAD);
+        caller->worked = works(calls, call(calls, caller->rank, caller->bytes, STREAM_OF_THREAD));
+    caller->worked = caller->worked && wait_for(calls, caller->rank, STREAM_OF_THREAD);
     caller->end_ns = os_now_ns();
     calls->driver->leave(scope);
     return NULL;
@@ -122,12 +124,15 @@ double gpu_calls_time(struct gpu_calls *calls, uint64_t bytes, int times) {
 
 bool gpu_calls_open(struct gpu_calls *calls, const struct plan_choice *candidate) {
     lab_set_candidate(candidate);
-    return works(collet_comm_init_all(calls->comms, calls->nranks, calls->devices));
+    return works(calls, collet_comm_init_all(calls->comms, calls->nranks, calls->devices));
 }
 
 void gpu_calls_close(struct gpu_calls *calls) {
     for (int rank = 0; rank < calls->nranks; rank++)
-        must(collet_comm_destroy(calls->comms[rank]), "the end of a communicator");
+        if (calls->failed)
+            collet_comm_abort(calls->comms[rank]);
+        else
+            must(collet_comm_destroy(calls->comms[rank]), "the end of a communicator");
 }
 
 void gpu_calls_create(struct gpu_calls *calls, int count, uint64_t bytes) {

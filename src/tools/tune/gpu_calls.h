@@ -16,20 +16,21 @@ struct gpu_calls {
     const struct gpu_driver *driver;
     int nranks;
     bool threads;
+    bool failed; /* atomic: a call has. From then on there are none */
     int devices[LAB_RANKS_MAX], ordinals[LAB_RANKS_MAX];
     struct collet_comm *comms[LAB_RANKS_MAX];
     void *in[LAB_RANKS_MAX], *out[LAB_RANKS_MAX], *event[LAB_RANKS_MAX];
 };
 
-/* Failures of all of these end the process with a message. Buffers of so many bytes, on `count` GPUs. */
+/* Failures end the process with a message, but for those of calls. Buffers of so many bytes, on `count` GPUs. */
 void gpu_calls_create(struct gpu_calls *calls, int count, uint64_t bytes);
 void gpu_calls_destroy(struct gpu_calls *calls);
 
-/* Communicators whose calls are this candidate. False: there cannot be such. */
+/* Communicators whose calls are this candidate. False: there cannot be such, or that has failed. */
 bool gpu_calls_open(struct gpu_calls *calls, const struct plan_choice *candidate);
 void gpu_calls_close(struct gpu_calls *calls);
 
-/* ns a call, of so many; 0: there cannot be such a call. */
+/* ns a call, of so many; 0: there cannot be such a call, or it has failed. */
 double gpu_calls_time(struct gpu_calls *calls, uint64_t bytes, int times);
 
 #endif

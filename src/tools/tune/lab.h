@@ -72,6 +72,7 @@ struct lab {
     struct model *model;         /* what `machine` is of them; NULL like it */
     float trips_ns[LAB_CLASSES]; /* the last round trip seen of each class; 0: none */
     int dropped;
+    bool failed; /* of GPUs: a call has, as standard error says. What is measured stays */
 };
 
 /* The machine and its candidates, nothing measured yet. Failures of these end the process with a message. */

@@ -140,7 +140,8 @@ static int next_at(const struct bench *bench, const bool *done, int size) {
 
 static bool time_is_over(const struct bench *bench) {
     const struct lab *lab = bench->lab;
-    return budget_is_over(lab->options.budget) || (lab->options.most_done > 0 && lab->ndone == lab->options.most_done);
+    return bench->calls.failed || budget_is_over(lab->options.budget) ||
+           (lab->options.most_done > 0 && lab->ndone == lab->options.most_done);
 }
 
 static bool is_hopeless(const struct bench *bench, int size, int candidate) {
@@ -158,6 +159,8 @@ static void fill_cell(struct bench *bench, int size, int candidate) {
     double until_ns = (double)os_now_ns() + SIZE_NS;
     for (int round = 0; round < lab->rounds && ns > 0; round++) {
         ns = gpu_calls_time(&bench->calls, bytes, (int)fmin(fmax(SAMPLE_NS / ns, 1), SAMPLE_CALLS_MAX));
+        if (ns <= 0)
+            break;
         cell->us[round] = (float)(ns / 1000);
         cell->class[round] = LAB_NEAR;
         if ((double)os_now_ns() > until_ns || time_is_over(bench))
@@ -185,7 +188,7 @@ static void measure(struct bench *bench, int candidate) {
             fill_cell(bench, size, candidate);
         }
     gpu_calls_close(&bench->calls);
-    lab->ndone++;
+    lab->ndone += !bench->calls.failed;
 }
 
 static void measure_best_first(struct bench *bench) {
@@ -222,6 +225,7 @@ void lab_measure_gpus(const struct lab_options *options, const struct cost_table
     predict_all(bench, costs);
     measure_best_first(bench);
     lab_forget_candidates();
+    lab->failed = bench->calls.failed;
     gpu_calls_destroy(&bench->calls);
     free(bench);
     *lab_p = lab;
