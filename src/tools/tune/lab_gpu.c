@@ -168,11 +168,11 @@ static void fill_cell(struct bench *bench, int size, int candidate) {
     }
 }
 
-static void say(const struct bench *bench, int candidate, int size) {
+static void say(const struct bench *bench, int candidate, int size, bool now) {
     const struct lab *lab = bench->lab;
     const struct plan_choice *choice = &lab->candidates[candidate];
     char name[LAB_NAME_BYTES];
-    budget_say(lab->options.budget, false,
+    budget_say(lab->options.budget, now,
                "%d ranks, %s: %d of %d candidates are measured; now %s on %d channels, %llu bytes", lab->options.nranks,
                lab_mode_name(lab), lab->ndone, lab->ncandidates, lab_name(choice, name), choice->nchannels,
                (unsigned long long)lab->options.sizes[size]);
@@ -184,8 +184,10 @@ static void measure(struct bench *bench, int candidate) {
         return;
     for (int size = 0; size < lab->options.nsizes && !time_is_over(bench); size++)
         if (!is_hopeless(bench, size, candidate)) {
-            say(bench, candidate, size);
+            say(bench, candidate, size, false);
             fill_cell(bench, size, candidate);
+            if (bench->calls.failed)
+                say(bench, candidate, size, true);
         }
     gpu_calls_close(&bench->calls);
     lab->ndone += !bench->calls.failed;
