@@ -3,6 +3,7 @@
  * collet-tune: measures this machine and writes a file for COLLET_TUNER_FILE, or shows how good the choices are that the
  * cost model makes. Read next: tune/lab.h, tune/fit.c, tune/regret.h.
  */
+#include "base/config.h"
 #include "base/err.h"
 #include "base/os.h"
 #include "gpu/gpu.h"
@@ -49,7 +50,6 @@ struct task {
     int procs[LABS_MAX];
     int nprocs, nlabs;
     struct budget budget;
-    bool timeout_given;              /* COLLET_TIMEOUT */
     const char *samples;             /* NULL: measured now */
     struct cost_table costs, before; /* before: the fit */
     struct lab *labs[LABS_MAX];
@@ -244,12 +244,13 @@ static bool save_samples(const char *path, const struct task *task) {
     return false;
 }
 
-/* A call that makes no progress ends when the run has to, unless the user says when. */
+/* A call that makes no progress ends when the run has to, or sooner if COLLET_TIMEOUT says so. */
 static void limit_calls(const struct task *task) {
+    struct config config;
     char text[24];
-    if (task->budget.seconds <= 0 || task->timeout_given)
-        return;
-    snprintf(text, sizeof text, "%.0f", fmax(1, budget_left(&task->budget)));
+    if (task->budget.seconds <= 0 || config_read(&config) != COLLET_SUCCESS)
+        return; /* a mistake there is told where communicators are made */
+    snprintf(text, sizeof text, "%.0f", fmin((double)config.timeout, fmax(1, budget_left(&task->budget))));
     setenv("COLLET_TIMEOUT", text, 1);
 }
 
@@ -336,7 +337,6 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     task.budget.began_ns = os_now_ns();
     task.options.budget = &task.budget;
-    task.timeout_given = getenv("COLLET_TIMEOUT") != NULL;
     if (request.device) /* beside the file, if that goes there too */
         task.budget.out = request.output != NULL ? stdout : stderr;
     return run(&request, &task);
