@@ -197,7 +197,7 @@ struct config_value {
 /* The knob of this index, from 0 on; false if there is none. */
 bool config_value(const struct config *config, size_t index, struct config_value *value);
 
-/* A variable of a launcher (RANK, SLURM_PROCID …); NULL if unset or empty. Nothing else reads the environment. */
+/* A variable of a launcher (RANK, SLURM_PROCID …) or of CUDA; NULL if unset or empty. Nothing else reads the environment. */
 const char *config_env(const char *name);
 
 #endif

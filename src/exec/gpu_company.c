@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exec/gpu_company.h"
 
+#include "base/config.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/wait.h"
@@ -71,6 +72,25 @@ static enum collet_result company_of(const struct conn_owner *owner, struct comp
     return COLLET_SUCCESS;
 }
 
+#define QUEUES_DEFAULT 8 /* of a GPU, that the streams of a process share */
+
+static int queues_of_a_gpu(void) {
+    const char *given = config_env("CUDA_DEVICE_MAX_CONNECTIONS");
+    return given != NULL && atoi(given) > 0 ? atoi(given) : QUEUES_DEFAULT;
+}
+
+/* Collectives go together, but messages do not, nor does what is in graphs. */
+static void warn_of_queues(int nmembers, int ordinal) {
+    static bool said;
+    if (nmembers > queues_of_a_gpu() && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+        log_always(
+            INIT,
+            "%d ranks of this process share GPU %d, whose streams share %d queues: sends and receives of threads, and graphs of "
+            "each rank, may wait for each other there. Set CUDA_DEVICE_MAX_CONNECTIONS=32 before the first call of CUDA, or call "
+            "for all of these ranks in one group",
+            nmembers, ordinal, queues_of_a_gpu());
+}
+
 enum collet_result gpu_company_join(const struct chan *chan) {
     SCOPED_LOCK(&lock);
     struct company *company;
@@ -80,6 +100,7 @@ enum collet_result gpu_company_join(const struct chan *chan) {
     *member = (struct member){company->members, chan, this_thread()};
     company->members = member;
     company->nmembers++;
+    warn_of_queues(company->nmembers, company->ordinal);
     return COLLET_SUCCESS;
 }
 
@@ -286,7 +307,7 @@ static enum collet_result leave(const struct party *party) {
 static void warn_of_graphs(const struct gpu_entry *set) {
     static bool said;
     if (set->capture != 0 && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
-        log_warn(
+        log_always(
             COLL,
             "ranks that share GPU %d are captured into different graphs. Launch these graphs at the same time, and set "
             "CUDA_DEVICE_MAX_CONNECTIONS=32 before the first call of CUDA, or one of them may keep the other one in a "

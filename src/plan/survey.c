@@ -133,7 +133,7 @@ static uint32_t turns_of(const struct survey *survey, int nlocal) {
 static void warn_of_turns(void) {
     static bool said;
     if (!__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
-        log_warn(
+        log_always(
             INIT,
             "processes share a GPU and take turns on it: a call waits for some slices of time, 2 ms each. With MPS "
             "they run side by side: start nvidia-cuda-mps-control -d before them, or use a process for all ranks");

@@ -150,6 +150,13 @@ threads_share_a_gpu() { timeout $limit "$sim/test_threads"; }
 on_16_multiprocessors() { GPUSIM_GPUS=1 GPUSIM_SMS=16 timeout $limit "$sim/all_reduce_perf" -t 8 -b 8 -e 512K -f 65536 -n 1 -w 0; }
 check ranks_of_2_to_16_threads_share_a_gpu_with_eight_queues_beside_busy_streams threads_share_a_gpu
 on_8_queues() { GPUSIM_GPUS=1 timeout $limit "$sim/all_reduce_perf" -t "$1" -b 8 -e 8 -n 1 -w 0; }
+# Messages are launched one by one: more ranks than queues are warned of, and with as many queues they get through.
+messages_of_12_threads() { GPUSIM_GPUS=1 GPUSIM_SMS=132 timeout $limit "$sim/sendrecv_perf" -t 12 -b 8 -e 8 -n 1 -w 0 "$@" 2>&1; }
+more_ranks_than_queues_are_warned_of() {
+    COLLET_TIMEOUT=2 messages_of_12_threads | tee "$work/queues" | grep -q '9 ranks of this process share GPU 0, whose streams share 8 queues' || { cat "$work/queues"; return 1; }
+    CUDA_DEVICE_MAX_CONNECTIONS=32 messages_of_12_threads >"$work/queues" && ! grep 'queues' "$work/queues" || { cat "$work/queues"; return 1; }
+}
+check more_ranks_than_queues_are_warned_of more_ranks_than_queues_are_warned_of
 check sums_of_7_threads_on_a_gpu on_8_queues 7
 check sums_of_8_threads_on_a_gpu on_8_queues 8
 check ranks_of_8_threads_share_a_gpu_of_16_multiprocessors on_16_multiprocessors
