@@ -132,7 +132,7 @@ static enum collet_result read_nodes(struct reader *reader, const struct peer_in
         if (facts_at == NULL || places == NULL || shape >= nshapes)
             return err_bad_atlas();
         memcpy(&found, facts_at, sizeof found);
-        if (found.far > 1 || found.kernel_copies > 1 || found.joined > 1)
+        if (found.far > 1 || found.kernel_copies > 1 || found.joined > 1 || found.turns > (uint32_t)nranks)
             return err_bad_atlas();
         hosts[h++] = shapes[shape];
         for (int rank = lowest; rank < nranks; rank++) {

@@ -121,11 +121,10 @@ static uint32_t turns_of(const struct survey *survey, int nlocal) {
     uint32_t most = 0;
     for (int k = 0; k < nlocal; k++) {
         uint32_t others = 0;
-        for (int other = 0; other < nlocal; other++)
+        for (int other = 0; other < nlocal && survey->cards[k].turns; other++)
             others += survey->cards[other].gpu == survey->cards[k].gpu && is_first_there(survey, other) &&
                       !is_one_process(peer_at(survey, other), peer_at(survey, k));
-        if (survey->cards[k].turns && others > most)
-            most = others;
+        most = others > most ? others : most;
     }
     return most;
 }
@@ -189,6 +188,7 @@ static enum collet_result ask_ranks(struct survey *survey) {
             return err_set(COLLET_ERR_INTERNAL, "rank %d says in %zu bytes where it is, not in %zu", survey->next,
                            bytes, sizeof answer);
         answer.where.busid[TOPO_BUSID_BYTES - 1] = '\0';
+        answer.where.rank = survey->next; /* whatever it says */
         int k = crowd_of_node(survey->peers, survey->next, survey->rank);
         survey->where[k] = answer.where;
         survey->cards[k] = answer.card;
