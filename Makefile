@@ -448,7 +448,7 @@ $(ONE_PROGRAM): $(ONE_PROGRAM_OBJECTS) $(FORECAST_LIB) $(INTERNAL_LIB)
 gpu-accept: $(GPU_ACCEPT_PROGRAMS)
 	@BUILD=$(BUILD) scripts/gpu-accept.sh $(or $(ACCEPT_SECONDS),300) $(PEERS_SECONDS)
 gpu-accept-bundle:
-	@$(AGAIN) BUILD=build-dist CUDA_ARCH="$(if $(filter command environment,$(firstword $(origin CUDA_ARCH))),$(CUDA_ARCH),all)" CUDA_SMALL='$(CUDA_SMALLEST)' bundle
+	+@$(AGAIN) BUILD=build-dist CUDA_ARCH="$(if $(filter command environment,$(firstword $(origin CUDA_ARCH))),$(CUDA_ARCH),all)" CUDA_SMALL='$(CUDA_SMALLEST)' bundle
 bundle: $(ONE_PROGRAM) $(BESIDE) $(NCCL_LIB)
 	@BUILD=$(BUILD) CUDA_MAJOR=$(CUDA_MAJOR) scripts/gpu-accept-bundle.sh
 
