@@ -138,7 +138,7 @@ FORECAST_SOURCES := $(wildcard src/forecast/*.c)
 # NCCL's names are a library of their own, and so is the network plugin for NCCL.
 NET_SOURCES    := src/compat/nccl_net.c src/compat/nccl_net_forms.c
 COMPAT_SOURCES := $(filter-out $(NET_SOURCES),$(wildcard src/compat/*.c))
-LIB_SOURCES  := $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES) $(FORECAST_SOURCES) $(COMPAT_SOURCES) $(NET_SOURCES),$(wildcard src/*/*.c))
+LIB_SOURCES  := $(filter-out src/seams/% $(TOOL_SOURCES) $(CUDA_SOURCES) $(FORECAST_SOURCES) $(COMPAT_SOURCES) $(NET_SOURCES),$(wildcard src/*/*.c))
 VARIANT_FILE := $(filter src/kernels/reduce_variant.c,$(LIB_SOURCES))
 
 # The vectorised reductions: one source, compiled once for each kind of CPU and chosen at run time.
@@ -869,5 +869,7 @@ help:
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'
 	@echo 'make clean'
 	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC CUDA_ARCH=auto|ptx|all|90 JOBS PREFIX DESTDIR LIBDIR'
+
+include mk/layers.mk mk/core.mk
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
