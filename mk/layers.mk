@@ -21,6 +21,6 @@ layer_verifier  := src/program/check.c src/program/order.c src/program/rehearsal
 layer_vectors   := src/api/counts.c src/api/op.c src/api/probe.c
 layer_streams   := src/api/stream.c src/api/engine_thread.c
 layer_elastic   := src/boot/apology.c src/boot/consent.c src/boot/relay.c src/api/shrink.c src/api/split.c
-layer_launchers := src/boot/launcher_meeting.c src/boot/pmi.c src/boot/pmix.c
+layer_launchers := src/api/env.c src/boot/local_meeting.c src/boot/launcher_meeting.c src/boot/pmi.c src/boot/pmix.c
 layer_schedules := src/plan/import.c src/program/expr.c
 ALL_LAYERS := topology verbs ipc gpu tuner nccl observe memory verifier vectors streams elastic launchers schedules
