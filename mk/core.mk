@@ -23,7 +23,9 @@ $(CORE_LIB): $(CORE_LINK)
 	$(call say,AR)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
-core-files: $(CORE_LIB)
+core-files:
+	@$(AGAIN) core >&2
 	@cat $(CORE_LINK:.o=.d) | tr -d '\\' | tr ' ' '\n' | grep -E '^(src|include)/.*[^:]$$' | sort -u
-core-seams: $(CORE_LIB)
+core-seams:
+	@$(AGAIN) core >&2
 	@{ nm $(CORE_OBJECTS) | sed -n 's/^ * U //p' | sort -u; nm $(call objects_of,$(SEAM_SOURCES)) | awk 'NF == 3 && $$2 ~ /[TDBR]/ { print $$3 }' | sort -u; } | sort | uniq -d

@@ -7,11 +7,11 @@
 #
 # Core objects are compiled once: a layer changes only the link.
 
-layer_topology  := src/topo/% src/plan/atlas.c src/plan/map.c src/plan/survey.c
+layer_topology  := src/topo/% src/plan/atlas.c src/plan/chart.c src/plan/survey.c src/transport/nic.c
 layer_verbs     := src/transport/verbs%
 layer_ipc       := src/transport/ipc.c src/transport/gpu_% src/transport/hand_over.c
-layer_gpu       := src/gpu/% src/exec/copies_% src/exec/exec_copies.c src/exec/exec_gpu.c src/exec/gpu_% src/chan/window% src/proxy/% src/plan/nvlink.c src/api/launch.c
-layer_tuner     := src/plan/cards.c src/plan/cost.c src/plan/costs.c src/plan/costs_file.c src/plan/model.c src/plan/net.c src/plan/sim% src/plan/tuner.c \
+layer_gpu       := src/gpu/% src/exec/copies_% src/exec/exec_copies.c src/exec/exec_gpu.c src/exec/gpu_% src/chan/window% src/proxy/% src/plan/nvlink.c src/plan/plan_gpu.c src/api/launch.c
+layer_tuner     := src/plan/cards.c src/plan/cost.c src/plan/costs.c src/plan/costs_file.c src/plan/model.c src/plan/chooser.c src/plan/limits_gpu.c src/plan/net.c src/plan/sim% src/plan/tuner.c \
     src/plan/distance.c src/plan/kernel_copies.c src/base/copy_probe.c src/base/line_probe.c src/base/two_cpus.c
 layer_nccl      := src/compat/% src/transport/plug%
 layer_observe   := src/api/exporter.c src/api/metrics.c src/api/report.c src/boot/census.c src/boot/clock.c src/boot/desk.c src/boot/reception.c src/chan/tracer.c \

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/types.h"
 #include "exec/exec_gpu.h"
-#include "plan/tuner.h"
+#include "plan/choice.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +248,6 @@ enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collec
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "text is NULL or size is 0: nothing can be written there");
     request.may_switch = comm->gpu != NULL && exec_gpu_may_switch(comm->chan, &request);
     COLLET_TRY(comm_choose(comm, &request, &choice));
-    tuner_choice_text(&choice, text, size);
+    plan_choice_text(&choice, text, size);
     return COLLET_SUCCESS;
 }

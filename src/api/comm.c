@@ -225,12 +225,8 @@ void comm_set_phase(struct collet_comm *comm, enum comm_phase phase) {
 
 /* Until all ranks have the same map. */
 static enum collet_result survey_the_machine(struct collet_comm *comm) {
-    char busid[GPU_BUSID_BYTES] = "";
-    if (comm->survey == NULL) {
-        if (comm->device != COLLET_DEVICE_HOST)
-            gpu_busid(comm->device - COLLET_DEVICE_CUDA(0), busid);
-        COLLET_TRY(survey_create(comm->boot, &comm->config, busid, comm->nranks, comm->rank, &comm->survey));
-    }
+    if (comm->survey == NULL)
+        COLLET_TRY(survey_create(comm->boot, &comm->config, comm->nranks, comm->rank, &comm->survey));
     COLLET_TRY(survey_try(comm->survey, &comm->map));
     survey_destroy(comm->survey);
     comm->survey = NULL;
@@ -262,7 +258,7 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
                                    .gpu = comm->gpu,
                                    .far = comm->map->facts[comm->rank].far,
                                    .kernel_copies = comm->map->facts[comm->rank].kernel_copies,
-                                   .turns = map_takes_turns(comm->map),
+                                   .turns = comm->map->turns,
                                    .timeout_ms = comm->timeout_ms,
                                    .name = comm->name,
                                    .lock = on_host ? &comm->lock : NULL};

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "boot/process.h"
 #include "plan/plan.h"
-#include "plan/survey.h"
+#include "seams/topology.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/options.h"
 
-#include "plan/tuner.h"
+#include "plan/limits.h"
 #include "transport/transport.h"
 
 #include <stdio.h>

@@ -182,8 +182,8 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     return COLLET_SUCCESS;
 }
 
-void chan_plan(struct chan *chan, const struct topo_rings *rings, bool tied, bool whole_lines, bool joined) {
-    chan->owner.rings = rings;
+void chan_plan(struct chan *chan, const struct map *map, bool tied, bool whole_lines, bool joined) {
+    chan->owner.map = map;
     chan->owner.tied = tied;
     chan->owner.whole_lines = whole_lines;
     chan->owner.joined = joined;

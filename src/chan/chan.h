@@ -88,7 +88,7 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
 void chan_destroy(struct chan *chan); /* closes all connections; NULL is fine */
 
 /* What the planner decides for all connections, before the first conn_get(): see struct conn_owner. */
-void chan_plan(struct chan *chan, const struct topo_rings *rings, bool tied, bool whole_lines, bool joined);
+void chan_plan(struct chan *chan, const struct map *map, bool tied, bool whole_lines, bool joined);
 
 /* The connection, created in state NEW if it is asked for the first time. Errors: NO_MEMORY, UNSUPPORTED (no allowed
  * transport reaches the peer; the text says why for each). */

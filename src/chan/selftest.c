@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chan/selftest.h"
 
-#include "topo/search.h"
+#include "plan/map.h"
 #include "transport/transport.h"
 
 #include <stdio.h>
@@ -92,7 +92,7 @@ static enum collet_result news_of_peer(const void *whom) {
 
 /* Of both sides, on each channel that leaves by a ring of its own. *waits: for this peer. */
 static enum collet_result peer_try(struct chan *chan, int peer, bool *waits) {
-    int nchannels = chan->owner.tied ? chan->owner.rings->nrings : 1;
+    int nchannels = chan->owner.tied ? chan->owner.map->norders : 1;
     const int lane = conn_lane(&chan->owner, PROG_TO_ALL, 0); /* a rank connects to all others here */
     for (int k = 0; k < 2 * nchannels; k++) {
         struct conn *conn;

@@ -5,7 +5,7 @@
 #ifndef COLLET_COMPAT_NCCL_ADVISER_H
 #define COLLET_COMPAT_NCCL_ADVISER_H
 
-#include "plan/plan.h"
+#include "plan/advice.h"
 
 extern const struct plan_adviser nccl_tuner;
 

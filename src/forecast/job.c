@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "chan/chan.h"
+#include "plan/chart.h"
 #include "plan/cards.h"
 #include "plan/map.h"
 #include "plan/nvlink.h"
@@ -169,7 +170,7 @@ static enum collet_result set_limits(struct forecast_job *job) {
     struct fifo_layout layouts[PROG_CONNECTS_COUNT];
     chan_layouts(&job->config, &scale, layouts);
     job->machine.nslots = layouts[PROG_TO_FEW].nslots;
-    COLLET_TRY(tuner_limits_read(&job->config, layouts, map_rails_of(job->rings), &job->limits));
+    COLLET_TRY(tuner_limits_read(&job->config, layouts, chart_rails(job->rings), &job->limits));
     if (!job->machine.gpu)
         return COLLET_SUCCESS;
     bool whole;

@@ -12,17 +12,8 @@
 
 #include "boot/boot.h"
 #include "plan/costs.h"
+#include "plan/map.h"
 #include "topo/topo.h"
-
-/* What its lowest rank found out about a node; 0 or 1 each but for the last two. */
-struct node_facts {
-    uint32_t far;           /* its CPUs from each other (distance.h) */
-    uint32_t kernel_copies; /* between its processes are faster than slots (kernel_copies.h) */
-    uint32_t joined;        /* the GPUs of its ranks, all of them, for LL128 (nvlink.h) */
-    uint32_t blocks;        /* that each GPU of its ranks runs at once; 0: they are on none */
-    uint32_t
-        turns; /* how many processes a process waits for that has had its turn on a GPU, at most; 0: none takes turns */
-};
 
 /* One node of the communicator. */
 struct atlas_node {

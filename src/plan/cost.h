@@ -12,21 +12,13 @@
 #ifndef COLLET_PLAN_COST_H
 #define COLLET_PLAN_COST_H
 
+#include "plan/choice.h"
 #include "plan/net.h"
 #include "plan/sim.h"
 
 /* Larger communicators are simulated by so many of their ranks or fewer: the ratios between algorithms change slowly by
  * then. Simulated ranks are numbered in the order of the first ring. */
 #define COST_RANKS_MAX 128
-
-/* How a collective may be done. */
-struct plan_choice {
-    const struct algorithm *algorithm; /* NULL: not chosen yet */
-    enum protocol protocol;
-    int nchannels;
-    uint32_t chunk_bytes;
-    double predicted_ns;
-};
 
 /* The machine as the model sees it; equal on all ranks. */
 struct cost_machine {

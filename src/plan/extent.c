@@ -23,3 +23,10 @@ int plan_channels(int nchannels, uint64_t block_bytes) {
         return nchannels;
     return block_bytes < PART_BYTES ? 1 : (int)(block_bytes / PART_BYTES);
 }
+
+#define PIECES 4
+
+uint32_t plan_piece_bytes(uint32_t slot_bytes, uint64_t bytes) {
+    const uint64_t piece = bytes / PIECES;
+    return piece > slot_bytes ? slot_bytes : piece > slot_bytes / 8 ? (uint32_t)piece : slot_bytes / 8;
+}

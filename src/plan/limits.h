@@ -16,6 +16,9 @@ enum determinism {
     DETERMINISM_ORDER, /* nothing: each result is the sum in the order of ranks */
 };
 
+/* Of a call, whatever the configuration leaves open. */
+#define CHANNELS_MAX 64
+
 struct tuner_limits {
     bool algorithm_named[ALGORITHMS_MAX];  /* by COLLET_ALGO, by index in algorithms[] */
     bool protocol_allowed[PROTOCOL_COUNT]; /* by enum protocol */
@@ -32,7 +35,8 @@ struct tuner_limits {
     int most_peers;                                      /* of a rank, whose memory has no room for more of them */
     const struct algorithm *imported;                    /* by COLLET_PROGRAM: alone for its collective; NULL: none */
     enum determinism determinism;
-    bool switches; /* algorithms for them may be chosen, though nobody names them */
+    bool switches;           /* algorithms for them may be chosen, though nobody names them */
+    bool warned_of_channels; /* more are asked for than find room on a GPU */
 };
 
 /* Does the configuration name algorithms and protocols that there are? For values of this process, before it takes those of
@@ -43,17 +47,6 @@ enum collet_result tuner_check_names(const struct config *config);
  * or COLLET_PROTO hold an unknown name, or the numbers of channels exclude each other. */
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout layouts[PROG_CONNECTS_COUNT],
                                      int nrails, struct tuner_limits *limits);
-
-/* Ranks on GPUs that run so many blocks at once: each channel has blocks of its own, so their number is chosen too, unless the
- * configuration has it. So many of the ranks share a GPU, at most; apart: not all ranks of the communicator share one. */
-void tuner_limits_of_gpus(const struct config *config, int blocks, int ranks, bool apart, struct tuner_limits *limits);
-
-/* How many channels of so many blocks each a rank on a GPU may have. Ranks that share the GPU may be launched one by one, and
- * wait for each other: the blocks of all of them must find room. 0: not even those of one channel do. Any number on host memory. */
-int tuner_fitting_channels(const struct tuner_limits *limits, int blocks);
-
-/* Says that they do not. What: "allreduce". */
-enum collet_result tuner_err_no_room(const struct tuner_limits *limits, const char *what, int blocks);
 
 /* Does the algorithm, which cuts buffers into so many slices, keep what COLLET_DETERMINISM promises? */
 bool tuner_keeps_bits(const struct tuner_limits *limits, const struct algorithm *algorithm, int nslices);

@@ -1,51 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The map of a communicator: the graph of its nodes fused into one, where on it every rank is, and the rings over it. All
- * ranks make it of the same bytes, the atlas (atlas.h), which a survey (survey.h) has brought to each of them.
+ * The map of a communicator: in what orders its ranks may stand, and what is known of their nodes. Equal on all ranks. Who makes it,
+ * seams/topology.h says; a layer keeps more behind it.
  */
 #ifndef COLLET_PLAN_MAP_H
 #define COLLET_PLAN_MAP_H
 
-#include "base/memory.h"
-#include "boot/boot.h"
-#include "plan/atlas.h"
 #include "program/program.h"
-#include "topo/search.h"
+
+/* What its lowest rank found out about a node; 0 or 1 each but for the last two. */
+struct node_facts {
+    uint32_t far;           /* its CPUs from each other (distance.h) */
+    uint32_t kernel_copies; /* between its processes are faster than slots (kernel_copies.h) */
+    uint32_t joined;        /* the GPUs of its ranks, all of them, for LL128 (nvlink.h) */
+    uint32_t blocks;        /* that each GPU of its ranks runs at once; 0: they are on none */
+    uint32_t
+        turns; /* how many processes a process waits for that has had its turn on a GPU, at most; 0: none takes turns */
+};
 
 struct map {
     int nranks;
-    struct arena arena;         /* has the arrays */
-    struct topo *topo;          /* host h: the node of the communicator with the h-th lowest rank */
-    int *place;                 /* [nranks]: node of the graph */
+    int norders;                /* of ranks, to choose from: channels take them in turn; at least 1 */
+    int nrails;                 /* so many adapters of a node carry rings, if there are several nodes; at least 1 */
+    bool turns;                 /* processes of some node take turns on a GPU */
     struct node_facts *facts;   /* [nranks]: of its node */
-    struct topo_rings *rings;   /* NULL: none were found, the log says why */
-    struct cost_table costs;    /* for the cost model: rank 0's */
-    uint64_t hash;              /* of the atlas */
     struct algorithm *imported; /* by COLLET_PROGRAM of rank 0; NULL: none */
 };
 
-/* Of the same atlas, the same map on every rank. Errors: those of atlas_read(). */
-enum collet_result map_create(const struct peer_info *peers, int nranks, const void *atlas, size_t size,
-                              struct map **map_p);
-void map_destroy(struct map *map); /* NULL is fine */
-
-/* How many orders of ranks there are to choose from: one for each ring, at least one. */
-int map_orders(const struct map *map);
-/* One of them as a shape; channels take them in turn. */
-enum collet_result map_shape(const struct map *map, const struct peer_info *peers, int order, struct prog_shape *shape);
-
-/* How many adapters of a node carry rings, where there are several nodes; at least 1. NULL: no rings. */
-int map_rails_of(const struct topo_rings *rings);
-int map_rails(const struct map *map);
-
 /* Are nchannels channels tied to the adapters of their rings (conn.h)? They are if every adapter that carries a ring gets equally many
  * of the channels; else connections that use all adapters share them better. */
-bool map_ties(const struct map *map, int nchannels);
-
-/* Do processes of any node take turns on a GPU? */
-bool map_takes_turns(const struct map *map);
-
-/* Graph, rings, trees and bandwidth to the log, line by line. */
-void map_log(const struct map *map);
+static inline bool map_ties(const struct map *map, int nchannels) {
+    return map->nrails > 1 && nchannels % map->nrails == 0;
+}
 
 #endif

@@ -98,9 +98,9 @@ static enum collet_result model_routes(const struct source *source, struct model
     struct between between = {source, model};
     int place[COST_RANKS_MAX], n = model->machine.cast.nlocal;
     for (int s = 0; s < n; s++)
-        place[s] = source->map->place[model->rank_of[s]];
-    struct net_source routes = {.topo = source->map->topo,
-                                .rings = source->map->rings,
+        place[s] = chart_of(source->map)->place[model->rank_of[s]];
+    struct net_source routes = {.topo = chart_of(source->map)->topo,
+                                .rings = chart_of(source->map)->rings,
                                 .nranks = n,
                                 .nhosts = 1,
                                 .rank_of = model->rank_of,
@@ -152,7 +152,7 @@ enum collet_result model_create(const struct chan *chan, const struct config *co
     COLLET_TRY(
         memory_get(&model, 1, sizeof *model, "no memory for the cost model's view of %d ranks", chan->owner.nranks));
     model->machine = (struct cost_machine){
-        .costs = &map->costs,
+        .costs = &chart_of(map)->costs,
         .gpu = chan->owner.gpu != NULL,
         .cast = {.grouping = SIM_EACH, .nhosts = 1, .nlocal = count_simulated(&shapes[0])},
         .nshapes = nshapes,

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "chan/chan.h"
 #include "plan/cost.h"
-#include "plan/map.h"
+#include "plan/chart.h"
 
 struct model {
     struct cost_machine machine;

@@ -9,13 +9,13 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "plan/extent.h"
-#include "plan/model.h"
-#include "plan/tuner.h"
+#include "seams/gpu_plan.h"
+#include "seams/topology.h"
+#include "seams/tuner.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* Two classes an octave; a class is tuned for its largest size. */
 #define SIZE_CLASSES 128
@@ -28,15 +28,12 @@ struct planner {
     const struct map *map;
     struct prog_shape *shapes; /* channel c takes number c mod nshapes */
     int nshapes;
-    struct model *model;
+    struct chooser *chooser;
     struct tuner_limits limits;
-    const struct plan_adviser *adviser; /* NULL: none */
-    void *advice;                       /* its context; NULL: none */
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
     struct plan_choice lent[PROG_COLLECTIVE_COUNT][SIZE_CLASSES]; /* of calls that may lend */
     struct plan_choice switched[SIZE_CLASSES];                    /* of allreduces that may switch */
     bool warned[PROG_COLLECTIVE_COUNT];                           /* of names that cannot be followed */
-    bool warned_of_channels;                                      /* more are asked for than find room */
     struct exec_program *programs;                                /* most recently used first */
     struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
     uint64_t prepared;                     /* how many there have been */
@@ -46,7 +43,7 @@ struct planner {
 
 static enum collet_result shapes_init(struct planner *planner) {
     bool alike = planner->limits.determinism != DETERMINISM_NONE; /* an element's channel must not matter */
-    int nshapes = alike ? 1 : map_orders(planner->map);
+    int nshapes = alike ? 1 : planner->map->norders;
     COLLET_TRY(
         memory_get(&planner->shapes, (size_t)nshapes, sizeof(*planner->shapes), "no memory for %d rings", nshapes));
     for (; planner->nshapes < nshapes; planner->nshapes++)
@@ -81,7 +78,6 @@ static void log_tree(const struct prog_shape *shape, int tree, int rank) {
 /* The shapes that channels use, once per communicator, as rank 0 sees them. Documented lines. */
 static void log_shapes(const struct planner *planner) {
     char text[RING_TEXT_BYTES];
-    map_log(planner->map);
     for (int k = 0; k < planner->nshapes && k < planner->limits.nchannels; k++) {
         ring_text(&planner->shapes[k], text);
         log_info(GRAPH, "ring %d:%s", k, text);
@@ -101,123 +97,37 @@ void plan_dump(const struct planner *planner, FILE *out) {
 
 /* ---- life ---- */
 
-/* LL128 is for links that keep stores of 128 bytes whole: wherever ranks share a node, and somewhere they do, their GPUs are
- * joined as map.h says, and their slots in memory of GPUs. Between nodes there are no lines. */
-static bool lines_are_whole(const struct chan *chan, const struct map *map) {
-    bool share = false;
-    for (int a = 0; a < chan->owner.nranks; a++) {
-        int node = chan->owner.peers[a].node;
-        const struct transport *transport = chan_pair_transport(chan, a, node);
-        if (!map->facts[a].joined || transport == NULL || transport->remote)
-            return false;
-        share |= a != node;
-    }
-    return share || chan->owner.nranks == 1;
-}
-
-static enum collet_result limit_to_gpu(const struct chan *chan, const struct map *map, struct tuner_limits *limits) {
-    limits->protocol_allowed[PROTOCOL_LL128] &= lines_are_whole(chan, map);
-    for (int k = 0; k < PROTOCOL_COUNT; k++)
-        if (limits->protocol_allowed[k])
-            return COLLET_SUCCESS;
-    return err_set(
-        COLLET_ERR_UNSUPPORTED,
-        "COLLET_PROTO allows LL128 alone, which runs between ranks of one host that share a GPU or whose GPUs "
-        "are joined by NVLink and reach each other: add LL or Simple");
-}
-
-/* Set before there are communicators, or by several threads to the same. Pairs with its load below. */
-static const struct plan_adviser *adviser;
-
-void plan_take_adviser(const struct plan_adviser *taken) { __atomic_store_n(&adviser, taken, __ATOMIC_RELEASE); }
-
-/* A rank loads what its own environment names, and rank 0's has to name the same. */
-static enum collet_result find_advice(struct planner *planner, const struct config *config) {
-    const char *plugin = config->tuner_plugin, *own = config_process()->tuner_plugin;
-    if (strcmp(plugin, own) != 0)
-        return err_set(COLLET_ERR_INVALID_USAGE,
-                       "COLLET_TUNER_PLUGIN (NCCL_TUNER_PLUGIN) is \"%s\" here and \"%s\" on rank 0: set it alike", own,
-                       plugin);
-    planner->adviser = __atomic_load_n(&adviser, __ATOMIC_ACQUIRE);
-    if (*plugin == '\0' || strcasecmp(plugin, "none") == 0)
-        planner->adviser = NULL;
-    else if (planner->limits.determinism != DETERMINISM_NONE)
-        return err_set(COLLET_ERR_INVALID_USAGE,
-                       "COLLET_TUNER_PLUGIN and COLLET_DETERMINISM: a plugin chooses by size; unset one of them");
-    else if (planner->adviser == NULL)
-        log_warn(PLAN, "COLLET_TUNER_PLUGIN has no effect: plugins are for programs that use NCCL's names");
-    return planner->adviser == NULL ? COLLET_SUCCESS
-                                    : planner->adviser->open(plugin, planner->chan->owner.nranks,
-                                                             planner->shapes[0].nnodes, &planner->advice);
-}
-
 /* A call's channels may depend on its size. */
 static int most_channels(const struct planner *planner) {
     const struct tuner_limits *limits = &planner->limits;
     return limits->most_nchannels > limits->nchannels ? limits->most_nchannels : limits->nchannels;
 }
 
-/* The most ranks that share a GPU; *apart_p: not all do. */
-static int ranks_of_a_gpu(const struct chan *chan, bool *apart_p) {
-    int most = 1;
-    *apart_p = false;
-    for (int a = 0; a < chan->owner.nranks; a++) {
-        int here = 0;
-        for (int b = 0; b < chan->owner.nranks; b++) {
-            const struct peer_info *x = &chan->owner.peers[a], *y = &chan->owner.peers[b];
-            here += transport_shares_device(x, y);
-            *apart_p |= !transport_shares_device(x, y);
-        }
-        most = here > most ? here : most;
-    }
-    return most;
-}
-
-/* Of COLLET_PROGRAM: if it is for these ranks. */
-static void use_imported(struct planner *planner) {
-    const struct algorithm *imported = planner->map->imported;
-    if (imported == NULL)
-        return;
-    if (algorithm_applies(imported, planner->model->machine.whole) &&
-        algorithm_applies(imported, &planner->model->machine.shapes[0]))
-        planner->limits.imported = imported;
-    else if (planner->chan->owner.rank == 0)
-        log_always(PLAN, "COLLET_PROGRAM is not used: it is for %d ranks, the communicator has %d", imported->nranks,
-                   planner->chan->owner.nranks);
-}
-
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
                                   struct planner **planner_p) {
-    char place[TOPO_NAME_BYTES + 16];
     struct planner *planner;
     COLLET_TRY(memory_get(&planner, 1, sizeof *planner, "no memory for the planner"));
     planner->chan = chan;
     planner->map = map;
-    enum collet_result result = tuner_limits_read(config, chan->owner.layouts, map_rails(map), &planner->limits);
-    if (result == COLLET_SUCCESS && chan->owner.gpu != NULL) {
-        bool apart;
-        chan->owner.gpu->sharers = ranks_of_a_gpu(chan, &apart);
-        result = limit_to_gpu(chan, map, &planner->limits);
-        tuner_limits_of_gpus(config, map->costs.gpu_blocks, chan->owner.gpu->sharers, apart, &planner->limits);
-    }
+    enum collet_result result = tuner_limits_read(config, chan->owner.layouts, map->nrails, &planner->limits);
+    if (result == COLLET_SUCCESS && chan->owner.gpu != NULL)
+        result = gpu_limit(chan, config, map, &planner->limits);
     if (result == COLLET_SUCCESS)
         result = shapes_init(planner);
     if (result == COLLET_SUCCESS)
-        result = model_create(chan, config, map, planner->shapes, planner->nshapes, &planner->model);
-    if (result == COLLET_SUCCESS)
-        result = find_advice(planner, config);
+        result =
+            chooser_create(chan, config, map, planner->shapes, planner->nshapes, &planner->limits, &planner->chooser);
     if (result != COLLET_SUCCESS) {
         planner_destroy(planner);
         return result;
     }
-    use_imported(planner);
     /* From here on no connection may be made where lines are not whole. */
-    chan_plan(chan, map->rings, map_ties(map, most_channels(planner)),
+    chan_plan(chan, map, map_ties(map, most_channels(planner)),
               chan->owner.gpu != NULL && planner->limits.protocol_allowed[PROTOCOL_LL128],
               map->facts[chan->owner.rank].joined);
-    log_info(GRAPH, "rank %d: %s, map %016llx", chan->owner.rank,
-             topo_node_name(map->topo, map->place[chan->owner.rank], place), (unsigned long long)map->hash);
-    if (chan->owner.rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
+    const bool tells_all = chan->owner.rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH);
+    map_log(map, chan->owner.rank, tells_all);
+    if (tells_all)
         log_shapes(planner);
     *planner_p = planner;
     return COLLET_SUCCESS;
@@ -233,9 +143,7 @@ void planner_destroy(struct planner *planner) {
     for (int k = 0; k < planner->nshapes; k++)
         prog_shape_fini(&planner->shapes[k]);
     free(planner->shapes);
-    if (planner->advice != NULL)
-        planner->adviser->close(planner->advice);
-    model_destroy(planner->model);
+    chooser_destroy(planner->chooser);
     free(planner);
 }
 
@@ -254,102 +162,39 @@ static uint64_t class_bytes(uint32_t class) {
     return class % 2 ? 2 * base : base + base / 2;
 }
 
-/* A GPU moves a part of a message by a block of its own. A part that is shorter than this is not worth a block. */
-#define P2P_PART_BYTES (16u << 10)
-/* In a round of messages a rank sends one and receives one: two blocks per channel. */
-#define P2P_BLOCKS 2
-/* Of all ranks that share a GPU. It was measured with so many. With more, fewer rounds of a group go into one grid. */
-#define P2P_CHANNELS_SHARED 32
-
-static int most_of_messages(const struct tuner_limits *limits, int most) {
-    int shared = P2P_CHANNELS_SHARED / limits->gpu_ranks;
-    shared = shared > 0 ? shared : 1;
-    return limits->gpu_ranks > 1 && most > shared ? shared : most;
-}
-
-/* 0: a GPU has no room for the blocks. */
-static int p2p_channels(const struct planner *planner, const struct transport *transport, uint64_t message_bytes) {
-    const struct conn_owner *owner = &planner->chan->owner;
-    bool by_network = transport != NULL && transport->remote;
-    struct tuner_limits limits = planner->limits;
-    int n = limits.nchannels, most;
-    limits.sizes = limits.sizes_of[PROG_TO_ALL];
-    if (owner->gpu == NULL)
-        return 1;
-    most = tuner_most_channels(&limits, owner->layouts[PROG_TO_ALL].nslots, owner->nranks - 1, P2P_BLOCKS, by_network);
-    most = most_of_messages(&limits, most);
-    n = n < tuner_fitting_channels(&limits, P2P_BLOCKS) ? n : tuner_fitting_channels(&limits, P2P_BLOCKS);
-    while (n > 0 && 2 * n <= most && message_bytes / (2 * (uint64_t)n) >= P2P_PART_BYTES)
-        n *= 2;
-    return n;
-}
+/* ---- messages of ranks on host memory ---- */
 
 /* A part is cut so that reading it begins while it is being written. Between CPUs that share memory a piece costs little, unless the
  * kernel copies it; elsewhere there are four pieces or as many as slots make of it, and a short part is not cut. */
 #define P2P_MEMORY_CHUNK_BYTES (32u << 10)
-#define P2P_PIECES 4
 
-static uint32_t p2p_chunk(const struct planner *planner, const struct transport *transport, uint64_t part_bytes) {
+static uint32_t p2p_chunk(const struct planner *planner, const struct transport *transport, uint64_t bytes) {
     uint32_t forced = planner->limits.forced_chunk_bytes, slot = planner->limits.sizes_of[PROG_TO_ALL].long_bytes;
-    uint64_t piece = part_bytes / P2P_PIECES;
     if (forced > 0)
         return forced < slot ? forced : slot;
-    if (planner->chan->owner.gpu == NULL && (transport == NULL || !transport->messages)) {
-        if (planner->chan->owner.kernel_from > 0)
-            return slot;
-        return slot / 4 < P2P_MEMORY_CHUNK_BYTES ? slot / 4 : P2P_MEMORY_CHUNK_BYTES;
-    }
-    return piece > slot ? slot : piece > slot / 8 ? (uint32_t)piece : slot / 8;
+    if (transport != NULL && transport->messages)
+        return plan_piece_bytes(slot, bytes);
+    if (planner->chan->owner.kernel_from > 0)
+        return slot;
+    return slot / 4 < P2P_MEMORY_CHUNK_BYTES ? slot / 4 : P2P_MEMORY_CHUNK_BYTES;
 }
 
-/* Sends and receives have one algorithm. */
-static enum collet_result choose_p2p(const struct planner *planner, const struct exec_request *request,
-                                     uint64_t message_bytes, struct plan_choice *choice) {
+/* Sends and receives have one algorithm, and one channel. */
+static struct plan_choice choose_p2p(const struct planner *planner, const struct exec_request *request,
+                                     uint64_t bytes) {
     const struct chan *chan = planner->chan;
     const struct transport *transport = chan_pair_transport(chan, chan->owner.rank, request->root);
-    int nchannels = p2p_channels(planner, transport, message_bytes);
-    if (nchannels == 0)
-        return tuner_err_no_room(&planner->limits, "an exchange of messages", P2P_BLOCKS);
-    *choice = (struct plan_choice){algorithm_find(request->collective, "direct"), PROTOCOL_SIMPLE, nchannels,
-                                   p2p_chunk(planner, transport, message_bytes / (uint64_t)nchannels), 0};
-    return COLLET_SUCCESS;
+    return (struct plan_choice){algorithm_find(request->collective, "direct"), PROTOCOL_SIMPLE, 1,
+                                p2p_chunk(planner, transport, bytes), 0};
 }
 
-/* A call by copies has the one algorithm whose ranks send to where their blocks belong; it knows no slots. */
-static struct plan_choice choose_copies(const struct exec_request *request) {
-    return (struct plan_choice){algorithm_find(request->collective, "direct"), PROTOCOL_SIMPLE, 1, 0, 0};
-}
+/* ---- choices ---- */
 
 /* Nothing that was asked for is ignored in silence. */
 static void warn_once(struct planner *planner, enum prog_collective collective) {
     if (planner->chan->owner.rank == 0 && !planner->warned[collective])
         tuner_warn_of_names(&planner->limits, collective, &planner->shapes[0]);
     planner->warned[collective] = true;
-}
-
-static void warn_of_channels(struct planner *planner, const struct plan_choice *choice) {
-    const struct tuner_limits *limits = &planner->limits;
-    if (choice->nchannels >= limits->nchannels || limits->gpu_blocks == 0 || planner->chan->owner.rank != 0 ||
-        planner->warned_of_channels)
-        return;
-    planner->warned_of_channels = true;
-    log_always(
-        PLAN,
-        "%d channels are asked for, but a GPU runs %d blocks and has %d ranks, whose blocks must find room together: %s "
-        "gets %d",
-        limits->nchannels, limits->gpu_blocks, limits->gpu_ranks, choice->algorithm->name, choice->nchannels);
-}
-
-static enum collet_result choose_new(struct planner *planner, const struct exec_request *request, uint64_t bytes,
-                                     struct plan_choice *choice) {
-    struct cost_machine machine = planner->model->machine;
-    struct tuner_limits limits = planner->limits;
-    limits.switches = request->may_switch;
-    machine.switched_from = request->may_switch ? net_lent_from(planner->chan->owner.config) : 0;
-    machine.lent_from = request->may_lend ? net_lent_from(planner->chan->owner.config) : 0;
-    if (planner->advice != NULL)
-        return planner->adviser->choose(planner->advice, &machine, &limits, request->collective, bytes, 1, choice);
-    return tuner_choose(&machine, &limits, request->collective, bytes, 1, choice);
 }
 
 /* A count that only pairs know is planned for like this many bytes: all ranks must plan alike. */
@@ -362,7 +207,7 @@ static uint64_t planned_count(const struct exec_request *request) {
 /* Whether buffers of a call lie in windows, each rank knows of its own alone. That there was a window, all know: then programs tend
  * to use them. */
 static bool had_window(const struct planner *planner) {
-    return planner->chan->owner.gpu != NULL && gpu_windows_had_lent(planner->chan);
+    return planner->chan->owner.gpu != NULL && gpu_may_lend(planner->chan);
 }
 
 static struct plan_choice *memo_of(struct planner *planner, const struct exec_request *request, uint32_t class) {
@@ -378,23 +223,25 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
     uint32_t class = size_class(planned_count(request) * elem_bytes);
     struct plan_choice *choice = memo_of(planner, request, class);
-    if (prog_is_p2p(request->collective)) {
-        COLLET_TRY(choose_p2p(planner, request, class_bytes(class), choice_p));
-        warn_of_channels(planner, choice_p);
-        return COLLET_SUCCESS;
-    }
-    if (request->by_copies) {
-        *choice_p = choose_copies(request);
+    const bool is_message = prog_is_p2p(request->collective);
+    if (planner->chan->owner.gpu != NULL && (is_message || request->by_copies))
+        return gpu_choose(planner->chan, &planner->limits, request, class_bytes(class), choice_p);
+    if (is_message) {
+        *choice_p = choose_p2p(planner, request, class_bytes(class));
         return COLLET_SUCCESS;
     }
     /* The class, not the call, is tuned, and in bytes: whichever call of a class comes first, all ranks choose the same. */
     if (choice->algorithm == NULL) {
         warn_once(planner, request->collective);
-        COLLET_TRY(choose_new(planner, request, class_bytes(class), choice));
-        warn_of_channels(planner, choice);
+        COLLET_TRY(chooser_choose(planner->chooser, &planner->limits, request, class_bytes(class), choice));
     }
     *choice_p = *choice;
     return COLLET_SUCCESS;
+}
+
+void plan_choice_text(const struct plan_choice *choice, char *text, size_t room) {
+    snprintf(text, room, "%s, %s, %d channel(s), chunk %u bytes, predicted %.2f us", choice->algorithm->name,
+             protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes, choice->predicted_ns / 1000);
 }
 
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,

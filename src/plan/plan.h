@@ -9,22 +9,11 @@
 #define COLLET_PLAN_PLAN_H
 
 #include "exec/exec.h"
-#include "plan/cost.h"
+#include "plan/choice.h"
 #include "plan/limits.h"
 #include "plan/map.h"
 
 struct planner;
-
-/* Who chooses in place of tuner_choose(), for communicators with COLLET_TUNER_PLUGIN: a library over this one may let
- * plugins do it. `choose` has to come to the same choice on every rank. */
-struct plan_adviser {
-    enum collet_result (*open)(const char *plugin, int nranks, int nnodes, void **context_p);
-    enum collet_result (*choose)(void *context, const struct cost_machine *machine, const struct tuner_limits *limits,
-                                 enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
-                                 struct plan_choice *choice);
-    void (*close)(void *context);
-};
-void plan_take_adviser(const struct plan_adviser *adviser);
 
 /* For one rank. Errors: INVALID_USAGE naming COLLET_ALGO or COLLET_PROTO if they hold an unknown name. The chan, config
  * and map must outlive the planner. */

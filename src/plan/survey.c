@@ -312,7 +312,7 @@ static enum collet_result read_atlas(const struct survey *survey, struct map **m
     if (survey->atlas.size < sizeof bytes || bytes > size)
         return err_set(COLLET_ERR_INTERNAL, "the map of rank 0 has %zu bytes", survey->atlas.size);
     struct map *map;
-    COLLET_TRY(map_create(survey->peers, survey->nranks, atlas, size - bytes, &map));
+    COLLET_TRY(chart_create(survey->peers, survey->nranks, atlas, size - bytes, &map));
     enum collet_result result = COLLET_SUCCESS;
     if (bytes > 0)
         result = import_text(atlas + size - bytes, bytes, "COLLET_PROGRAM of rank 0", &map->imported);
@@ -327,8 +327,8 @@ static enum collet_result read_atlas(const struct survey *survey, struct map **m
 
 /* ---- all of it ---- */
 
-enum collet_result survey_create(struct boot *boot, const struct config *config, const char *busid, int nranks,
-                                 int rank, struct survey **survey_p) {
+enum collet_result survey_begin(struct boot *boot, const struct config *config, const char *busid, int nranks, int rank,
+                                struct survey **survey_p) {
     struct survey *survey;
     COLLET_TRY(memory_get(&survey, 1, sizeof *survey, "no memory to survey %d ranks", nranks));
     *survey =
@@ -351,6 +351,15 @@ enum collet_result survey_create(struct boot *boot, const struct config *config,
     else
         survey_destroy(survey);
     return result;
+}
+
+enum collet_result survey_create(struct boot *boot, const struct config *config, int nranks, int rank,
+                                 struct survey **survey_p) {
+    const int device = boot_peers(boot)[rank].device;
+    char busid[GPU_BUSID_BYTES] = "";
+    if (device != COLLET_DEVICE_HOST)
+        gpu_busid(device - COLLET_DEVICE_CUDA(0), busid);
+    return survey_begin(boot, config, busid, nranks, rank, survey_p);
 }
 
 void survey_destroy(struct survey *survey) {

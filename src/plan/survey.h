@@ -13,17 +13,10 @@
 #ifndef COLLET_PLAN_SURVEY_H
 #define COLLET_PLAN_SURVEY_H
 
-#include "plan/map.h"
+#include "plan/chart.h"
 
-struct survey;
-
-/* busid: of this rank's GPU; "" in host memory. Boot must be ready; all three must outlive the survey. */
-enum collet_result survey_create(struct boot *boot, const struct config *config, const char *busid, int nranks,
-                                 int rank, struct survey **survey_p);
-void survey_destroy(struct survey *survey); /* NULL is fine */
-
-/* Advances it, without waiting. IN_PROGRESS: call again; SUCCESS: *map_p is the caller's. Errors: the communicator's
- * failure, REMOTE if a rank that is waited for is gone, TIMEOUT after COLLET_INIT_TIMEOUT. */
-enum collet_result survey_try(struct survey *survey, struct map **map_p);
+/* survey_create() of a rank on the GPU with this bus id; "": in host memory. */
+enum collet_result survey_begin(struct boot *boot, const struct config *config, const char *busid, int nranks, int rank,
+                                struct survey **survey_p);
 
 #endif

@@ -381,11 +381,6 @@ static void contest_end(struct contest *contest) {
     free(contest->tries);
 }
 
-void tuner_choice_text(const struct plan_choice *choice, char *text, size_t room) {
-    snprintf(text, room, "%s, %s, %d channel(s), chunk %u bytes, predicted %.2f us", choice->algorithm->name,
-             protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes, choice->predicted_ns / 1000);
-}
-
 enum collet_result tuner_choose(const struct cost_machine *machine, const struct tuner_limits *limits,
                                 enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
                                 struct plan_choice *choice) {
@@ -413,7 +408,7 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
                        "no algorithm for %s of %d ranks; if COLLET_ALGO names one, its messages do not fit into slots",
                        prog_collective_name(collective), machine->whole->nranks);
     char text[128];
-    tuner_choice_text(choice, text, sizeof(text));
+    plan_choice_text(choice, text, sizeof(text));
     log_info(PLAN, "%s up to %llu bytes on %d ranks: %s", prog_collective_name(collective),
              (unsigned long long)count * elem_bytes, machine->cast.nhosts * machine->cast.nlocal, text);
     return COLLET_SUCCESS;

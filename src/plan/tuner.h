@@ -11,7 +11,7 @@
 #define COLLET_PLAN_TUNER_H
 
 #include "plan/cost.h"
-#include "plan/limits.h"
+#include "plan/limits_gpu.h"
 
 /* One entry of the list. */
 struct tuner_try {
@@ -68,8 +68,5 @@ enum collet_result tuner_predict(const struct tuner_limits *limits, struct cost_
 enum collet_result tuner_choose(const struct cost_machine *machine, const struct tuner_limits *limits,
                                 enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
                                 struct plan_choice *choice);
-
-/* A choice in words, as logs and collet_comm_plan() have it. */
-void tuner_choice_text(const struct plan_choice *choice, char *text, size_t room);
 
 #endif

@@ -18,8 +18,6 @@ long exec_gpu_unwatch(void);
 long exec_gpu_unwatch(void) { return 0; }
 long exec_gpu_watch(void);
 long exec_gpu_watch(void) { return 0; }
-long gpu_busid(void);
-long gpu_busid(void) { return 0; }
 long gpu_find(void);
 long gpu_find(void) { return 0; }
 long gpu_rank_create(void);
@@ -32,8 +30,6 @@ long gpu_rank_wait(void);
 long gpu_rank_wait(void) { return 0; }
 long gpu_windows_end(void);
 long gpu_windows_end(void) { return 0; }
-long gpu_windows_had_lent(void);
-long gpu_windows_had_lent(void) { return 0; }
 long launch_run(void);
 long launch_run(void) { return 0; }
 long proxy_hold(void);
@@ -48,3 +44,9 @@ long proxy_resume(void);
 long proxy_resume(void) { return 0; }
 long proxy_serve(void);
 long proxy_serve(void) { return 0; }
+long gpu_limit(void);
+long gpu_limit(void) { return 0; }
+long gpu_choose(void);
+long gpu_choose(void) { return 0; }
+long gpu_may_lend(void);
+long gpu_may_lend(void) { return 0; }

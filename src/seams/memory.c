@@ -31,8 +31,15 @@ long window_register(void) { return 0; }
 long window_register_all(void);
 long window_register_all(void) { return 0; }
 
-struct big { long words[4]; };
+struct big {
+    long words[4];
+};
 struct big exec_loans_of(void);
-struct big exec_loans_of(void) { return (struct big){{0}}; }
+struct big exec_loans_of(void) {
+    return (struct big){{0}};
+}
 const void *commons_own(void);
-const void *commons_own(void) { static long none[4]; return none; }
+const void *commons_own(void) {
+    static long none[4];
+    return none;
+}

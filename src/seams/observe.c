@@ -47,4 +47,7 @@ long tracer_destroy(void) { return 0; }
 long tracer_progress(void);
 long tracer_progress(void) { return 0; }
 void *journal_add(void);
-void *journal_add(void) { static long none[64]; return none; }
+void *journal_add(void) {
+    static long none[64];
+    return none;
+}

@@ -1,37 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Without the layer "tuner": few bytes by few hops, many bytes round a ring.
+ * Without the layer "tuner": a table chooses, of what the limits allow.
+ *
+ *      up to FEW_BYTES   an algorithm of few hops, in LL
+ *      above             the first one that the registry has: a ring, a chain or the direct way, in Simple
  */
-#include "plan/model.h"
-#include "plan/tuner.h"
+#include "seams/tuner.h"
 
-#include <stdio.h>
+#include "base/err.h"
+#include "base/memory.h"
+#include "exec/exec.h"
+
 #include <stdlib.h>
+#include <string.h>
 
-enum collet_result model_create(const struct chan *chan, const struct config *config, const struct map *map,
-                                const struct prog_shape *shapes, int nshapes, struct model **model_p) {
-    (void)chan, (void)config, (void)map;
-    COLLET_TRY(memory_get(model_p, 1, sizeof **model_p, "no memory for a model"));
-    (*model_p)->machine.shapes = (*model_p)->machine.whole = shapes;
-    (*model_p)->machine.nshapes = nshapes;
+#define FEW_BYTES 16384
+static const char *const few_hops[] = {"oneshot", "direct", "doubling", "bruck", "tree"};
+#define FEW_HOPS (int)(sizeof few_hops / sizeof *few_hops)
+
+struct chooser {
+    const struct prog_shape *shape;
+};
+
+enum collet_result chooser_create(const struct chan *chan, const struct config *config, const struct map *map,
+                                  const struct prog_shape *shapes, int nshapes, struct tuner_limits *limits,
+                                  struct chooser **chooser_p) {
+    (void)chan, (void)config, (void)map, (void)nshapes, (void)limits;
+    COLLET_TRY(memory_get(chooser_p, 1, sizeof **chooser_p, "no memory to choose algorithms"));
+    (*chooser_p)->shape = &shapes[0];
     return COLLET_SUCCESS;
 }
-void model_destroy(struct model *model) { free(model); }
-uint32_t net_lent_from(const struct config *config) { (void)config; return 0; }
-int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int npeers, int blocks, bool by_network) { (void)limits, (void)nslots, (void)npeers, (void)blocks, (void)by_network; return 1; }
-void tuner_choice_text(const struct plan_choice *choice, char *text, size_t room) { snprintf(text, room, "%s", choice->algorithm->name); }
 
-#define SMALL_BYTES 16384
-enum collet_result tuner_choose(const struct cost_machine *machine, const struct tuner_limits *limits, enum prog_collective collective, uint64_t count, uint32_t elem_bytes, struct plan_choice *choice) {
-    static const char *const small[] = {"oneshot", "doubling", "direct", "bruck", "tree", "ring"}, *const large[] = {"ring", "chain", "direct", "tree", "oneshot"};
-    const bool is_small = count * elem_bytes <= SMALL_BYTES;
-    const char *const *names = is_small ? small : large;
-    for (int k = 0; k < (is_small ? 6 : 5); k++) {
-        const struct algorithm *algorithm = algorithm_find(collective, names[k]);
-        if (algorithm != NULL && algorithm_applies(algorithm, machine->whole)) {
-            *choice = (struct plan_choice){algorithm, PROTOCOL_SIMPLE, 1, limits->sizes.long_bytes / 2, 0};
-            return COLLET_SUCCESS;
-        }
+void chooser_destroy(struct chooser *chooser) { free(chooser); }
+
+/* ---- the algorithm ---- */
+
+struct extremes {
+    int longest_run, nslices; /* of all ranks' programs */
+};
+
+static enum collet_result look_at(const struct algorithm *algorithm, const struct prog_shape *shape,
+                                  struct extremes *found) {
+    *found = (struct extremes){0, 0};
+    for (int rank = 0; rank < shape->nranks; rank++) {
+        struct prog *prog;
+        COLLET_TRY(algorithm_build(algorithm, shape, rank, 0, &prog));
+        found->nslices = prog->nslices;
+        found->longest_run = prog->longest_run > found->longest_run ? prog->longest_run : found->longest_run;
+        prog_destroy(prog);
     }
-    return COLLET_ERR_INTERNAL;
+    return COLLET_SUCCESS;
+}
+
+static bool is_open(const struct tuner_limits *limits, const struct algorithm *algorithm,
+                    const struct prog_shape *shape) {
+    const bool named = tuner_is_named(limits, algorithm->collective, shape);
+    const bool has_room = algorithm->connects < PROG_TO_MANY || shape->nranks <= limits->most_peers;
+    return algorithm_applies(algorithm, shape) && strcmp(algorithm->name, "nvls") != 0 &&
+           (named ? limits->algorithm_named[algorithm - algorithms] : has_room);
+}
+
+/* If it may be taken, it is, with its extremes. */
+static enum collet_result consider(const struct tuner_limits *limits, const struct algorithm *algorithm,
+                                   const struct prog_shape *shape, struct plan_choice *choice, struct extremes *found) {
+    if (algorithm == NULL || choice->algorithm != NULL || !is_open(limits, algorithm, shape))
+        return COLLET_SUCCESS;
+    COLLET_TRY(look_at(algorithm, shape, found));
+    if (tuner_keeps_bits(limits, algorithm, found->nslices))
+        choice->algorithm = algorithm;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result choose_algorithm(const struct tuner_limits *limits, enum prog_collective collective, bool few,
+                                           const struct prog_shape *shape, struct plan_choice *choice,
+                                           struct extremes *found) {
+    for (int k = 0; few && k < FEW_HOPS; k++)
+        COLLET_TRY(consider(limits, algorithm_find(collective, few_hops[k]), shape, choice, found));
+    for (int k = 0; algorithms[k].name != NULL; k++)
+        if (algorithms[k].collective == collective)
+            COLLET_TRY(consider(limits, &algorithms[k], shape, choice, found));
+    if (choice->algorithm != NULL)
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_INVALID_USAGE,
+                   "no algorithm for %s of %d ranks keeps what COLLET_ALGO and COLLET_DETERMINISM ask for: see "
+                   "collet-prog --list",
+                   prog_collective_name(collective), shape->nranks);
+}
+
+/* ---- the protocol ---- */
+
+/* A slot of lines says that it has come by its elements; that of a barrier in LL, by its first line. */
+static bool suits(const struct tuner_limits *limits, enum prog_collective collective, enum protocol protocol) {
+    const bool announces = !prog_keeps_empty(collective) || (collective == PROG_BARRIER && protocol == PROTOCOL_LL);
+    return limits->protocol_allowed[protocol] && (protocol == PROTOCOL_SIMPLE || announces);
+}
+
+static enum protocol choose_protocol(const struct tuner_limits *limits, enum prog_collective collective, bool few) {
+    const enum protocol order[] = {few ? PROTOCOL_LL : PROTOCOL_SIMPLE, PROTOCOL_SIMPLE, PROTOCOL_LL128, PROTOCOL_LL};
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++)
+        if (suits(limits, collective, order[k]))
+            return order[k];
+    return PROTOCOL_SIMPLE;
+}
+
+static uint32_t chunk_of(const struct tuner_limits *limits, const struct plan_choice *choice, int longest_run) {
+    const uint32_t full = protocol_payload_bytes(choice->protocol, &limits->sizes_of[choice->algorithm->connects]);
+    const uint32_t forced = limits->forced_chunk_bytes;
+    const bool is_long = protocol_slots(choice->protocol) == PROTOCOL_LONG;
+    const uint32_t bytes = is_long && forced > 0 && forced < full ? forced : full;
+    return geometry_room(bytes, (uint32_t)longest_run, protocol_unit_bytes(choice->protocol));
+}
+
+enum collet_result chooser_choose(struct chooser *chooser, struct tuner_limits *limits,
+                                  const struct exec_request *request, uint64_t bytes, struct plan_choice *choice_p) {
+    const enum prog_collective collective = request->collective;
+    const bool few = bytes <= FEW_BYTES && limits->determinism == DETERMINISM_NONE;
+    struct plan_choice choice = {.nchannels = limits->nchannels};
+    struct extremes found;
+    COLLET_TRY(choose_algorithm(limits, collective, few, chooser->shape, &choice, &found));
+    choice.protocol = choose_protocol(limits, collective, few);
+    choice.chunk_bytes = chunk_of(limits, &choice, found.longest_run);
+    if (choice.chunk_bytes < sizeof(uint64_t))
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "%s: its messages do not fit into slots; name another one in COLLET_ALGO",
+                       choice.algorithm->name);
+    *choice_p = choice;
+    return COLLET_SUCCESS;
 }

@@ -26,7 +26,7 @@ struct conn_blob {
 };
 
 struct transport;
-struct topo_rings;
+struct map;
 struct gpu_heads;
 struct conn;
 
@@ -42,13 +42,13 @@ struct conn_owner {
     struct gpu_rank *gpu; /* NULL: the rank is on host memory */
     /* Of connections, by how many an algorithm makes; equal on all ranks. */
     struct fifo_layout layouts[PROG_CONNECTS_COUNT];
-    const struct topo_rings *rings; /* NULL: none were found */
-    bool tied;                      /* channel c leaves hosts by the NICs of ring c mod their number; else by any NIC */
-    uint64_t *windows;              /* on its GPU, [rank][LOAN_WINDOWS]: see struct loan_end; NULL on the host */
-    struct loan_team *teams;        /* on its GPU, [LOAN_WINDOWS] */
-    struct gpu_heads *heads;        /* on its GPU: gpu_heads.h; NULL on the host */
-    struct conn *first;             /* all connections of this rank, in order of creation: conn.next */
-    uint64_t *counters;             /* CONN_COUNTERS; others may read them at any time. NULL: nobody wants to know */
+    const struct map *map;   /* of chan_plan(); NULL: not yet */
+    bool tied;               /* channel c leaves hosts by the NICs of ring c mod their number; else by any NIC */
+    uint64_t *windows;       /* on its GPU, [rank][LOAN_WINDOWS]: see struct loan_end; NULL on the host */
+    struct loan_team *teams; /* on its GPU, [LOAN_WINDOWS] */
+    struct gpu_heads *heads; /* on its GPU: gpu_heads.h; NULL on the host */
+    struct conn *first;      /* all connections of this rank, in order of creation: conn.next */
+    uint64_t *counters;      /* CONN_COUNTERS; others may read them at any time. NULL: nobody wants to know */
     /* Payloads of so many bytes are copied by the kernel between processes of this node, since that is faster than slots; 0: none
      * is (plan/kernel_copies.h). */
     uint32_t kernel_from;

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "seams/topology.h"
 #include "transport/tcp_way.h"
 #include "transport/transport.h"
 
@@ -33,7 +34,7 @@ static enum collet_result begin_to_listen(struct tcp_link *link, const struct co
     const struct conn_owner *owner = conn->owner;
     char interface[ADDRESS_INTERFACE_BYTES];
     SCOPED_OFFER struct tcp_offer offer = {0};
-    tcp_way_find(conn, interface);
+    map_interface(conn, interface);
     COLLET_TRY(tcp_listen_start(&link->listener, owner->config, interface, link->nsockets, &offer));
     link->listens = true;
     derive_keys(link, conn, offer.token);
@@ -49,7 +50,7 @@ static enum collet_result begin_to_dial(struct tcp_link *link, const struct conn
     if (bytes != sizeof(offer) || offer.set.count < 1 || offer.set.count > ADDRESS_MAX)
         return err_set(COLLET_ERR_INTERNAL, "the tcp offer of rank %d has %zu bytes and makes no sense", conn->peer,
                        bytes);
-    tcp_way_find(conn, interface);
+    map_interface(conn, interface);
     tcp_dial_start(&link->dialer, &offer, interface, link->nsockets, conn->peer, owner->peers[conn->peer].host);
     link->dials = true;
     derive_keys(link, conn, offer.token);

@@ -1,24 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/tcp_way.h"
 
-#include "topo/sysfs.h"
-#include "transport/nic.h"
-
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
-
-/* ------------------------------------------------------------------------------------------------------ what is tied */
-
-void tcp_way_find(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYTES]) {
-    const struct topo_nic *nic = nic_of_conn(conn);
-    char name[TOPO_NAME_BYTES];
-    interface[0] = '\0';
-    if (nic != NULL && topo_find_interface(nic->name, "/sys", name) && strlen(name) < ADDRESS_INTERFACE_BYTES &&
-        address_interface_allowed(conn->owner->config->socket_ifname, name))
-        memcpy(interface, name, strlen(name) + 1);
-}
 
 bool tcp_way_bind(int fd, int family, const char *interface) {
     const int on = 1;

@@ -18,10 +18,6 @@
 #include "boot/address.h"
 #include "transport/conn.h"
 
-/* The interface of this host that a connection is tied to; "" if it is to none: it is not tied, or COLLET_SOCKET_IFNAME
- * does not allow the interface, or a file gives the NIC a name that this host does not know. */
-void tcp_way_find(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYTES]);
-
 /* From now on the socket goes by this interface alone, as far as the kernel lets us say that. False: errno says why not. */
 bool tcp_way_bind(int fd, int family, const char *interface);
 

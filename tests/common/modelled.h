@@ -6,6 +6,7 @@
 #ifndef COLLET_TESTS_MODELLED_H
 #define COLLET_TESTS_MODELLED_H
 
+#include "plan/limits_gpu.h"
 #include "plan/atlas.h"
 #include "plan/cards.h"
 #include "plan/limits.h"
@@ -71,7 +72,7 @@ static inline void modelled_draw(struct modelled *job, int nnodes, int per_host)
     if (gpu)
         assert_int_equal(card_suit(job->host->nodes[places[0]].gpu.sm, CARD_KERNELS, &costs), COLLET_SUCCESS);
     assert_int_equal(atlas_pack(nodes, nnodes, &costs, &atlas, &size), COLLET_SUCCESS);
-    assert_int_equal(map_create(job->peers, nnodes * nlocal, atlas, size, &job->map), COLLET_SUCCESS);
+    assert_int_equal(chart_create(job->peers, nnodes * nlocal, atlas, size, &job->map), COLLET_SUCCESS);
     job->chan.owner.gpu = gpu ? &job->gpu : NULL;
     free(places);
     free(graph);
@@ -86,7 +87,7 @@ static inline void modelled_open(struct modelled *job, const char *machine, int 
         job->config.cpus = cpus;
     assert_int_equal(topo_synthetic(machine, &job->host), COLLET_SUCCESS);
     modelled_draw(job, nnodes, per_host);
-    const int norders = map_orders(job->map);
+    const int norders = job->map->norders;
     struct conn_owner *owner = &job->chan.owner;
     owner->config = &job->config;
     owner->peers = job->peers;
@@ -97,19 +98,19 @@ static inline void modelled_open(struct modelled *job, const char *machine, int 
     job->shapes = calloc((size_t)norders, sizeof *job->shapes);
     for (int k = 0; k < norders; k++)
         assert_int_equal(map_shape(job->map, job->peers, k, &job->shapes[k]), COLLET_SUCCESS);
-    assert_int_equal(tuner_limits_read(&job->config, owner->layouts, map_rails(job->map), &job->limits),
+    assert_int_equal(tuner_limits_read(&job->config, owner->layouts, job->map->nrails, &job->limits),
                      COLLET_SUCCESS);
     bool apart;
     int sharers = modelled_sharers(job, &apart);
     if (owner->gpu != NULL)
-        tuner_limits_of_gpus(&job->config, job->map->costs.gpu_blocks, sharers, apart, &job->limits);
+        tuner_limits_of_gpus(&job->config, chart_of(job->map)->costs.gpu_blocks, sharers, apart, &job->limits);
     assert_int_equal(model_create(&job->chan, &job->config, job->map, job->shapes, norders, &job->model),
                      COLLET_SUCCESS);
 }
 
 static inline void modelled_close(struct modelled *job) {
     model_destroy(job->model);
-    for (int k = 0; k < map_orders(job->map); k++)
+    for (int k = 0; k < job->map->norders; k++)
         prog_shape_fini(&job->shapes[k]);
     free(job->shapes);
     map_destroy(job->map);

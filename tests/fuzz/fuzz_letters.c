@@ -76,7 +76,7 @@ static void with_surveys(struct job *job, struct fuzz_input *input) {
     const uint8_t kind = fuzz_byte(input);
     job->peers[1].node = job->peers[2].node = 1;
     for (int rank = 0; rank < RANKS; rank++)
-        if (survey_create(job->boots[rank], &job->configs[rank], "", RANKS, rank, &surveys[rank]) != COLLET_SUCCESS)
+        if (survey_begin(job->boots[rank], &job->configs[rank], "", RANKS, rank, &surveys[rank]) != COLLET_SUCCESS)
             abort();
     if (kind & 1)
         tamper(job, 2, 1, boot_key(BOOT_PLACE, 0), input);

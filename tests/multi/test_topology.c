@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "plan/chart.h"
 #include "api/comm.h"
 #include "common/ranks.h"
 #include "topo/topo.h"
@@ -105,10 +106,10 @@ static void check_sum(struct ranks *ranks, int rank, struct collet_comm *comm) {
 }
 
 static void check_hashes(struct ranks *ranks, int rank, const struct job *job, struct collet_comm *comm) {
-    job->hashes[rank] = comm->map->hash;
+    job->hashes[rank] = chart_of(comm->map)->hash;
     ranks_barrier(ranks);
     for (int other = 0; other < ranks->nranks; other++)
-        ranks_check(ranks, rank, job->hashes[other] == comm->map->hash);
+        ranks_check(ranks, rank, job->hashes[other] == chart_of(comm->map)->hash);
 }
 
 static void run_rank(struct ranks *ranks, int rank) {

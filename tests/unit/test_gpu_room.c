@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "plan/chart.h"
 #include "api/comm.h"
 #include "base/err.h"
 #include "common/emulated_gpu.h"
@@ -183,7 +184,7 @@ static void constants_of_the_card_reach_all_ranks(void **state) {
     assert_true(costs.gpu_memory_gbps > 0 && costs.gpu_call_ns != costs_default.gpu_call_ns);
     open_ranks(4, 77);
     for (int rank = 0; rank < 4; rank++) {
-        const struct cost_table *have = &comms[rank]->map->costs;
+        const struct cost_table *have = &chart_of(comms[rank]->map)->costs;
         assert_true(have->gpu_memory_gbps == costs.gpu_memory_gbps && have->gpu_call_ns == costs.gpu_call_ns);
         assert_int_equal(have->gpu_blocks, 77);
     }

@@ -40,7 +40,7 @@ static struct modelled *job_of(int nranks) {
         return job;
     modelled_open(job, "1 gpu h100", 1, nranks, 0);
     assert_int_equal(card_suit(90, kernels, &costs), COLLET_SUCCESS);
-    job->map->costs = costs;
+    ((struct chart *)job->map)->costs = costs;
     return job;
 }
 

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "common/ring_order.h"
 #include "plan/atlas.h"
-#include "plan/map.h"
+#include "plan/chart.h"
 #include "plan/nvlink.h"
 
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static void draw(struct job *job, const char *machine, int nnodes, int node_rank
             graph, strlen(graph), node_ranks, {n % 2 == 1, n % 2 == 0, n % 3 == 0, 132, n % 2 == 0}, job->place};
     assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &job->atlas, &job->size), COLLET_SUCCESS);
     free(graph);
-    if (map_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
+    if (chart_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
         fail_msg("%s", err_last());
 }
 
@@ -158,10 +158,10 @@ static void every_order_lists_ranks_node_by_node_along_its_ring(void **state) {
         struct job job;
         int order[RANKS_MAX];
         draw(&job, machines[m % 3], 3, 8, m >= 3);
-        assert_int_equal(map_orders(job.map), job.map->rings->nrings);
-        for (int k = 0; k < map_orders(job.map); k++) {
+        assert_int_equal(job.map->norders, chart_of(job.map)->rings->nrings);
+        for (int k = 0; k < job.map->norders; k++) {
             struct prog_shape shape;
-            ring_order(job.map->rings, k, order);
+            ring_order(chart_of(job.map)->rings, k, order);
             assert_int_equal(map_shape(job.map, job.peers, k, &shape), COLLET_SUCCESS);
             assert_true(shape.chains);
             for (int place = 0; place < job.nranks; place++)
@@ -176,10 +176,10 @@ static void rails_are_adapters_that_carry_rings(void **state) {
     (void)state;
     struct job job;
     draw(&job, "8 gpu nvswitch : 4 nic 200", 2, 8, false);
-    assert_int_equal(map_rails(job.map), 4);
+    assert_int_equal(job.map->nrails, 4);
     end(&job);
     draw(&job, "8 gpu nvswitch : 4 nic 200", 1, 8, false);
-    assert_int_equal(map_rails(job.map), 1); /* nothing goes out of one host */
+    assert_int_equal(job.map->nrails, 1); /* nothing goes out of one host */
     end(&job);
 }
 
@@ -315,8 +315,8 @@ static void programs_along_every_order_are_right(void **state) {
     struct job job;
     char why[256];
     draw(&job, "4 gpu nvswitch : 4 nic 100", 3, 4, true);
-    assert_true(job.map->rings->zigzag);
-    for (int k = 0; k < map_orders(job.map); k++) {
+    assert_true(chart_of(job.map)->rings->zigzag);
+    for (int k = 0; k < job.map->norders; k++) {
         struct prog_shape shape;
         assert_int_equal(map_shape(job.map, job.peers, k, &shape), COLLET_SUCCESS);
         for (const struct algorithm *a = algorithms; a->name != NULL; a++)
@@ -334,14 +334,14 @@ static void a_map_that_does_not_fit_the_ranks_is_refused(void **state) {
     draw(&job, "4 gpu mesh : 2 nic 100", 2, 4, false);
     uint32_t *counts = job.atlas;
     for (size_t cut = 0; cut < job.size; cut += 5)
-        assert_true(map_create(job.peers, job.nranks, job.atlas, cut, &map) < 0);
-    assert_int_equal(map_create(job.peers, job.nranks - 1, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
+        assert_true(chart_create(job.peers, job.nranks, job.atlas, cut, &map) < 0);
+    assert_int_equal(chart_create(job.peers, job.nranks - 1, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
     counts[1]++;
-    assert_int_equal(map_create(job.peers, job.nranks, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
+    assert_int_equal(chart_create(job.peers, job.nranks, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
     counts[1]--;
     const int32_t nowhere = 10000; /* as the place of the last rank */
     memcpy((char *)job.atlas + job.size - sizeof nowhere, &nowhere, sizeof nowhere);
-    assert_int_equal(map_create(job.peers, job.nranks, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
+    assert_int_equal(chart_create(job.peers, job.nranks, job.atlas, job.size, &map), COLLET_ERR_INTERNAL);
     end(&job);
 }
 
@@ -351,7 +351,7 @@ static void equal_hosts_are_packed_once(void **state) {
     draw(&one, "8 gpu nvswitch : 4 nic 200", 1, 8, false);
     draw(&eight, "8 gpu nvswitch : 4 nic 200", 8, 8, false);
     assert_int_equal(eight.size - one.size, 7 * (sizeof(uint32_t) + sizeof(struct node_facts) + 8 * sizeof(int32_t)));
-    assert_int_equal(eight.map->rings->ncrossings, 1);
+    assert_int_equal(chart_of(eight.map)->rings->ncrossings, 1);
     end(&one);
     end(&eight);
 }

@@ -8,7 +8,7 @@
 
 #include "common/emulated_gpu.h"
 #include "program/program.h"
-#include "topo/search.h"
+#include "plan/chart.h"
 
 #include <net/if.h>
 
@@ -17,6 +17,7 @@
 struct job {
     struct topo *host, *topo;
     struct topo_rings *rings;
+    struct chart chart; /* with these rings */
 };
 
 /* NIC k of both hosts is called what names[k] says, "mlx5_<k>" where that is NULL. */
@@ -47,10 +48,12 @@ static void job_fini(struct job *job) {
     topo_destroy(job->host);
 }
 
-static void pair_prepare(struct pair *pair, const struct job *job, int channel, int nports) {
+static void pair_prepare(struct pair *pair, struct job *job, int channel, int nports) {
     pair_init(pair, (struct shape){8, 4096, nports, 1 + channel % 2, 0});
+    if (job != NULL)
+        job->chart = (struct chart){.rings = job->rings};
     for (int rank = 0; rank < 2; rank++) {
-        pair->owners[rank].rings = job == NULL ? NULL : job->rings;
+        pair->owners[rank].map = job == NULL ? NULL : &job->chart.map;
         pair->owners[rank].tied = job != NULL;
     }
     pair->producer.channel = pair->consumer.channel = channel;
@@ -157,7 +160,8 @@ static void both_ends_choose_alike_where_only_one_knows_its_nic(void **state) {
         int channel = k & 1 ? 2 : 6;
         job_init(&wrong, names[k >> 2]);
         pair_prepare(&pair, &job, channel, FAKE_DEVICES);
-        pair.owners[k >> 1 & 1].rings = wrong.rings;
+        wrong.chart = (struct chart){.rings = wrong.rings};
+        pair.owners[k >> 1 & 1].map = &wrong.chart.map;
         pair_join(&pair);
         assert_int_equal(end_of(&pair.producer)->home, -1);
         assert_int_equal(end_of(&pair.consumer)->home, -1);

@@ -60,7 +60,7 @@ static struct map *map_of(const struct bench *bench, const struct config *config
     must(topo_share(topo, n, place, &graph), "the topology");
     struct atlas_node node = {.graph = graph, .graph_bytes = strlen(graph), .nlocal = n, .place = place};
     must(atlas_pack(&node, 1, costs, &atlas, &size), "the map");
-    must(map_create(peers, n, atlas, size, &map), "the map");
+    must(chart_create(peers, n, atlas, size, &map), "the map");
     free(graph);
     free(atlas);
     return map;
