@@ -29,3 +29,6 @@ core-files:
 core-seams:
 	@$(AGAIN) core >&2
 	@{ nm $(CORE_OBJECTS) | sed -n 's/^ * U //p' | sort -u; nm $(call objects_of,$(SEAM_SOURCES)) | awk 'NF == 3 && $$2 ~ /[TDBR]/ { print $$3 }' | sort -u; } | sort | uniq -d
+.PHONY: core-objects
+core-objects:
+	@echo $(CORE_LINK)
