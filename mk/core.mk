@@ -32,3 +32,29 @@ core-seams:
 .PHONY: core-objects
 core-objects:
 	@echo $(CORE_LINK)
+
+# Tests of the core alone: programs of tests/ linked with it, and with tests/core/part.c in place of what layers would give them.
+.PHONY: test-core core-tests
+CORE_TESTS   := unit/test_algorithms unit/test_api unit/test_base unit/test_boot unit/test_boot_deaths unit/test_boot_goodbyes unit/test_boot_ids \
+    unit/test_boot_init unit/test_crowd unit/test_guests unit/test_net_sockets unit/test_reduce unit/test_tcp unit/test_tcp_connecting unit/test_tree \
+    multi/test_calls multi/test_determinism multi/test_engine multi/test_threads multi/test_mixture multi/test_conformance \
+    fault/test_death fault/test_intruder fault/test_rendezvous
+CORE_PROGRAMS := $(CORE_TESTS:%=$(BUILD)/core/tests/%) $(BUILD)/core/tests/fault/test_faults
+CORE_COMMON  := $(BUILD)/core/tests/common.a
+$(CORE_COMMON): $(call objects_of,$(filter-out tests/common/whole.c,$(TEST_COMMON)) tests/core/part.c)
+	@mkdir -p $(@D)
+	$(call say,AR)
+	@rm -f $@
+	$(Q)$(AR) rcsD $@ $^
+CORE_LIBS    := -lcmocka $(shell $(PKGCONFIG) --libs libsodium 2>/dev/null) -pthread -lm
+$(CORE_PROGRAMS): $(BUILD)/core/tests/%: $(OBJ)/tests/%.o $(CORE_COMMON) $(CORE_LIB)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(LINK) -o $@ $^ $(CORE_LIBS)
+$(BUILD)/core/tests/unit/test_boot $(BUILD)/core/tests/fault/test_faults: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
+core-tests: $(CORE_PROGRAMS)
+test-core:
+	@scripts/deps.sh test
+	@$(AGAIN) core-tests
+	@BUILD=$(BUILD)/core scripts/run-tests.sh --level fast --jobs $(TEST_JOBS) $(CORE_TESTS:%=$(BUILD)/core/tests/%)
+	@SEEDS=$(SEEDS) $(BUILD)/core/tests/fault/test_faults

@@ -12,7 +12,6 @@
 #include "exec/exec.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define FEW_BYTES 16384
 static const char *const few_hops[] = {"oneshot", "direct", "doubling", "bruck", "tree"};
@@ -52,12 +51,15 @@ static enum collet_result look_at(const struct algorithm *algorithm, const struc
     return COLLET_SUCCESS;
 }
 
+/* What nobody names is taken if a rank's memory has room for its connections, and if it needs no switches. */
 static bool is_open(const struct tuner_limits *limits, const struct algorithm *algorithm,
                     const struct prog_shape *shape) {
-    const bool named = tuner_is_named(limits, algorithm->collective, shape);
-    const bool has_room = algorithm->connects < PROG_TO_MANY || shape->nranks <= limits->most_peers;
-    return algorithm_applies(algorithm, shape) && strcmp(algorithm->name, "nvls") != 0 &&
-           (named ? limits->algorithm_named[algorithm - algorithms] : has_room);
+    if (!algorithm_applies(algorithm, shape))
+        return false;
+    if (tuner_is_named(limits, algorithm->collective, shape))
+        return limits->algorithm_named[algorithm - algorithms];
+    return algorithm->order != PROG_SWITCH_ORDER &&
+           (algorithm->connects < PROG_TO_MANY || shape->nranks <= limits->most_peers);
 }
 
 /* If it may be taken, it is, with its extremes. */

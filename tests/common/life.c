@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/life.h"
 
+#include "common/whole.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +97,8 @@ static bool group_once(struct life *life) {
 
 static bool use_stream(struct life *life) {
     struct collet_stream *stream;
+    if (!library_is_whole)
+        return life_sum(life, life->comm, NULL);
     if (!life_went_well(life, collet_stream_create(&stream))) {
         collet_comm_revoke(life->comm); /* no call has failed: the others do not know */
         return false;
@@ -108,6 +112,8 @@ static bool use_stream(struct life *life) {
 
 static bool use_split(struct life *life) {
     struct collet_comm *child;
+    if (!library_is_whole)
+        return life_sum(life, life->comm, NULL);
     if (!life_went_well(life, collet_comm_split(life->comm, 0, life->rank, &child, NULL)))
         return false;
     bool well = life_sum(life, child, NULL);

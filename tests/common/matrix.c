@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/matrix.h"
 
+#include "common/whole.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +39,10 @@ static const long counts[] = {0, 1, -1 /* ranks − 1 */, 17, 1000, 4099, 70001}
 
 #define LENGTH(array) (int)(sizeof(array) / sizeof(*(array)))
 
-/* Only algorithm and op, algorithm and place, and type and op exclude each other. */
+/* Only algorithm and op, algorithm and place, and type and op exclude each other. Created operators are a layer's. */
 static bool possible(const struct cover_case *c) {
+    if (!library_is_whole && c->value[OP] == COLLET_PREMULSUM)
+        return false;
     if (c->value[TYPE] != COVER_OPEN && c->value[OP] != COVER_OPEN &&
         !op_takes((enum collet_op)c->value[OP], (enum collet_type)c->value[TYPE]))
         return false;
@@ -52,7 +56,8 @@ static bool possible(const struct cover_case *c) {
 struct cover matrix_create(void) {
     ncandidates = 0;
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
-        if (a->collective != PROG_SEND && a->collective != PROG_RECV && ncandidates < CANDIDATES_MAX)
+        if (a->collective != PROG_SEND && a->collective != PROG_RECV && ncandidates < CANDIDATES_MAX &&
+            (library_is_whole || !prog_is_counted(a->collective)))
             candidates[ncandidates++] = a;
     return (struct cover){NPARAMETERS,
                           {ncandidates, LENGTH(protocols), LENGTH(settings), LENGTH(layouts), LENGTH(ranks_of),

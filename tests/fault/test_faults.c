@@ -23,6 +23,7 @@
 #include "common/life.h"
 #include "common/one_way.h"
 #include "common/refuse.h"
+#include "common/whole.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -218,7 +219,7 @@ static struct trial trial_of(uint64_t seed) {
     trial.second = (trial.victim + 1 + (int)(life_number(seed, 5) % (unsigned)(trial.nranks - 1))) % trial.nranks;
     if (!kind->again || life_number(seed, 6) % 2)
         trial.second = -1;
-    trial.goes_on = !kind->stands || life_number(seed, 8) % 4 == 0;
+    trial.goes_on = library_is_whole && (!kind->stands || life_number(seed, 8) % 4 == 0);
     trial.request = 1 + (int64_t)(life_number(seed, 10) % (1u << life_number(seed, 11) % (kind->reach + 1)));
     if (trial.moment < kind->first)
         trial.moment = kind->first;

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * In place of common/whole.c, for tests that are linked with the core alone: what layers would give them. They do not call it, since
+ * the library is not whole.
+ */
+#include "common/whole.h"
+
+#include "collet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const bool library_is_whole = false;
+
+static enum collet_result none(const char *function) {
+    fprintf(stderr, "%s() is not in the core: a test must not call it\n", function);
+    abort();
+}
+
+#define NONE return none(__func__)
+
+enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device) {
+    (void)memory, (void)bytes, (void)device;
+    NONE;
+}
+enum collet_result collet_mem_free(void *memory) {
+    (void)memory;
+    NONE;
+}
+enum collet_result collet_op_create_premul_sum(enum collet_op *op, const void *scalar, enum collet_type type,
+                                               enum collet_residence where, struct collet_comm *comm) {
+    (void)op, (void)scalar, (void)type, (void)where, (void)comm;
+    NONE;
+}
+enum collet_result collet_op_destroy(enum collet_op op, struct collet_comm *comm) {
+    (void)op, (void)comm;
+    NONE;
+}
+enum collet_result collet_stream_create(struct collet_stream **stream) {
+    (void)stream;
+    NONE;
+}
+enum collet_result collet_stream_destroy(struct collet_stream *stream) {
+    (void)stream;
+    NONE;
+}
+enum collet_result collet_stream_synchronize(struct collet_stream *stream) {
+    (void)stream;
+    NONE;
+}
+enum collet_result collet_comm_split(struct collet_comm *comm, int color, int key, struct collet_comm **part,
+                                     const struct collet_config *config) {
+    (void)comm, (void)color, (void)key, (void)part, (void)config;
+    NONE;
+}
+enum collet_result collet_comm_shrink(struct collet_comm *comm, const int *excluded, int nexcluded,
+                                      struct collet_comm **smaller, const struct collet_config *config) {
+    (void)comm, (void)excluded, (void)nexcluded, (void)smaller, (void)config;
+    NONE;
+}
