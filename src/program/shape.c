@@ -13,8 +13,9 @@
  *
  * Read next: ../algo/rails.h, for algorithms that know about nodes.
  */
+#include "program/shape.h"
+
 #include "base/err.h"
-#include "program/program.h"
 
 #include <stdlib.h>
 

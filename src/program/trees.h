@@ -5,7 +5,7 @@
 #ifndef COLLET_PROGRAM_TREES_H
 #define COLLET_PROGRAM_TREES_H
 
-#include "program/program.h"
+#include "program/shape.h"
 
 #define TREES 2 /* of one double tree */
 
