@@ -4,11 +4,11 @@
 #
 #   src/<room>/*.c ──▶ build/obj/… ──┬─▶ build/lib/libcollet.so.0.1     only collet_* visible
 #                                    ├─▶ build/lib/libcollet.a          the same, as one object
-#                                    ├─▶ build/lib/libnccl.so.2         NCCL's names over it (src/compat/), no others visible
+#                                    ├─▶ build/lib/libnccl.so.2         NCCL's names over it (src/layers/nccl/), no others visible
 #                                    ├─▶ build/lib/libnccl-net-collet.so  a network plugin for NCCL over collet's transports
 #                                    └─▶ build/lib/libcollet-internal.a every name, for tools and tests
-#   src/forecast/*.c ───────────────────▶ build/lib/libcollet-forecast.a predictions, for tools and tests
-#   examples/*.c, *.cc, examples/perf/*_perf.c, src/tools/*.c ──▶ build/bin/<name>
+#   src/layers/tools/forecast/*.c ──────▶ build/lib/libcollet-forecast.a predictions, for tools and tests
+#   examples/*.c, *.cc, examples/perf/*_perf.c, src/layers/tools/*.c ──▶ build/bin/<name>
 #   tests/<kind>/*.c ─────────────────────────────────────▶ build/tests/<kind>/<name>
 #   tests/portable/kernels_portable.c as C, C++ and CUDA ─▶ build/portable/*.o
 #
@@ -67,7 +67,7 @@ BASE_FLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-p
 LINK_FLAGS += -fsanitize=$(SANITIZE)
 endif
 # Sanitized code is compiled quickly rather than well: it is run once.
-OPTIMIZE = $(if $(SANITIZE),-O1,$(if $(filter src/kernels/% src/exec/%,$<),-O3,-O2))
+OPTIMIZE = $(if $(SANITIZE),-O1,$(if $(filter src/kernels/% src/exec/%,$<)$(filter exec_%,$(notdir $<)),-O3,-O2))
 COMPILE  = $(CC) $(BASE_FLAGS) $(OPTIMIZE) $(INCLUDES) $(PACKAGE_CFLAGS) $(VARIANT_FLAGS) $(CPPFLAGS) $(CFLAGS)
 LINK     = $(CC) $(LINK_FLAGS) $(CFLAGS) $(LDFLAGS)
 
@@ -126,19 +126,23 @@ NVCC_FLAGS  := -std=c++17 -O3 $(CUDA_SMALL) -fmad=false -Werror all-warnings -Xc
 CUDA_LIBS   := $(firstword $(wildcard $(CUDA_LIBDIR)libcudart_static.a $(CUDA_LIBDIR)libcudart.so)) -lrt
 endif
 
+include mk/layers.mk
+
 # --------------------------------------------------------------------------------------------------------------- sources
 
 OBJ := $(BUILD)/obj
 objects_of = $(addprefix $(OBJ)/,$(addsuffix .o,$(basename $(1))))
 
-TOOL_SOURCES := $(wildcard src/tools/*.c)
-CUDA_SOURCES := $(wildcard src/gpu/cuda*.c)
+TOOL_SOURCES := $(wildcard src/layers/tools/*.c)
+CUDA_SOURCES := $(wildcard src/layers/gpu/cuda*.c)
 # What only tools need is no part of the library.
-FORECAST_SOURCES := $(wildcard src/forecast/*.c)
+FORECAST_SOURCES := $(wildcard src/layers/tools/forecast/*.c)
 # NCCL's names are a library of their own, and so is the network plugin for NCCL.
-NET_SOURCES    := src/compat/nccl_net.c src/compat/nccl_net_forms.c
-COMPAT_SOURCES := $(filter-out $(NET_SOURCES),$(wildcard src/compat/*.c))
-LIB_SOURCES  := $(filter-out src/seams/% $(TOOL_SOURCES) $(CUDA_SOURCES) $(FORECAST_SOURCES) $(COMPAT_SOURCES) $(NET_SOURCES),$(wildcard src/*/*.c))
+NET_SOURCES    := src/layers/nccl/nccl_net.c src/layers/nccl/nccl_net_forms.c
+COMPAT_SOURCES := $(filter-out $(NET_SOURCES),$(wildcard src/layers/nccl/nccl*.c))
+# The core lies in the rooms of src; layers lie deeper (mk/layers.mk).
+CORE_SOURCES := $(filter-out src/seams/%,$(wildcard src/*/*.c))
+LIB_SOURCES  := $(CORE_SOURCES) $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES) $(COMPAT_SOURCES) $(NET_SOURCES),$(foreach l,$(LIB_LAYERS),$(call layer_sources,$(l))))
 VARIANT_FILE := $(filter src/kernels/reduce_variant.c,$(LIB_SOURCES))
 
 # The vectorised reductions: one source, compiled once for each kind of CPU and chosen at run time.
@@ -149,13 +153,13 @@ FLAGS_avx512 := $(FLAGS_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefe
 VARIANT_OBJECTS := $(if $(VARIANT_FILE),$(VARIANTS:%=$(OBJ)/src/kernels/reduce_variant.%.o))
 
 # The kernels: one source, compiled once per operator that has code of its own: NAME,name,types,sign of its row.
-CUDA_REDUCE  := src/kernels/exec_cuda_reduce.cu
+CUDA_REDUCE  := src/kernels/cuda/exec_cuda_reduce.cu
 OPERATORS    := $(shell sed -nE 's/^ +X.([A-Z]+), ([a-z]+), \2, \2, ([A-Z]+), ([A-Z]+).*/\1,\2,\3,\4/p' src/base/types.h)
 comma        := ,
 of_operator   = $(word $(2),$(subst $(comma), ,$(filter $(1)$(comma)%,$(OPERATORS))))
 ROW_OBJECTS  := $(foreach o,$(OPERATORS),$(OBJ)/$(basename $(CUDA_REDUCE)).$(firstword $(subst $(comma), ,$(o))).o)
-TEAM_OBJECT  := $(if $(CUDA_TEAMS),$(OBJ)/src/kernels/exec_cuda_team.o)
-CUDA_KERNELS := $(if $(WITH_CUDA),$(call objects_of,src/kernels/exec_cuda.cu) $(ROW_OBJECTS) $(TEAM_OBJECT))
+TEAM_OBJECT  := $(if $(CUDA_TEAMS),$(OBJ)/src/kernels/cuda/exec_cuda_team.o)
+CUDA_KERNELS := $(if $(WITH_CUDA),$(call objects_of,src/kernels/cuda/exec_cuda.cu) $(ROW_OBJECTS) $(TEAM_OBJECT))
 CUDA_OBJECTS := $(if $(WITH_CUDA),$(call objects_of,$(CUDA_SOURCES))) $(CUDA_KERNELS)
 
 LIB_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(LIB_SOURCES))) $(VARIANT_OBJECTS) $(CUDA_OBJECTS)
@@ -178,8 +182,8 @@ BESIDE          := $(BUILD)/tests/gpu/beside
 ONE_PROGRAM     := $(BUILD)/tests/gpu/one_program
 ACCEPT_SOURCES  := tests/gpu/test_accept.c $(wildcard tests/gpu/accept_*.c) $(if $(WITH_CUDA),tests/gpu/accept_kernels.cu)
 
-TOOLS    := $(TOOL_SOURCES:src/tools/%.c=$(BUILD)/bin/%)
-SCRIPT_TOOLS := $(patsubst src/tools/%.py,$(BUILD)/bin/%,$(wildcard src/tools/*.py))
+TOOLS    := $(TOOL_SOURCES:src/layers/tools/%.c=$(BUILD)/bin/%)
+SCRIPT_TOOLS := $(patsubst src/layers/tools/%.py,$(BUILD)/bin/%,$(wildcard src/layers/tools/*.py))
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
 EXAMPLES := $(basename $(EXAMPLE_SOURCES:examples/%=$(BUILD)/bin/%))
 TESTS    := $(TEST_SOURCES:%.c=$(BUILD)/%)
@@ -212,7 +216,7 @@ $(BUILD)/needs: scripts/deps.sh
 	@touch $@
 
 $(OBJ)/%.o: INCLUDES = $(INTERNAL_INCLUDES)
-$(OBJ)/src/tools/%.o: INCLUDES = $(INTERNAL_INCLUDES) -I.
+$(OBJ)/src/layers/tools/%.o: INCLUDES = $(INTERNAL_INCLUDES) -I.
 $(OBJ)/examples/%.o: INCLUDES = $(PUBLIC_INCLUDES)
 # The perf programs share the table of types (base/types.h) and the reading of options with the library and its tools.
 $(OBJ)/examples/perf/%.o: INCLUDES = $(PUBLIC_INCLUDES) -Isrc
@@ -225,7 +229,7 @@ $(OBJ)/%.o: %.c $(BUILD)/flags | $(BUILD)/needs
 
 $(call objects_of,$(filter %.c,$(ACCEPT_SOURCES))): CPPFLAGS += -Iexamples
 $(OBJ)/tests/gpu/accept_kernels.o: NVCC_DEFINES = -Itests -Iexamples
-$(call objects_of,src/gpu/registry.c tests/gpu/test_accept.c tests/unit/test_cuda_context.c examples/perf/device.c): CPPFLAGS += $(if $(WITH_CUDA),-DCOLLET_CUDA)
+$(call objects_of,src/layers/gpu/registry.c tests/gpu/test_accept.c tests/unit/test_cuda_context.c examples/perf/device.c): CPPFLAGS += $(if $(WITH_CUDA),-DCOLLET_CUDA)
 $(call objects_of,$(CUDA_SOURCES) tests/common/gpu_side_cuda.c tests/unit/test_cuda_context.c examples/perf/device_cuda.c): CPPFLAGS += -I$(CUDA_HOME)/include
 
 # Kernels are compiled again when nvcc or its flags change. They do not depend on the flags of the C compiler.
@@ -239,8 +243,8 @@ $(Q)$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS) $(if $(word 2,$(CUDA_ARCHS)),--threads
 endef
 $(OBJ)/%.o: %.cu $(BUILD)/nvcc-flags
 	$(COMPILE_CUDA)
-$(addprefix $(OBJ)/src/kernels/exec_cuda.,o registers): NVCC_DEFINES = '-DEXEC_CODE="$(strip $(CUDA_CODE))"' -DEXEC_TEAM_SUM=$(if $(CUDA_TEAMS),exec_cuda_team_sum,NULL)
-$(OBJ)/src/kernels/exec_cuda_team.o: NVCC_TARGETS = $(call nvcc_targets,$(TEAM_ARCHS),$(TEAM_PTX))
+$(addprefix $(OBJ)/src/kernels/cuda/exec_cuda.,o registers): NVCC_DEFINES = '-DEXEC_CODE="$(strip $(CUDA_CODE))"' -DEXEC_TEAM_SUM=$(if $(CUDA_TEAMS),exec_cuda_team_sum,NULL)
+$(OBJ)/src/kernels/cuda/exec_cuda_team.o: NVCC_TARGETS = $(call nvcc_targets,$(TEAM_ARCHS),$(TEAM_PTX))
 $(ROW_OBJECTS) $(ROW_OBJECTS:.o=.registers): NVCC_DEFINES = -DEXEC_OP=$(call of_operator,$*,2) -DEXEC_ROW=exec_cuda_$(call of_operator,$*,2) \
     -DEXEC_TYPES=$(call of_operator,$*,3) -DEXEC_SIGN=$(call of_operator,$*,4)
 $(ROW_OBJECTS): $(OBJ)/$(basename $(CUDA_REDUCE)).%.o: $(CUDA_REDUCE) $(BUILD)/nvcc-flags
@@ -272,17 +276,17 @@ $(SHARED_LIB): $(LIB_OBJECTS)
 $(BUILD)/lib/libcollet.so: $(SHARED_LIB)
 	$(Q)ln -sf $(SO_NAME) $@
 
-$(NCCL_LIB) $(BUILD)/gpusim/lib/libnccl.so.2: $(call objects_of,$(COMPAT_SOURCES)) $(LIB_OBJECTS) src/compat/nccl.map
+$(NCCL_LIB) $(BUILD)/gpusim/lib/libnccl.so.2: $(call objects_of,$(COMPAT_SOURCES)) $(LIB_OBJECTS) src/layers/nccl/nccl.map
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(LINK) -shared -Wl,-soname,$(@F) -Wl,-z,relro,-z,now,-z,nodelete $(if $(SANITIZE),,-Wl,--no-undefined) \
-	    -Wl,--exclude-libs,ALL -Wl,--version-script,src/compat/nccl.map -o $@ $(filter %.o,$^) $(PRIVATE_LIBS)
+	    -Wl,--exclude-libs,ALL -Wl,--version-script,src/layers/nccl/nccl.map -o $@ $(filter %.o,$^) $(PRIVATE_LIBS)
 
-$(NET_LIB): $(call objects_of,$(NET_SOURCES)) $(LIB_OBJECTS) src/compat/nccl_net.map
+$(NET_LIB): $(call objects_of,$(NET_SOURCES)) $(LIB_OBJECTS) src/layers/nccl/nccl_net.map
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(LINK) -shared -Wl,-soname,$(@F) -Wl,-z,relro,-z,now,-z,nodelete $(if $(SANITIZE),,-Wl,--no-undefined) \
-	    -Wl,--exclude-libs,ALL -Wl,--version-script,src/compat/nccl_net.map -o $@ $(filter %.o,$^) $(PRIVATE_LIBS)
+	    -Wl,--exclude-libs,ALL -Wl,--version-script,src/layers/nccl/nccl_net.map -o $@ $(filter %.o,$^) $(PRIVATE_LIBS)
 
 # One object whose internal names are local: they cannot meet names of the program it is linked into.
 $(STATIC_LIB): $(LIB_OBJECTS)
@@ -316,19 +320,19 @@ $(call say,LINK)
 $(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(PRIVATE_LIBS) $(TEST_LIBS)
 endef
 
-$(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
+$(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/layers/tools/%.o $(call objects_of,$(wildcard src/layers/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 # A tool of several files has a folder; collet-tune takes its meetings from the bench.
-$(BUILD)/bin/collet-prog $(BUILD)/tests/unit/test_program $(BUILD)/tests/unit/test_verifier: $(call objects_of,$(wildcard src/tools/prog/*.c))
-$(OBJ)/src/tools/prog/page_text.o: src/tools/prog/page.html
-$(OBJ)/src/plan/cards.o: $(wildcard src/plan/cards/*.tuning)
-$(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/tools/sim/*.c))
-$(BUILD)/bin/collet-status $(BUILD)/tests/fault/test_status: $(call objects_of,$(wildcard src/tools/status/*.c))
-$(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
-$(SCRIPT_TOOLS): $(BUILD)/bin/%: src/tools/%.py include/collet.h
+$(BUILD)/bin/collet-prog $(BUILD)/tests/unit/test_program $(BUILD)/tests/unit/test_verifier: $(call objects_of,$(wildcard src/layers/tools/prog/*.c))
+$(OBJ)/src/layers/tools/prog/page_text.o: src/layers/tools/prog/page.html
+$(OBJ)/src/layers/tuner/cards.o: $(wildcard src/layers/tuner/cards/*.tuning)
+$(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/layers/tools/sim/*.c))
+$(BUILD)/bin/collet-status $(BUILD)/tests/fault/test_status: $(call objects_of,$(wildcard src/layers/tools/status/*.c))
+$(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/layers/tools/tune/*.c) bench/board.c)
+$(SCRIPT_TOOLS): $(BUILD)/bin/%: src/layers/tools/%.py include/collet.h
 	@mkdir -p $(@D)
 	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@ && chmod 755 $@
-$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/base/json.c) $(STATIC_LIB)
+$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c) $(STATIC_LIB)
 	$(LINK_PROGRAM)
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 	$(LINK_PROGRAM)
@@ -355,8 +359,8 @@ $(ACCEPT): $(ACCEPT_OBJECTS) $(INTERNAL_LIB)
 $(addprefix $(BUILD)/tests/gpusim/,test_ptx test_exec bench_exec): $(call objects_of,$(GPUSIM_MACHINE))
 $(addprefix $(BUILD)/tests/gpusim/,test_exec bench_exec): $(call objects_of,tests/gpusim/objects.c tests/gpusim/stage.c)
 $(BUILD)/tests/unit/test_net_collet: $(call objects_of,$(NET_SOURCES))
-$(BUILD)/tests/unit/test_tune_gpu: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
-$(BUILD)/tests/unit/test_perf_rows: $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c)
+$(BUILD)/tests/unit/test_tune_gpu: $(call objects_of,$(wildcard src/layers/tools/tune/*.c) bench/board.c)
+$(BUILD)/tests/unit/test_perf_rows: $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c)
 
 # ------------------------------------------------------------------------- the shared kernel sources, in every language
 
@@ -434,15 +438,15 @@ asan tsan asan-all tsan-all:
 GPU_ACCEPT_PROGRAMS := $(ACCEPT) $(addprefix $(BUILD)/bin/,collet-info collet-tune all_reduce_perf) $(if $(WITH_CUDA),$(BUILD)/bin/overlap $(BESIDE)) $(NCCL_LIB)
 ONE_OBJECTS := $(addprefix $(BUILD)/one/,test_accept.o collet-info.o collet-tune.o all_reduce_perf.o overlap.o)
 $(BUILD)/one/test_accept.o: $(OBJ)/tests/gpu/test_accept.o
-$(BUILD)/one/collet-info.o: $(OBJ)/src/tools/collet-info.o
-$(BUILD)/one/collet-tune.o: $(OBJ)/src/tools/collet-tune.o
+$(BUILD)/one/collet-info.o: $(OBJ)/src/layers/tools/collet-info.o
+$(BUILD)/one/collet-tune.o: $(OBJ)/src/layers/tools/collet-tune.o
 $(BUILD)/one/all_reduce_perf.o: $(OBJ)/examples/perf/all_reduce_perf.o
 $(BUILD)/one/overlap.o: $(OBJ)/examples/overlap.o
 $(ONE_OBJECTS):
 	@mkdir -p $(@D)
 	$(Q)$(OBJCOPY) --redefine-sym main=$(subst -,_,$(basename $(@F)))_main $< $@
 ONE_PROGRAM_OBJECTS := $(ONE_OBJECTS) $(filter-out $(OBJ)/tests/gpu/test_accept.o,$(ACCEPT_OBJECTS)) \
-    $(call objects_of,tests/gpu/one_program.c $(wildcard src/tools/common/*.c src/tools/tune/*.c) bench/board.c $(PERF_COMMON))
+    $(call objects_of,tests/gpu/one_program.c $(wildcard src/layers/tools/common/*.c src/layers/tools/tune/*.c) bench/board.c $(PERF_COMMON))
 $(ONE_PROGRAM): $(ONE_PROGRAM_OBJECTS) $(FORECAST_LIB) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 gpu-accept: $(GPU_ACCEPT_PROGRAMS)
@@ -483,12 +487,12 @@ $(SIM_NCCL): CUDA_LIBS = $(SIM_CUDART)
 $(SIM_NCCL): | $(SIM_CUDART)
 $(SIM_PROGRAMS) $(SIM_PERFS): CUDA_LIBS = $(SIM_RUNTIME)
 $(SIM)/print_ptx: $(call objects_of,tests/gpusim/print_ptx.c tests/gpusim/objects.c)
-$(addprefix $(SIM)/,$(SIM_CONTRACT)): $(SIM)/%: $(OBJ)/tests/gpusim/%.o $(call objects_of,tests/gpusim/kernels.cu src/gpu/cuda_entry.c)
-$(SIM)/test_multicast: $(call objects_of,tests/gpusim/test_multicast.c src/gpu/cuda_entry.c)
+$(addprefix $(SIM)/,$(SIM_CONTRACT)): $(SIM)/%: $(OBJ)/tests/gpusim/%.o $(call objects_of,tests/gpusim/kernels.cu src/layers/gpu/cuda_entry.c)
+$(SIM)/test_multicast: $(call objects_of,tests/gpusim/test_multicast.c src/layers/gpu/cuda_entry.c)
 $(SIM)/test_gpus: $(call objects_of,tests/gpusim/test_gpus.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
 $(SIM)/test_threads: $(call objects_of,tests/gpusim/test_threads.c tests/gpusim/kernels.cu) $(INTERNAL_LIB)
 $(SIM)/test_nccl: $(call objects_of,tests/gpusim/test_nccl.c $(COMPAT_SOURCES)) $(INTERNAL_LIB)
-$(SIM)/test_perf: $(call objects_of,tests/gpusim/test_perf.c tests/gpusim/kernels.cu $(PERF_COMMON) src/tools/common/arguments.c) $(INTERNAL_LIB)
+$(SIM)/test_perf: $(call objects_of,tests/gpusim/test_perf.c tests/gpusim/kernels.cu $(PERF_COMMON) src/layers/tools/common/arguments.c) $(INTERNAL_LIB)
 $(SIM)/bench_calls: $(call objects_of,tests/gpusim/bench_calls.c) $(INTERNAL_LIB)
 $(SIM)/test_accept: $(ACCEPT_OBJECTS) $(INTERNAL_LIB)
 $(SIM)/one_program: $(ONE_PROGRAM_OBJECTS) $(FORECAST_LIB) $(INTERNAL_LIB)
@@ -498,9 +502,9 @@ $(SIM)/beside: private PACKAGE_LIBS =
 $(SIM)/beside: $(call objects_of,$(BESIDE_SOURCES)) | $(SIM_CUDART) $(SIM_NCCL)
 	$(LINK_PROGRAM)
 $(SIM)/overlap: $(call objects_of,examples/overlap.cu) $(STATIC_LIB)
-$(SIM)/collet-info $(SIM)/collet-tune: $(SIM)/%: $(OBJ)/src/tools/%.o $(call objects_of,$(wildcard src/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
-$(SIM)/collet-tune: $(call objects_of,$(wildcard src/tools/tune/*.c) bench/board.c)
-$(SIM_PERFS): $(SIM)/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/tools/common/arguments.c src/base/json.c) $(STATIC_LIB)
+$(SIM)/collet-info $(SIM)/collet-tune: $(SIM)/%: $(OBJ)/src/layers/tools/%.o $(call objects_of,$(wildcard src/layers/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
+$(SIM)/collet-tune: $(call objects_of,$(wildcard src/layers/tools/tune/*.c) bench/board.c)
+$(SIM_PERFS): $(SIM)/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c) $(STATIC_LIB)
 $(sort $(SIM_PROGRAMS) $(SIM_PERFS)): $(SIM_RUNTIME)
 	$(LINK_PROGRAM)
 ifeq ($(WITH_CUDA),1)
@@ -527,7 +531,7 @@ $(SIM)/registers: $(CUDA_KERNELS:.o=.registers)
 	@mkdir -p $(@D)
 	@cat $^ >$@
 $(CUDA_KERNELS:.o=.registers): %.registers: %.o
-$(addprefix $(OBJ)/src/kernels/exec_cuda,.registers _team.registers): $(OBJ)/%.registers: %.cu
+$(addprefix $(OBJ)/src/kernels/cuda/exec_cuda,.registers _team.registers): $(OBJ)/%.registers: %.cu
 	$(COUNT_REGISTERS)
 $(ROW_OBJECTS:.o=.registers): $(OBJ)/$(basename $(CUDA_REDUCE)).%.registers: $(CUDA_REDUCE)
 	$(COUNT_REGISTERS)
@@ -543,7 +547,7 @@ PARTS ?= $(GPU_SIM_PARTS)
 RUNS  ?= 1000
 FIRST ?= 0
 RUN_SCENES = $(BUILD)/tests/gpusim/test_exec 20 $(RUNS) $(FIRST) || [ $$? = 77 ]
-WITH_SM_90 = GPUSIM_ARCH=90 GPUSIM_OBJECTS="$$(echo $(BUILD)-90/obj/src/kernels/*.o)"
+WITH_SM_90 = GPUSIM_ARCH=90 GPUSIM_OBJECTS="$$(echo $(BUILD)-90/obj/src/kernels/cuda/*.o)"
 test-gpu-sim-full:
 	@scripts/deps.sh test
 	@for part in $(PARTS); do echo "=== $$part"; $(AGAIN) gpu-sim-$$part || exit 1; done
@@ -717,7 +721,7 @@ scaling: $(BUILD)/bin/collet-sim
 # ---------------------------------------------------------------------------------------------------------------- course
 
 .PHONY: lab1 lab2 lab3 lab4 lab5 lab6 lab7 lab8
-PROG_OBJECTS := $(call objects_of,$(wildcard src/tools/prog/*.c))
+PROG_OBJECTS := $(call objects_of,$(wildcard src/layers/tools/prog/*.c))
 lab1 lab2 lab3 lab4 lab5 lab6 lab7 lab8: $(INTERNAL_LIB) $(PROG_OBJECTS) $(BUILD)/bin/collet-sim
 	@BUILD=$(BUILD) CC="$(CC)" PROG_OBJECTS="$(PROG_OBJECTS)" PRIVATE_LIBS="$(PRIVATE_LIBS)" docs/course/lab.sh $(@:lab%=%)
 
@@ -870,6 +874,6 @@ help:
 	@echo 'make clean'
 	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC CUDA_ARCH=auto|ptx|all|90 JOBS PREFIX DESTDIR LIBDIR'
 
-include mk/layers.mk mk/core.mk
+include mk/core.mk
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

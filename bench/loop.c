@@ -9,7 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "loop.h"
-#include "base/line_probe.h"
+#include "layers/tuner/line_probe.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  *   copy_loop.c                                copies what a collective must move: the limit of them all
  *   loop.c                                     the loop: probe, warm up, time, probe, check; prints one line a size
  *   board.c                                    a page that the ranks share beside the library: times, CPUs, agreement
- *   ../src/base/line_probe.c                   round trip of a cache line between two CPUs
+ *   ../src/layers/tuner/line_probe.c                   round trip of a cache line between two CPUs
  *   table.py                                   the lines of all runs → medians and ratios
  *   ../scripts/bench-peers.sh                  builds these and runs them in turns
  *

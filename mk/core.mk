@@ -8,13 +8,10 @@
 
 .PHONY: core core-files core-seams
 LAYERS      ?=
-files_of_layer = $(filter $(layer_$(1)),$(LIB_SOURCES))
 SEAM_SOURCES := $(wildcard src/seams/*.c)
-CORE_SOURCES := $(filter-out $(foreach l,$(ALL_LAYERS),$(layer_$(l))) src/seams/%,$(wildcard src/*/*.c))
-CORE_SOURCES := $(filter-out src/tools/% src/forecast/% src/kernels/reduce_variant.c,$(CORE_SOURCES))
-CORE_OBJECTS := $(call objects_of,$(CORE_SOURCES)) $(VARIANT_OBJECTS)
-ABSENT       := $(filter-out $(LAYERS),$(ALL_LAYERS))
-CORE_LINK    := $(CORE_OBJECTS) $(call objects_of,$(foreach l,$(LAYERS),$(call files_of_layer,$(l))) $(wildcard $(ABSENT:%=src/seams/%.c)))
+CORE_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(CORE_SOURCES))) $(VARIANT_OBJECTS)
+ABSENT       := $(filter-out $(LAYERS),$(LIB_LAYERS))
+CORE_LINK    := $(CORE_OBJECTS) $(call objects_of,$(foreach l,$(LAYERS),$(call layer_sources,$(l))) $(wildcard $(ABSENT:%=src/seams/%.c)))
 CORE_LIB     := $(BUILD)/core/libcollet.a
 
 core: $(CORE_LIB)

@@ -70,7 +70,7 @@ get() {
 
 cc=${CC:-gcc}
 flags=(-std=gnu11 -O2 -Wall -Wextra -pthread -Ibench -Iinclude -Isrc)
-common=(bench/loop.c bench/board.c src/base/two_cpus.c src/base/line_probe.c)
+common=(bench/loop.c bench/board.c src/layers/tuner/two_cpus.c src/layers/tuner/line_probe.c)
 
 libraries() { (cd "$PEERS" && echo *); }
 

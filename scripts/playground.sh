@@ -16,8 +16,8 @@ sources=(src/base/{config,err,json,log,memory,output,spelling,timeline,types}.c 
     src/tools/prog/{page,script}.c src/tools/play/{play,os}.c)
 for file in src/{program,algo,forecast,fifo,plan,topo}/*.c; do
     case $file in
-    src/plan/import.c | src/plan/plan.c | src/plan/survey.c) ;;
-    src/topo/files.c | src/topo/hwloc_read.c | src/topo/probe.c | src/topo/xml_*.c | src/topo/here.c | src/topo/sysfs.c | src/topo/locate.c) ;;
+    src/layers/schedules/import.c | src/plan/plan.c | src/topo/probe/survey.c) ;;
+    src/topo/probe/files.c | src/topo/probe/hwloc_read.c | src/topo/probe/probe.c | src/topo/xml_*.c | src/topo/probe/here.c | src/topo/probe/sysfs.c | src/topo/probe/locate.c) ;;
     *) sources+=("$file") ;;
     esac
 done
@@ -28,7 +28,7 @@ emcc -O2 "$work"/*.o -o "$work/play.wasm" -sSTANDALONE_WASM --no-entry -sALLOW_M
     -sTOTAL_STACK=1MB -sEXPORTED_FUNCTIONS=_malloc,_free 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 
 # The module and the page that animates programs stand in the playground as text.
-python3 - src/tools/play/play.html "$work/play.wasm" src/tools/prog/page.html "$page" <<'END'
+python3 - src/layers/tools/play/play.html "$work/play.wasm" src/layers/tools/prog/page.html "$page" <<'END'
 import base64, json, sys
 template, wasm, animation, out = sys.argv[1:]
 text = open(template, encoding="utf-8").read()

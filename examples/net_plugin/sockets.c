@@ -15,7 +15,7 @@
  * Nothing here blocks, and nothing moves unless somebody tests.
  */
 #define _GNU_SOURCE /* for accept4 */
-#include "transport/plug_abi.h"
+#include "layers/nccl/plug_abi.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "perf.h"
-#include "base/json.h"
+#include "layers/observe/json.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * what there is not are in it with their default as the only value, and say why. New here: --procs.
  */
 #include "perf.h"
-#include "tools/common/arguments.h"
+#include "layers/tools/common/arguments.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -17,7 +17,7 @@
  * Parallel Computing 35 (2009), the trees.
  */
 #include "algo/rails.h"
-#include "program/trees.h"
+#include "topo/trees.h"
 #include "program/program.h"
 
 enum { LANE_UP = 0, LANE_DOWN = TREES };

@@ -9,8 +9,8 @@
  *      worker 2   copies slice p from its owner p       hears from owner p that it is there
  *
  * Both are the same steps, so this is one program, and what is proved of two-shot holds here. Whether switches do a step, the block
- * that runs it sees by what it was lent (kernels/block_team.cuh): all ranks' slices must lie at one place of windows that have a
- * team (chan/window_team.h). On host memory, and wherever they do not, this is two-shot.
+ * that runs it sees by what it was lent (kernels/cuda/block_team.cuh): all ranks' slices must lie at one place of windows that have a
+ * team (layers/gpu/window_team.h). On host memory, and wherever they do not, this is two-shot.
  *
  * Why is it faster? Of S bytes on n GPUs, a GPU of two-shot sends and receives 2 S (n−1)/n; here its links carry S (n+1)/n each way.
  * With 8 GPUs that is 1.75 S and 1.125 S. And a block loads one value in the place of n.

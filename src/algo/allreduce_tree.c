@@ -16,7 +16,7 @@
  * After: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  * Parallel Computing 35 (2009).
  */
-#include "program/trees.h"
+#include "topo/trees.h"
 #include "program/program.h"
 
 /* The half of tree `tree` on its way to the root; at the root also the turn. */

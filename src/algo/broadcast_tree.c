@@ -12,7 +12,7 @@
  * After: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  * Parallel Computing 35 (2009).
  */
-#include "program/trees.h"
+#include "topo/trees.h"
 #include "program/program.h"
 
 void broadcast_tree_build(struct prog *prog) {

@@ -3,14 +3,14 @@
  * The collectives and messages of collet.h: check the arguments, make one request, hand it to the group. What a call needs
  * follows from its line in ../program/registry.h; the functions themselves are at the end.
  */
-#include "api/counts.h"
+#include "layers/vectors/counts.h"
 #include "api/group.h"
-#include "api/op.h"
+#include "layers/vectors/op.h"
 #include "api/overlap.h"
-#include "api/stream.h"
+#include "layers/streams/stream.h"
 #include "base/log.h"
 #include "base/types.h"
-#include "exec/exec_gpu.h"
+#include "layers/gpu/exec_gpu.h"
 #include "plan/choice.h"
 
 #include <stdlib.h>

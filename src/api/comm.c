@@ -3,21 +3,21 @@
  * The life of a communicator: handle → joining → ready → finalized or failed → handle reused.
  */
 #include "api/comm.h"
-#include "api/memory.h"
-#include "api/op.h"
+#include "layers/memory/memory.h"
+#include "layers/vectors/op.h"
 
-#include "api/engine_thread.h"
-#include "api/split.h"
-#include "api/window.h"
+#include "layers/streams/engine_thread.h"
+#include "layers/elastic/split.h"
+#include "layers/memory/window.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/output.h"
 #include "base/wait.h"
 #include "boot/patience.h"
-#include "chan/selftest.h"
-#include "exec/exec_copies.h"
-#include "exec/exec_gpu.h"
-#include "proxy/proxy.h"
+#include "layers/observe/selftest.h"
+#include "layers/gpu/exec_copies.h"
+#include "layers/gpu/exec_gpu.h"
+#include "layers/gpu/proxy.h"
 #include "transport/transport.h"
 
 #include <errno.h>

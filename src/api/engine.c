@@ -3,15 +3,15 @@
  * See engine.h.
  */
 #include "api/comm.h"
-#include "api/engine_thread.h"
-#include "api/exporter.h"
-#include "api/probe.h"
-#include "api/report.h"
-#include "api/stream.h"
+#include "layers/streams/engine_thread.h"
+#include "layers/observe/exporter.h"
+#include "layers/vectors/probe.h"
+#include "layers/observe/report.h"
+#include "layers/streams/stream.h"
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "proxy/proxy.h"
+#include "layers/gpu/proxy.h"
 
 #include <stdio.h>
 #include <stdlib.h>

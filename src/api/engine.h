@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 #include "base/wait.h"
-#include "exec/journal.h"
+#include "layers/observe/journal.h"
 
 /* Calls that are done in order: those of a host stream. Or those that a thread waits for: of one blocking call or group. */
 struct queue {

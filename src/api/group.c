@@ -4,8 +4,8 @@
  */
 #include "api/group.h"
 
-#include "api/launch.h"
-#include "api/window.h"
+#include "layers/gpu/launch.h"
+#include "layers/memory/window.h"
 #include "base/grow.h"
 #include "base/log.h"
 #include "base/types.h"

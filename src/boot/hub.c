@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "boot/census.h"
+#include "layers/observe/census.h"
 #include "boot/patience.h"
 #include "boot/process.h"
 #include "boot/table.h"

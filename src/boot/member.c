@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/join.h"
-#include "boot/reception.h"
+#include "layers/observe/reception.h"
 
 #include <stdio.h>
 #include <stdlib.h>

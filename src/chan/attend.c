@@ -3,7 +3,7 @@
  * What a waiting rank does for other ranks. Otherwise, two ranks in different calls could wait for each other:
  *
  *    rank 0   call 7: all is sent, but the rail died and rank 1    ◀── waits for rank 1 ──
- *             must say what has come (transport/verbs_failover.c)                         │
+ *             must say what has come (transport/verbs/verbs_failover.c)                         │
  *    rank 1   has finished call 7; call 8, by other connections or on another communicator ── waits for rank 0 ──▶
  *
  * So a waiting rank attends to all connections of its communicator, and to all communicators of its process whose calls

@@ -8,10 +8,10 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "chan/crowd.h"
-#include "chan/selftest.h"
-#include "chan/tracer.h"
-#include "chan/windows.h"
-#include "transport/gpu_heads.h"
+#include "layers/observe/selftest.h"
+#include "layers/observe/tracer.h"
+#include "layers/gpu/windows.h"
+#include "transport/ipc/gpu_heads.h"
 #include "transport/transport.h"
 
 #include <search.h>

@@ -47,9 +47,9 @@ struct chan {
     uint64_t attended_ns;   /* when its own rank last did so */
 
     /* Guests: what a room above keeps once per rank. That room alone writes it; others ask whether it is there. */
-    struct proxy_client *proxy; /* proxy/proxy.c carries slots over networks; NULL: the executor does */
+    struct proxy_client *proxy; /* layers/gpu/proxy.c carries slots over networks; NULL: the executor does */
     struct inquest *inquest;    /* exec/exec_inquest.c; NULL: none yet. chan_destroy() frees it */
-    struct copies *copies;      /* exec/exec_copies.c; NULL: none yet */
+    struct copies *copies;      /* layers/gpu/exec_copies.c; NULL: none yet */
 };
 
 /* What connections are made with. */

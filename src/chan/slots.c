@@ -11,7 +11,7 @@
  *
  * Messages of a program have the connections that it asks for, perhaps one with each rank. So theirs get as short as it takes: all
  * of them stay within the budget up to some 100,000 ranks. Algorithms have others beside them. From 10,240 peers on, slots are too
- * short to be worth it: then the tuner chooses those that connect a rank with fewer (plan/tuner.c).
+ * short to be worth it: then the tuner chooses those that connect a rank with fewer (layers/tuner/tuner.c).
  *
  * Two ranks that several kinds connect have a connection of each kind, on lanes of their own, so that both ends know which it is.
  */

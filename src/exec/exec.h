@@ -13,7 +13,7 @@
 
 #include "base/wait.h"
 #include "chan/chan.h"
-#include "chan/windows.h"
+#include "layers/gpu/windows.h"
 #include "kernels/reduce_host.h"
 #include "kernels/worker.h"
 #include "program/program.h"

@@ -3,12 +3,12 @@
  * A call before it runs: its connections are made, and, if its rank is on a GPU, its program is put there and all
  * ranks meet.
  */
-#include "exec/exec_copies.h"
-#include "exec/exec_gpu.h"
+#include "layers/gpu/exec_copies.h"
+#include "layers/gpu/exec_gpu.h"
 
 #include "base/err.h"
 #include "base/os.h"
-#include "proxy/proxy.h"
+#include "layers/gpu/proxy.h"
 
 static enum collet_result program_connect(struct exec_program *program, bool *moved) {
     for (int k = program->nready; k < program->nconns; k++)

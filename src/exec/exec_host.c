@@ -6,9 +6,9 @@
 #include "exec/exec.h"
 
 #include "base/err.h"
-#include "chan/tracer.h"
-#include "exec/exec_trace.h"
-#include "exec/observer.h"
+#include "layers/observe/tracer.h"
+#include "layers/observe/exec_trace.h"
+#include "layers/observe/observer.h"
 #include "kernels/interp.h"
 #include "transport/transport.h"
 

@@ -6,8 +6,8 @@
 #include "exec/exec.h"
 
 #include "base/err.h"
-#include "exec/exec_trace.h"
-#include "proxy/proxy.h"
+#include "layers/observe/exec_trace.h"
+#include "layers/gpu/proxy.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>

@@ -17,7 +17,7 @@
  * Both counters count positions from the beginning of the connection and never go back; position p has slot p mod nslots.
  * Slots of all protocols share the counters, so a connection may change protocol between calls:
  *   tail − head ≤ nslots,  credit = nslots − (position − head),  ready: tail − position > 0   (modulo 2^64)
- * The counters live in the connection's memory; between two GPUs head lies on the producer's (transport/gpu_heads.h), for a
+ * The counters live in the connection's memory; between two GPUs head lies on the producer's (transport/ipc/gpu_heads.h), for a
  * producer polls it and a consumer only writes it. Each end keeps its own position, and the value of the other's counter that
  * it has seen last: as long as that suffices, it need not look at the other end's cache line.
  */
@@ -25,7 +25,7 @@
 #define COLLET_FIFO_FIFO_H
 
 #include "fifo/fifo_place.h"
-#include "fifo/loan.h"
+#include "layers/memory/loan.h"
 #include "fifo/port.h"
 #include "fifo/protocol.h"
 

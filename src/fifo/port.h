@@ -18,7 +18,7 @@
  *    port_flag_swap            GPU blocks     port_flag_swap           a loan is read, or taken back: whoever comes first says
  *    port_flag_store, _load    GPU blocks     each other               a loan was not read. Nothing else is read because of it
  *    port_fence_team           a GPU block    fences, acquires, and    accesses by a team's address and by a GPU's own one
- *                              behind and     barriers on the same     (kernels/block_team.cuh): those before it, by either,
+ *                              behind and     barriers on the same     (kernels/cuda/block_team.cuh): those before it, by either,
  *                              before those   way                      are done for those behind it, by the other
  */
 #ifndef COLLET_FIFO_PORT_H
@@ -136,7 +136,7 @@ PORT_FN void port_word_store_release(int32_t *word, int32_t value) {
 #endif
 }
 
-/* A word of a loan between GPUs (kernels/block_loans.cuh): returns what it was. */
+/* A word of a loan between GPUs (kernels/cuda/block_loans.cuh): returns what it was. */
 PORT_FN uint32_t port_flag_swap(uint32_t *flag, uint32_t value) {
 #if defined(__CUDA_ARCH__)
     return atomicExch_system(flag, value);

@@ -111,7 +111,7 @@ PORT_FN void ll_put(const struct work_args *args, const struct fifo_end *end, co
 }
 
 /* By all lanes: gives the lines behind the payload the flag of this turn, if it is time. An empty payload has its first line, on the
- * host: a GPU has none in LL (plan/tuner.c). */
+ * host: a GPU has none in LL (layers/tuner/tuner.c). */
 PORT_FN void ll_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     uint32_t half = end->turn_mask >> 1;
     if (!PORT_IS_GPU && bytes == 0)

@@ -7,7 +7,7 @@
  *            and on a GPU so long that each lane has several lines under way.
  *    unit    bytes of payload that a protocol moves together; each piece of a slot begins at a multiple of it
  *    line    bytes of memory that a unit takes; what is not payload is a flag. line = unit: no flags, plain payload
- *    costs   the protocol whose constants the cost model takes for this one (plan/costs.h)
+ *    costs   the protocol whose constants the cost model takes for this one (layers/tuner/costs.h)
  */
 #ifndef COLLET_FIFO_PROTOCOL_H
 #define COLLET_FIFO_PROTOCOL_H

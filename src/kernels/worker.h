@@ -31,7 +31,7 @@ struct interp_op {
     const struct span
         *extents[STEP_REGIONS]; /* host: [region][block], where each block has its own; NULL: as geometry says */
     struct work_args args;
-    uint32_t lends_from;         /* least payload that any of the ends lends (fifo/loan.h); 0: none does */
+    uint32_t lends_from;         /* least payload that any of the ends lends (layers/memory/loan.h); 0: none does */
     uint8_t lends[STEP_REGIONS]; /* 0: nothing of the region; else 1 + the window that it lies in, or 1: in none */
     uint32_t root_reduces;       /* host: one rank does (interp_lends_to()) */
     uint32_t borrows_from;       /* host: least payload that any of the ends is lent; 0: none is */

@@ -4,7 +4,7 @@
  */
 #include "plan/plan.h"
 
-#include "program/trees.h"
+#include "topo/trees.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"

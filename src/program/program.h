@@ -18,7 +18,7 @@
  * blocks. Workers of one program run concurrently, each through its own steps in order. Every connection (peer, lane) has
  * one producing and one consuming worker.
  *
- * Peers may read a result where it lies, in IN or OUT of the rank that sends it, until they have gone on (fifo/loan.h). The
+ * Peers may read a result where it lies, in IN or OUT of the rank that sends it, until they have gone on (layers/memory/loan.h). The
  * verifier proves that nothing overwrites it before; a step for which that is not so says `copied`, or `copied_in_place`.
  *
  * A builder keeps a sticky error: emit freely, then look at what prog_finish() says.
@@ -30,7 +30,7 @@
 #include "collet.h"
 #include "program/registry.h"
 #include "program/step.h"
-#include "program/shape.h"
+#include "topo/shape.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -268,7 +268,7 @@ enum collet_result prog_finish(struct prog *prog);
 typedef void (*prog_build_fn)(struct prog *prog);
 
 /* In which order results are summed up. IN_RANK_ORDER: that of the ranks' numbers, in one step. SWITCH_ORDER: so does the program;
- * but where a switch makes the sum of that step (kernels/block_team.cuh), the order is the switch's. */
+ * but where a switch makes the sum of that step (kernels/cuda/block_team.cuh), the order is the switch's. */
 enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER, PROG_SWITCH_ORDER };
 
 /* By how many connections a rank receives at most: as many as the logarithm of the number of ranks; a few from each mate of its node;
@@ -285,7 +285,7 @@ struct algorithm {
     enum prog_order order;
     const char *about;               /* one line for tools */
     int nranks;                      /* 0: any number that it applies to */
-    const struct schedule *schedule; /* what build() reads, of one that was imported (plan/import.h) */
+    const struct schedule *schedule; /* what build() reads, of one that was imported (layers/schedules/import.h) */
 };
 
 /* All algorithms, in order of registration; ends with name == NULL (algo/registry.c, which checks that they fit). */

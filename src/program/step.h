@@ -17,7 +17,7 @@
 
 enum step_region { STEP_NONE = 0, STEP_IN = 1, STEP_OUT = 2, STEP_TMP = 3, STEP_REGIONS = 4 };
 
-/* What peers may read in IN or OUT of this rank (fifo/loan.h): the step's only operand, which it passes on as it is, so
+/* What peers may read in IN or OUT of this rank (layers/memory/loan.h): the step's only operand, which it passes on as it is, so
  * that a copy that it stores need not be read again; or what it has stored. */
 enum step_loan { STEP_LENDS_NOTHING = 0, STEP_LENDS_OPERAND = 1, STEP_LENDS_RESULT = 2 };
 

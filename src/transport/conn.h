@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "boot/boot.h"
 #include "fifo/layout.h"
-#include "gpu/gpu.h"
+#include "layers/gpu/gpu.h"
 #include "program/program.h"
 
 enum conn_side { CONN_PRODUCER, CONN_CONSUMER };
@@ -50,7 +50,7 @@ struct conn_owner {
     struct conn *first;      /* all connections of this rank, in order of creation: conn.next */
     uint64_t *counters;      /* CONN_COUNTERS; others may read them at any time. NULL: nobody wants to know */
     /* Payloads of so many bytes are copied by the kernel between processes of this node, since that is faster than slots; 0: none
-     * is (plan/kernel_copies.h). */
+     * is (layers/tuner/kernel_copies.h). */
     uint32_t kernel_from;
     bool whole_lines; /* all ranks, on GPUs, agreed on slots where lines of LL128 arrive whole */
     bool joined;      /* the GPUs of this node's ranks reach each other, whether processes see them or not (nvlink.h) */
@@ -117,7 +117,7 @@ uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t 
 bool conn_is_direct(const struct conn_owner *owner, const char *way);
 /* From now on the producer lends, and the consumer takes loans; default_bytes: see loan_end.least_bytes. */
 void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_bytes);
-/* The same for what lies in the commons (fifo/commons.h) of two processes; view: of the other one's. */
+/* The same for what lies in the commons (layers/memory/commons.h) of two processes; view: of the other one's. */
 void conn_allow_commons(struct conn *conn, struct commons_view *view);
 
 /* Consumer: says that the data of a step is not what was sent, on which link that happened, and how it was found. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * self: ranks of one process. The consumer allocates the FIFO and offers its address; the producer takes the offer up. Between
- * GPUs the FIFO lies where the producer's GPU can write it, and its head where that GPU polls it. Payloads are lent (fifo/loan.h):
+ * GPUs the FIFO lies where the producer's GPU can write it, and its head where that GPU polls it. Payloads are lent (layers/memory/loan.h):
  * an address is all that it takes, on the host and between GPUs that NVLink joins.
  *
  * Ends may be closed in any order, so the memory counts its users. An offer may never be taken up, so offers are listed
@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "transport/gpu_fifos.h"
+#include "transport/ipc/gpu_fifos.h"
 #include "transport/transport.h"
 
 #include <pthread.h>

@@ -9,7 +9,7 @@
  * The consumer keeps its descriptor open until the producer has set `attached`. The nonce shows that the descriptor is
  * still the one that was offered.
  *
- * Payloads are lent (fifo/loan.h) in two ways. What lies in the commons (fifo/commons.h), the other process maps: each end has
+ * Payloads are lent (layers/memory/loan.h) in two ways. What lies in the commons (layers/memory/commons.h), the other process maps: each end has
  * the other's ticket. Anything else the kernel may copy, or forbid, in a container for example. So the consumer tries it on a
  * copy of the nonce:
  *

@@ -31,7 +31,7 @@
  * other sockets receive waits in the kernel. A read asks for the rest of the current payload, straight into the slot, and
  * for what may follow (`ahead`). So a small frame with its payload takes one read, and a stream of large ones one per slot.
  *
- * A payload that is lent (fifo/loan.h) is sent from where it is; a payload that the executor waits for is received where it is
+ * A payload that is lent (layers/memory/loan.h) is sent from where it is; a payload that the executor waits for is received where it is
  * to go.
  *
  * An end that leaves has consumed all slots that were sent to it, so it closes sockets without unread bytes. (With unread

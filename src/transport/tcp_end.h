@@ -73,7 +73,7 @@ struct tcp_end {
     bool receiving;
     struct tcp_frame frame;
     uint32_t received; /* bytes of its payload */
-    char *payload;     /* where they go: into the slot, or where the executor wants them (fifo/loan.h) */
+    char *payload;     /* where they go: into the slot, or where the executor wants them (layers/memory/loan.h) */
 
     const char *broken;           /* why the connection is over; NULL: it is not */
     char changed[ERR_TEXT_BYTES]; /* it is, because data changed on the way: what is to be said */

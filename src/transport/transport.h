@@ -9,7 +9,7 @@
  *    producer's FIFO: tail moved by executor ─▶ progress() sends slots ─▶ progress() stores them, moves consumer's tail
  *    producer's FIFO: head moved by progress() ◀─────── credits ───────── progress() sees executor move consumer's head
  *
- * No function blocks. All are called by the thread that runs the communicator, or a proxy (proxy/proxy.h), never by two at
+ * No function blocks. All are called by the thread that runs the communicator, or a proxy (layers/gpu/proxy.h), never by two at
  * once for connections of one rank; where progress() copies, two at once may call it for connections that are not between the
  * same ranks, channel and lane. The executor may run at the same time, in another thread or on a GPU.
  */

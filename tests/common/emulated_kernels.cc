@@ -3,7 +3,7 @@
  * block.cuh, instantiated for the host. See emulated_kernels.h.
  */
 #define PORT_EMULATED 1
-#include "kernels/block.cuh"
+#include "kernels/cuda/block.cuh"
 
 #include "common/emulated_kernels.h"
 #include "common/lanes.h"

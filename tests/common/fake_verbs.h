@@ -20,7 +20,7 @@
 #ifndef TESTS_COMMON_FAKE_VERBS_H
 #define TESTS_COMMON_FAKE_VERBS_H
 
-#include "transport/verbs_device.h"
+#include "transport/verbs/verbs_device.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -23,7 +23,7 @@ struct gang {
     const struct algorithm *algorithm;
     struct prog_shape shape;
     int nchannels;
-    uint32_t lends_from; /* blocks lend payloads of so many bytes (fifo/loan.h); 0: none */
+    uint32_t lends_from; /* blocks lend payloads of so many bytes (layers/memory/loan.h); 0: none */
     struct fifo_layout layout;
     struct config config;
     struct gang_wire *wires;

@@ -6,11 +6,11 @@
 #ifndef COLLET_TESTS_MODELLED_H
 #define COLLET_TESTS_MODELLED_H
 
-#include "plan/limits_gpu.h"
-#include "plan/atlas.h"
-#include "plan/cards.h"
+#include "layers/tuner/limits_gpu.h"
+#include "topo/probe/atlas.h"
+#include "layers/tuner/cards.h"
 #include "plan/limits.h"
-#include "plan/model.h"
+#include "layers/tuner/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,8 +98,7 @@ static inline void modelled_open(struct modelled *job, const char *machine, int 
     job->shapes = calloc((size_t)norders, sizeof *job->shapes);
     for (int k = 0; k < norders; k++)
         assert_int_equal(map_shape(job->map, job->peers, k, &job->shapes[k]), COLLET_SUCCESS);
-    assert_int_equal(tuner_limits_read(&job->config, owner->layouts, job->map->nrails, &job->limits),
-                     COLLET_SUCCESS);
+    assert_int_equal(tuner_limits_read(&job->config, owner->layouts, job->map->nrails, &job->limits), COLLET_SUCCESS);
     bool apart;
     int sharers = modelled_sharers(job, &apart);
     if (owner->gpu != NULL)

@@ -5,7 +5,7 @@
 #ifndef COLLET_TESTS_RING_ORDER_H
 #define COLLET_TESTS_RING_ORDER_H
 
-#include "topo/search.h"
+#include "topo/probe/search.h"
 
 static inline void ring_order(const struct topo_rings *rings, int ring, int *order) {
     for (int h = 0; h < rings->nhosts; h++) {

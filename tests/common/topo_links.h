@@ -5,7 +5,7 @@
 #ifndef TESTS_COMMON_TOPO_LINKS_H
 #define TESTS_COMMON_TOPO_LINKS_H
 
-#include "topo/topo.h"
+#include "topo/probe/topo.h"
 
 /* NULL: there is none. */
 static inline const struct topo_link *link_between(const struct topo *topo, int from, int to, enum topo_medium medium) {

@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/os.h"
-#include "transport/verbs_end.h"
+#include "transport/verbs/verbs_end.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,9 +11,9 @@
 
 #include "base/os.h"
 #include "common/world.h"
-#include "tools/status/ask.h"
-#include "tools/status/blame.h"
-#include "tools/status/screen.h"
+#include "layers/tools/status/ask.h"
+#include "layers/tools/status/blame.h"
+#include "layers/tools/status/screen.h"
 
 #include <pthread.h>
 #include <signal.h>

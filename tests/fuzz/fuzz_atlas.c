@@ -3,7 +3,7 @@
  * The packed graph of all nodes, as it comes over the network.
  */
 #include "fuzz.h"
-#include "plan/atlas.h"
+#include "topo/probe/atlas.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * COLLET_TUNER_FILE: what is read is printed, and reads as the same.
  */
 #include "fuzz.h"
-#include "plan/costs_file.h"
+#include "layers/tuner/costs_file.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -7,10 +7,10 @@
  *                                ──▶ census ── question ──▶ ranks
  */
 #define read_request read_http /* the reception has one, too */
-#include "api/exporter.c"
+#include "layers/observe/exporter.c"
 #undef read_request
 #include "boot/hub.h"
-#include "boot/reception.c"
+#include "layers/observe/reception.c"
 #include "boot/table.h"
 
 #include "fuzz.h"

@@ -7,7 +7,7 @@
  *      producer ── answer, changed ──▶ consumer       (where the head of the connection is)
  */
 #include "boot/boot.h"
-#include "gpu/buffers.h"
+#include "layers/gpu/buffers.h"
 
 /* What the transport asks of rooms that are not here. */
 #define gpu_shared_create no_memory
@@ -17,8 +17,8 @@ static enum collet_result no_memory(int64_t cumem_enable, size_t bytes, void **m
 static enum collet_result send_nothing(struct boot *boot, int to, uint64_t key, const void *data, size_t bytes);
 static enum collet_result receive_answer(struct boot *boot, int from, uint64_t key, void *data, size_t room,
                                          size_t *bytes);
-#include "transport/gpu_heads.c"
-#include "transport/ipc.c"
+#include "transport/ipc/gpu_heads.c"
+#include "transport/ipc/ipc.c"
 
 #include "fuzz.h"
 

@@ -5,7 +5,7 @@
  *
  *      rank 0 ◀── letters ── changed ── letters ──▶ rank 1, rank 2           all in this thread
  *
- *      surveys (plan/survey.h), agreements (boot/agree.h), consents (boot/consent.h), offers of shared memory (transport/shm.c) and of
+ *      surveys (topo/probe/survey.h), agreements (layers/elastic/agree.h), consents (layers/elastic/consent.h), offers of shared memory (transport/shm.c) and of
  *      sockets (transport/tcp_link.c), and what a rank says that it waits in (exec/exec_inquest.c)
  */
 #include "exec/exec_inquest.c"
@@ -13,10 +13,10 @@
 #include "common/local_boots.h"
 #include "fuzz.h"
 
-#include "boot/agree.h"
-#include "boot/consent.h"
+#include "layers/elastic/agree.h"
+#include "layers/elastic/consent.h"
 #include "boot/hub.h"
-#include "plan/survey.h"
+#include "topo/probe/survey.h"
 #include "transport/tcp_end.h"
 #include "transport/transport.h"
 

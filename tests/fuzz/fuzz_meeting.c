@@ -6,7 +6,7 @@
  *                                                          ▲
  *      meeting point of the first id ── SEAT, NEWS, DONE … ┘  of a relay
  */
-#include "boot/relay.c"
+#include "layers/elastic/relay.c"
 #include "boot/rendezvous.c"
 
 #include "fuzz.h"

@@ -2,7 +2,7 @@
  *
  * What NCCL's callers give: an ncclConfig_t of any size and version, and NCCL's variables.
  */
-#include "compat/nccl_config.c"
+#include "layers/nccl/nccl_config.c"
 #include "fuzz.h"
 
 /* Those of libnccl.so, which is not here. */

@@ -7,11 +7,11 @@
  *      any bytes ── an id ───▶ rank r, which asked for it
  *      any bytes and descriptors ──▶ whoever waits for one descriptor, and ends with it or with nothing
  */
-#include "boot/local_meeting.c"
+#include "layers/launchers/local_meeting.c"
 
 #include "boot/id.h"
 #include "fuzz.h"
-#include "transport/hand_over.h"
+#include "transport/ipc/hand_over.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

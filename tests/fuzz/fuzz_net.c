@@ -5,7 +5,7 @@
  *      receiver    ◀── slots: for a place that was asked for, or not; as long as was said, or not
  *      sender      ◀── asks: of many tags, for any place
  */
-#include "compat/nccl_net.c"
+#include "layers/nccl/nccl_net.c"
 
 #include "fuzz.h"
 

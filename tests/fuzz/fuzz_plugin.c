@@ -7,10 +7,10 @@
  *      consumer    ◀── frames and payloads, right or changed
  *      producer    ──▶ messages, taken or not, done or not
  */
-#include "transport/plug_lib.c"
+#include "layers/nccl/plug_lib.c"
 
 #include "fuzz.h"
-#include "transport/plug_end.h"
+#include "layers/nccl/plug_end.h"
 
 #define SLOTS 4
 #define SLOT_BYTES 8192 /* twice what goes with its frame */

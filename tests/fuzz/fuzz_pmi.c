@@ -3,7 +3,7 @@
  * A launcher (PMI-1) that answers with anything.
  */
 #include "base/os.h"
-#include "boot/pmi.c"
+#include "layers/launchers/pmi.c"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -9,7 +9,7 @@
 
 #include "common/local_boots.h"
 #include "fuzz.h"
-#include "transport/verbs_end.h"
+#include "transport/verbs/verbs_end.h"
 
 #define SLOTS 4
 #define SLOT_BYTES 256

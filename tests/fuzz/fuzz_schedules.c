@@ -3,7 +3,7 @@
  * Schedules of other libraries, as XML.
  */
 #include "fuzz.h"
-#include "plan/import.h"
+#include "layers/schedules/import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct algorithm *algorithm;

@@ -2,9 +2,9 @@
  *
  * What a process answers to collet-status: communicators, their ranks, and what those do. It is printed, too.
  */
-#include "tools/status/ask.c"
-#include "tools/status/blame.c"
-#include "tools/status/metrics.c"
+#include "layers/tools/status/ask.c"
+#include "layers/tools/status/blame.c"
+#include "layers/tools/status/metrics.c"
 
 #include "fuzz.h"
 

@@ -4,11 +4,11 @@
  * (collet-prog --edited).
  */
 #define main plot_main
-#include "tools/collet-plot.c"
+#include "layers/tools/collet-plot.c"
 #undef main
-#include "tools/common/arguments.c"
-#include "tools/prog/script.c"
-#include "tools/tune/samples.c"
+#include "layers/tools/common/arguments.c"
+#include "layers/tools/prog/script.c"
+#include "layers/tools/tune/samples.c"
 
 #include "fuzz.h"
 

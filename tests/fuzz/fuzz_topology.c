@@ -3,7 +3,7 @@
  * Topologies: NCCL's and hwloc's XML of a file, and one line of text. What is read is written, read again, and searched.
  */
 #include "fuzz.h"
-#include "topo/topo.h"
+#include "topo/probe/topo.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  *
  *      consumer ◀── slots: immediates; frames and payloads in its memory        producer ◀── credits, landings
  */
-#include "transport/verbs_receive.c"
+#include "transport/verbs/verbs_receive.c"
 
 #include "fuzz.h"
 

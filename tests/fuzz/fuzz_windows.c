@@ -3,7 +3,7 @@
  * What a rank of another process says of its window: which memory it lies in, and where. The driver is none: it attaches memory of as
  * many bytes as a name says. What this rank then takes for the window, it may touch.
  */
-#include "chan/windows.c"
+#include "layers/gpu/windows.c"
 
 #include "fuzz.h"
 

@@ -4,7 +4,7 @@
  */
 #include "gpu/accept.h"
 #include "api/comm.h"
-#include "chan/windows.h"
+#include "layers/gpu/windows.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "gpu/accept.h"
 #include "api/comm.h"
 #include "base/types.h"
-#include "chan/windows.h"
+#include "layers/gpu/windows.h"
 #include "common/ranks.h"
 
 #include <stdio.h>

@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / os.environ.get("BUILD", "build") / "sass"
 PAGE = ROOT / "docs/gpu.md"
 ARCH = os.environ.get("SASS_ARCH", "90")
-SOURCES = ["tests/gpu/sass.cu"] + (["src/kernels/exec_cuda_team.cu"] if int(ARCH) >= 90 else [])
+SOURCES = ["tests/gpu/sass.cu"] + (["src/kernels/cuda/exec_cuda_team.cu"] if int(ARCH) >= 90 else [])
 MOST_REGISTERS = 128  # 512 lanes of a block fit on a multiprocessor
 MOST_SPILLED_BYTES = 192  # what a lane keeps over a step, or over a rare call; none in a loop over vectors
 

@@ -5,7 +5,7 @@
 #ifndef COLLET_GPUSIM_CONTRACT_H
 #define COLLET_GPUSIM_CONTRACT_H
 
-#include "gpu/cuda_entry.h"
+#include "layers/gpu/cuda_entry.h"
 #include "gpusim/each.h"
 #include "gpusim/gpusim.h"
 #include "gpusim/landed.h"

@@ -77,7 +77,7 @@ static void trial_ranges(const struct trial *trial, uint32_t gpu, enum right rig
 
 /* ---- a run: some calls on the same connections ---- */
 
-/* Which types and operators share a kernel (kernels/block_ops.cuh): as `<type, operator>` has it in its mangled name. */
+/* Which types and operators share a kernel (kernels/cuda/block_ops.cuh): as `<type, operator>` has it in its mangled name. */
 static void kernel_part(const struct scene *scene, char *part, size_t room) {
 #define BOUND_TYPE(ENUM, type, ...) TYPE_##type,
 #define FREE_TYPE(ENUM, type, kind, element, accumulator, wrap, divisor, alike, ...) TYPE_##alike,

@@ -8,7 +8,7 @@
  *                                    (0: none): `2 0` in make test-gpu-sim, `20 1000` in make test-gpu-sim-full
  */
 #include "gpusim/stage.h"
-#include "plan/costs.h"
+#include "layers/tuner/costs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

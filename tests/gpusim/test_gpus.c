@@ -8,7 +8,7 @@
 
 #include "api/comm.h"
 #include "base/types.h"
-#include "chan/windows.h"
+#include "layers/gpu/windows.h"
 #include "collet.h"
 #include "gpusim/machine.h"
 

@@ -3,7 +3,7 @@
  * Multicast objects on the simulated machine: what a team of GPUs has bound, of one process or of two, is reduced and stored
  * through one address. A GPU that has bound nothing, or a right that is missing, ends the grid. Each case is a process.
  */
-#include "gpu/cuda_entry.h"
+#include "layers/gpu/cuda_entry.h"
 #include "gpusim/each.h"
 #include "gpusim/landed.h"
 #include "gpusim/machine.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of the commons (src/fifo/commons.c) among the threads of a process, which plays the other process as well:
+ * The model of the commons (src/layers/memory/commons.c) among the threads of a process, which plays the other process as well:
  *
  *      each thread        opens a view of the commons, which the first one makes and the first one maps
  *                         takes memory, writes there, and must see it by the view, closes the view
@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "fifo/commons.h"
+#include "layers/memory/commons.h"
 #include "model.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static struct {
 #define taken (variables->taken)
 #define views (variables->views)
 
-#include "fifo/commons.c"
+#include "layers/memory/commons.c"
 
 struct shared {
     char variables[1024];

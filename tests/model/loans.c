@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of loans (src/fifo/loan.c) between two threads, of a process or of two. The producer lends payloads of two parts, and
+ * The model of loans (src/layers/memory/loan.c) between two threads, of a process or of two. The producer lends payloads of two parts, and
  * the consumer takes them, through a connection of two slots:
  *
  *      producer (thread 0)                                   consumer (thread 1)
@@ -23,7 +23,7 @@
 #define os_cpu_relax model_wait /* loan_stop() waits for a store of the other end */
 #undef log_at
 #define log_at(level, subsystem, ...) ((void)0)
-#include "fifo/loan.c"
+#include "layers/memory/loan.c"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -61,7 +61,7 @@ copies_for_model() {
 # One line each: file, program of perl -0p, what it does. N: which of the lines with such a call.
 mutants_of_accesses() {
     local file call n count
-    for file in fifo/fifo.h fifo/proto_ll.h fifo/proto_ll128.h fifo/loan.c fifo/commons.c; do
+    for file in fifo/fifo.h fifo/proto_ll.h fifo/proto_ll128.h layers/memory/loan.c layers/memory/commons.c; do
         for call in port_load_acquire port_store_release port_store_fenced port_line_store port_line_load \
             __ATOMIC_ACQUIRE __ATOMIC_RELEASE __atomic_fetch_add __atomic_fetch_or SCOPED_LOCK; do
             count=$(host_part "src/$file" | grep -o "$call\b" | wc -l)
@@ -120,8 +120,8 @@ every_access_has_a_mutant() {
 models_of() { # file
     case $1 in
     api/* | base/*) echo wake ;;
-    fifo/loan.c) echo loans ;;
-    fifo/commons.c) echo commons ;;
+    layers/memory/loan.c) echo loans ;;
+    layers/memory/commons.c) echo commons ;;
     fifo/fifo.h) echo slots loans ;;
     *) echo slots ;;
     esac

@@ -14,7 +14,7 @@
  * Left out are other rooms: plans, connections, failures, memory for posts. They are stood in for below.
  */
 #include "api/engine.c"
-#include "api/engine_thread.c"
+#include "layers/streams/engine_thread.c"
 #include "model.h"
 
 #define CALLS 2 /* of a thread, at most */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks that copy out of each other's buffers (fifo/loan.h): whatever some of them may not do, results are right. Each rank is a
+ * Ranks that copy out of each other's buffers (layers/memory/loan.h): whatever some of them may not do, results are right. Each rank is a
  * process, because permission is a process's.
  */
 #define _GNU_SOURCE

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives by copy engines (exec/exec_copies.h), on emulated GPUs: what arrives, that no kernel is launched for it, and how their
+ * Collectives by copy engines (layers/gpu/exec_copies.h), on emulated GPUs: what arrives, that no kernel is launched for it, and how their
  * waits end.
  */
 #include "api/comm.h"
 #include "common/emulated_gpu.h"
 #include "common/ranks.h"
-#include "exec/exec_copies.h"
+#include "layers/gpu/exec_copies.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

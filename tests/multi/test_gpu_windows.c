@@ -3,7 +3,7 @@
  * Windows on GPU communicators, and payloads that processes lend each other in them, on emulated GPUs (emulated_gpu.h).
  */
 #include "api/comm.h"
-#include "chan/windows.h"
+#include "layers/gpu/windows.h"
 #include "common/emulated_gpu.h"
 #include "common/ranks.h"
 #include "common/refuse.h"

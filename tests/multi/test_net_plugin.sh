@@ -123,7 +123,7 @@ layouts_are_nccls() {
     local v pair
     {
         echo '#include "net.h"'
-        echo '#include "transport/plug_abi.h"'
+        echo '#include "layers/nccl/plug_abi.h"'
         for v in 8 9 10 11 12; do
             for pair in init:init devices:devices getProperties:get_properties listen:listen connect:connect accept:accept \
                 regMr:reg_mr regMrDmaBuf:reg_mr_dmabuf deregMr:dereg_mr isend:isend irecv:irecv iflush:iflush test:test \

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "plan/chart.h"
+#include "topo/probe/chart.h"
 #include "api/comm.h"
 #include "common/ranks.h"
-#include "topo/topo.h"
+#include "topo/probe/topo.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
 
 #include "api/comm.h"
 #include "boot/process.h"
-#include "proxy/proxy.h"
-#include "transport/verbs_end.h"
+#include "layers/gpu/proxy.h"
+#include "transport/verbs/verbs_end.h"
 
 #include <dirent.h>
 #include <sched.h>

@@ -16,7 +16,7 @@ real=$(ls "$theirs"/lib/libnccl.so.2 "$theirs"/lib64/libnccl.so.2 2>/dev/null | 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export COLLET_DEVICE=host
-NCCL_REFUSED=$(sed -nE 's/^ *X\((REFUSED|ASKED), ([A-Za-z0-9]+),.*/nccl\2/p' src/compat/nccl_names.h | paste -sd ' ')
+NCCL_REFUSED=$(sed -nE 's/^ *X\((REFUSED|ASKED), ([A-Za-z0-9]+),.*/nccl\2/p' src/layers/nccl/nccl_names.h | paste -sd ' ')
 export NCCL_REFUSED
 
 # ---- names ----
@@ -40,7 +40,7 @@ no_name_of_theirs_is_missing() { comm -23 <(shown "$real" | cut -d' ' -f2 | sort
 
 # docs/nccl.md has the table of names.
 page_is_the_table() {
-    diff <(sed -nE 's/^ *X\(([A-Z]+), ([A-Za-z0-9]+), "([0-9.]+)", "(.*)"\).*/| `nccl\2` | \3 | \L\1\E | \4 |/p' src/compat/nccl_names.h) \
+    diff <(sed -nE 's/^ *X\(([A-Z]+), ([A-Za-z0-9]+), "([0-9.]+)", "(.*)"\).*/| `nccl\2` | \3 | \L\1\E | \4 |/p' src/layers/nccl/nccl_names.h) \
         <(grep '^| `nccl' docs/nccl.md)
 }
 

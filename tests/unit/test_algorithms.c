@@ -3,7 +3,7 @@
  * Every registered algorithm, verified for as many shapes as a test has time for.
  */
 #include "algo/binomial.h"
-#include "program/trees.h"
+#include "topo/trees.h"
 #include "common/level.h"
 #include "program/program.h"
 

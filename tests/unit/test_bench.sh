@@ -14,7 +14,7 @@ trap 'rm -rf "$scratch"' EXIT
 # Where the library is sanitized, so is what is linked with it.
 read -r -a sanitize <<<"$(grep -o -m 1 -- "-fsanitize=[a-z,]*" "$BUILD/flags" | head -n 1)"
 flags=(-std=gnu11 -O1 -Wall -Wextra -Werror -pthread "${sanitize[@]}" -Ibench -Iinclude -Isrc)
-common=(bench/loop.c bench/board.c src/base/two_cpus.c src/base/line_probe.c)
+common=(bench/loop.c bench/board.c src/layers/tuner/two_cpus.c src/layers/tuner/line_probe.c)
 builds() { # name libraries…
     gcc "${flags[@]}" "bench/$1_loop.c" "${common[@]}" "${@:2}" -lm -o "$scratch/$1_loop"
 }

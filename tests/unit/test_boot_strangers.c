@@ -4,7 +4,7 @@
  */
 #include "common/boot_case.h"
 
-#include "boot/local_meeting.h"
+#include "layers/launchers/local_meeting.h"
 
 #include <stddef.h>
 #include <sys/prctl.h>

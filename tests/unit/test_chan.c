@@ -6,7 +6,7 @@
 #include "chan/chan.h"
 #include "common/local_boots.h"
 #include "kernels/worker.h"
-#include "plan/tuner.h"
+#include "layers/tuner/tuner.h"
 #include "fifo/proto.h"
 #include "transport/transport.h"
 #include "transport/wire.h"

@@ -4,7 +4,7 @@
  * its own commons a second time to play another one.
  */
 #include "collet.h"
-#include "fifo/commons.h"
+#include "layers/memory/commons.h"
 
 #include <limits.h>
 #include <sched.h>

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "boot/consent.h"
+#include "layers/elastic/consent.h"
 #include "base/os.h"
 #include "boot/hub.h"
 

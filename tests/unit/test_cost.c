@@ -6,12 +6,12 @@
  * unless a test says so.
  */
 #include "common/level.h"
-#include "plan/cost.h"
-#include "forecast/forecast.h"
-#include "plan/sim.h"
-#include "forecast/steady.h"
-#include "forecast/symmetry.h"
-#include "topo/topo.h"
+#include "layers/tuner/cost.h"
+#include "layers/tools/forecast/forecast.h"
+#include "layers/tuner/sim.h"
+#include "layers/tools/forecast/steady.h"
+#include "layers/tools/forecast/symmetry.h"
+#include "topo/probe/topo.h"
 
 #include <math.h>
 #include <setjmp.h>

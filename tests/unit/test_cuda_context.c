@@ -13,8 +13,8 @@
 #if defined(COLLET_CUDA)
 
 #include "base/err.h"
-#include "gpu/cuda_context.h"
-#include "gpu/cuda_entry.h"
+#include "layers/gpu/cuda_context.h"
+#include "layers/gpu/cuda_entry.h"
 
 #include <cuda.h>
 #include <stdbool.h>

@@ -11,11 +11,11 @@
 
 #include "api/comm.h"
 #include "base/err.h"
-#include "base/copy_probe.h"
-#include "base/line_probe.h"
+#include "layers/tuner/copy_probe.h"
+#include "layers/tuner/line_probe.h"
 #include "common/ranks.h"
-#include "plan/distance.h"
-#include "plan/kernel_copies.h"
+#include "layers/tuner/distance.h"
+#include "layers/tuner/kernel_copies.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "forecast/forecast.h"
+#include "layers/tools/forecast/forecast.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -108,7 +108,7 @@ one_slot_shows_the_deadlock() {
 
 check a_page_for_every_algorithm writes_every_algorithm
 check pages_need_nothing_but_themselves needs_nothing_else
-check pages_are_legible_in_light_in_the_dark_and_on_paper pages_are_legible src/tools/prog/page.html src/tools/play/play.html
+check pages_are_legible_in_light_in_the_dark_and_on_paper pages_are_legible src/layers/tools/prog/page.html src/layers/tools/play/play.html
 check pages_show_the_line_that_emitted_a_step shows_source_lines
 check more_ranks_than_a_page_shows_are_refused refuses_too_many
 # A browser that cannot even show a page of one word, in a container for example, shows nothing about ours.

@@ -2,7 +2,7 @@
  *
  * Slabs of a GPU's memory, with a driver of the host's.
  */
-#include "transport/gpu_fifos.h"
+#include "transport/ipc/gpu_fifos.h"
 
 #include "base/err.h"
 

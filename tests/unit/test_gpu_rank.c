@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/emulated_gpu.h"
-#include "gpu/gpu.h"
+#include "layers/gpu/gpu.h"
 
 static int unmapped[2], swept; /* how often: what a GPU has mapped; all */
 static bool works;             /* what is in streams is not done */

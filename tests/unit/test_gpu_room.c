@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "plan/chart.h"
+#include "topo/probe/chart.h"
 #include "api/comm.h"
 #include "base/err.h"
 #include "common/emulated_gpu.h"
-#include "plan/cards.h"
+#include "layers/tuner/cards.h"
 #include "plan/plan.h"
 
 #include <stdlib.h>

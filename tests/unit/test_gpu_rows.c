@@ -6,7 +6,7 @@
 #include "common/modelled.h"
 
 #include "base/err.h"
-#include "plan/tuner.h"
+#include "layers/tuner/tuner.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * Descriptors on their way to another process.
  */
 #include "base/err.h"
-#include "transport/hand_over.h"
+#include "transport/ipc/hand_over.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #include "exec/exec.h"
 #include "fifo/layout.h"
 #include "fifo/proto_simple.h"
-#include "program/rehearsal.h"
+#include "layers/verifier/rehearsal.h"
 #include "program/program.h"
 
 #include <setjmp.h>

@@ -12,9 +12,9 @@
 
 #include "base/err.h"
 #include "common/ring_order.h"
-#include "plan/atlas.h"
-#include "plan/chart.h"
-#include "plan/nvlink.h"
+#include "topo/probe/atlas.h"
+#include "topo/probe/chart.h"
+#include "layers/gpu/nvlink.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #include "common/modelled.h"
 
-#include "plan/tuner.h"
+#include "layers/tuner/tuner.h"
 
 #include <math.h>
 
@@ -154,7 +154,8 @@ static void it_binds_large_calls(void **state) {
     struct modelled job;
     modelled_open(&job, "1 gpu h100", 1, 2, 0);
     const uint64_t bytes = 256 << 20;
-    const double least_ns = 2 * (double)bytes / ((struct chart *)job.map)->costs.gpu_memory_gbps; /* each rank sends all of it once */
+    const double least_ns =
+        2 * (double)bytes / ((struct chart *)job.map)->costs.gpu_memory_gbps; /* each rank sends all of it once */
     const double ns = ns_of(&job, "ring", 64, bytes), few_ns = ns_of(&job, "ring", 4, bytes);
     assert_true(ns >= least_ns && ns < 1.3 * least_ns);
     ((struct chart *)job.map)->costs.gpu_memory_gbps /= 2;
@@ -174,7 +175,8 @@ static void what_is_lent_costs_less(void **state) {
     job.model->machine.lent_from = LOAN_PROCESS_BYTES;
     const double lent_ns = ns_of(&job, "twoshot", 16, bytes);
     /* Of 4 places that a block touches, 2 half as often. */
-    const double touched_ns = (double)bytes / 2 / 16 * ((struct chart *)job.map)->costs.step[LINK_GPU][PROTOCOL_SIMPLE].byte_ns;
+    const double touched_ns =
+        (double)bytes / 2 / 16 * ((struct chart *)job.map)->costs.step[LINK_GPU][PROTOCOL_SIMPLE].byte_ns;
     assert_true(ns - lent_ns > 0.9 * touched_ns && ns - lent_ns < 1.2 * touched_ns);
     assert_true(ns_of(&job, "twoshot", 16, 64 << 10) == short_ns); /* pieces of 2 KB: too short for a loan */
     ((struct chart *)job.map)->costs.gpu_lent_share = 1;

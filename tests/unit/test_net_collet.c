@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The network plugin for NCCL (src/compat/nccl_net.c), by a driver that plays NCCL: both ends in one process, over tcp and the
+ * The network plugin for NCCL (src/layers/nccl/nccl_net.c), by a driver that plays NCCL: both ends in one process, over tcp and the
  * loopback, in every version of the interface.
  */
 #include "base/os.h"
-#include "transport/plug_abi.h"
+#include "layers/nccl/plug_abi.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

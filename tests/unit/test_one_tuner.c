@@ -5,7 +5,7 @@
 #include "common/modelled.h"
 
 #include "base/err.h"
-#include "forecast/forecast.h"
+#include "layers/tools/forecast/forecast.h"
 
 /* The same machine, seen from both sides. */
 struct both {

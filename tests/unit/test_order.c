@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What puts accesses to memory in order (program/order.h)? Messages, and that a rank waits for its loans at the end of its call.
+ * What puts accesses to memory in order (layers/verifier/order.h)? Messages, and that a rank waits for its loans at the end of its call.
  * Each of these is taken away here, one at a time, and the verifier must find the program wrong, unless something else tells the
  * same. And payloads land early where they must not.
  */
 #include "common/level.h"
-#include "program/rehearsal.h"
+#include "layers/verifier/rehearsal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "chan/chan.h"
-#include "topo/declared.h"
-#include "transport/plug_end.h"
+#include "topo/probe/declared.h"
+#include "layers/nccl/plug_end.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
  */
 #include "base/err.h"
 #include "base/os.h"
-#include "boot/pmi.h"
+#include "layers/launchers/pmi.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

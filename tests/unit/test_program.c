@@ -3,7 +3,7 @@
  * The step program: what the builder refuses, how blocks run, what the printer prints.
  */
 #include "base/err.h"
-#include "tools/prog/show.h"
+#include "layers/tools/prog/show.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

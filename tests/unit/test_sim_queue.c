@@ -2,7 +2,7 @@
  *
  * The queue of simulated events, against one that looks at all of them each time.
  */
-#include "plan/sim_queue.h"
+#include "layers/tuner/sim_queue.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

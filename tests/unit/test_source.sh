@@ -16,8 +16,8 @@ cd "$(dirname "$0")/../.." || exit 1
 #    nouns       fifo, program, topo, boot, gpu, base     below everything in the walk
 #
 # Single headers are seen from beside: what block numbers mean (fifo/geometry.h), which steps speak of; and for NCCL's names how
-# a group is told that it is not to run (api/group.h), how a rank ends a window alone (api/window.h), how somebody else chooses
-# (plan/plan.h, plan/tuner.h), and how somebody is told of operations (exec/observer.h); and for its network plugin the transports, and
+# a group is told that it is not to run (api/group.h), how a rank ends a window alone (layers/memory/window.h), how somebody else chooses
+# (plan/plan.h, layers/tuner/tuner.h), and how somebody is told of operations (layers/observe/observer.h); and for its network plugin the transports, and
 # what they need.
 may_include() {
     case $1 in
@@ -34,7 +34,7 @@ may_include() {
     plan) echo exec kernels chan transport fifo boot gpu topo program algo ;;
     forecast) echo plan chan fifo topo program algo ;;
     api) echo plan exec kernels proxy chan transport fifo boot gpu topo program algo ;;
-    compat) echo api/group.h api/window.h exec/observer.h plan/plan.h plan/tuner.h boot/boot.h chan/chan.h transport/plug_abi.h transport/transport.h transport/verbs_device.h ;;
+    compat) echo api/group.h layers/memory/window.h layers/observe/observer.h plan/plan.h layers/tuner/tuner.h boot/boot.h chan/chan.h layers/nccl/plug_abi.h transport/transport.h transport/verbs/verbs_device.h ;;
     tools) echo api forecast gpu plan exec kernels chan transport fifo boot topo program algo ;;
     *) return 1 ;;
     esac

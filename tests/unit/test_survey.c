@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "boot/bundle.h"
+#include "topo/probe/bundle.h"
 #include "common/local_boots.h"
-#include "plan/survey.h"
+#include "topo/probe/survey.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "common/level.h"
 #include "common/topo_links.h"
-#include "topo/speeds.h"
-#include "topo/topo.h"
+#include "topo/probe/speeds.h"
+#include "topo/probe/topo.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "topo/paths.h"
-#include "topo/speeds.h"
-#include "topo/topo.h"
+#include "topo/probe/paths.h"
+#include "topo/probe/speeds.h"
+#include "topo/probe/topo.h"
 
 #include <math.h>
 #include <stdlib.h>

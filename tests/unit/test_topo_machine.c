@@ -11,9 +11,9 @@
 
 #include "base/err.h"
 #include "common/topo_links.h"
-#include "topo/gpus.h"
-#include "topo/sysfs.h"
-#include "topo/topo.h"
+#include "topo/probe/gpus.h"
+#include "topo/probe/sysfs.h"
+#include "topo/probe/topo.h"
 
 #include <ftw.h>
 #include <math.h>

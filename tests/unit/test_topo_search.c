@@ -14,10 +14,10 @@
 #include "base/os.h"
 #include "common/level.h"
 #include "common/ring_order.h"
-#include "topo/paths.h"
-#include "topo/print_rings.h"
-#include "topo/search.h"
-#include "topo/tour.h"
+#include "topo/probe/paths.h"
+#include "topo/probe/print_rings.h"
+#include "topo/probe/search.h"
+#include "topo/probe/tour.h"
 
 #include <math.h>
 #include <stdlib.h>

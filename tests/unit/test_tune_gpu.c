@@ -12,11 +12,11 @@
 
 #include "common/emulated_gpu.h"
 #include "base/err.h"
-#include "plan/costs_file.h"
-#include "tools/tune/fit.h"
-#include "tools/tune/gpu_calls.h"
-#include "tools/tune/gpu_file.h"
-#include "tools/tune/lab.h"
+#include "layers/tuner/costs_file.h"
+#include "layers/tools/tune/fit.h"
+#include "layers/tools/tune/gpu_calls.h"
+#include "layers/tools/tune/gpu_file.h"
+#include "layers/tools/tune/lab.h"
 
 #include <math.h>
 #include <stdlib.h>

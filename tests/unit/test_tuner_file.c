@@ -12,8 +12,8 @@
 #include "api/comm.h"
 #include "base/err.h"
 #include "common/ranks.h"
-#include "plan/costs_file.h"
-#include "plan/tuner.h"
+#include "layers/tuner/costs_file.h"
+#include "layers/tuner/tuner.h"
 
 #include <stdio.h>
 #include <stdlib.h>

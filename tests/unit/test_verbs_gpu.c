@@ -6,9 +6,9 @@
 #include "common/verbs_pair.h"
 
 #include "common/emulated_gpu.h"
-#include "transport/gpu_pages.h"
-#include "transport/verbs_memory.h"
-#include "transport/verbs_near.h"
+#include "transport/ipc/gpu_pages.h"
+#include "transport/verbs/verbs_memory.h"
+#include "transport/verbs/verbs_near.h"
 
 #include <sys/stat.h>
 

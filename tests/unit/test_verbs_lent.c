@@ -4,7 +4,7 @@
  */
 #include "common/verbs_pair.h"
 
-#include "transport/pledge.h"
+#include "layers/memory/pledge.h"
 
 /* ------------------------------------------------------------------------------------------------------------ the program's memory */
 

@@ -8,7 +8,7 @@
 
 #include "common/emulated_gpu.h"
 #include "program/program.h"
-#include "plan/chart.h"
+#include "topo/probe/chart.h"
 
 #include <net/if.h>
 

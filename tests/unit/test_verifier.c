@@ -3,7 +3,7 @@
  * The verifier: what it finds in wrong programs.
  */
 #include "base/err.h"
-#include "tools/prog/show.h"
+#include "layers/tools/prog/show.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #include "check/program.h"
 
 #include "base/err.h"
-#include "tools/prog/show.h"
+#include "layers/tools/prog/show.h"
 
 #include <stdlib.h>
 

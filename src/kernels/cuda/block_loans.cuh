@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loans between GPUs (layers/memory/loan.h): a slot of Simple says where the payload lies in memory of the producer's GPU, and the
+ * consumer's block reads it there. Nobody copies parts, and nobody helps:
+ *
+ *    producer's block                     the slot's header             consumer's block
+ *    says where the payload is ────────▶ address
+ *    publishes the slot ───────────────▶ (tail) ─────────────────────▶ has data
+ *                                        claimed ◀──────────────────── 1: from now on it reads
+ *    ends when all its loans are over ◀─ (head) ◀───────────────────── has read it
+ *
+ *    a block that fails   claimed := STOPPED. If that was 1, it waits until head moves, or until the consumer, which has
+ *                         failed, too, says in `done` that it does not read
+ *
+ * A loan needs what is true of NVLink and of memory of one GPU: the consumer's GPU reads the producer's memory, and both may
+ * exchange a word of it. Which ends lend, the transport says; which buffers are lent, the host (struct work). To a consumer in
+ * another process an address says nothing: there the slot also names the window that it lies in (layers/gpu/windows.h).
+ */
+#ifndef COLLET_KERNELS_CUDA_BLOCK_LOANS_CUH
+#define COLLET_KERNELS_CUDA_BLOCK_LOANS_CUH
+
+#include "kernels/cuda/block_wait.cuh"
+
+#define LOAN_READING 1u /* in `claimed` */
+
+/* ---- consumer, by lane 0 ---- */
+
+BLOCK_SELDOM void loans_drop(const struct interp_op *op, const struct prog_step *step) {
+    op = (const struct interp_op *)port_shared(op);
+    step = (const struct prog_step *)port_shared(step);
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = interp_recv_end(op, step->recv_first + k);
+        if (end->loans.taken != NULL)
+            port_flag_store(&fifo_header(end)->loan.done, 1); /* pairs with loan_end_one() */
+        end->loans.taken = NULL;
+    }
+}
+
+/* Where this GPU reads the payload of the slot. */
+BLOCK_FN const char *loan_reached(const struct fifo_end *end) {
+    const struct fifo_loan *loan = &fifo_header(end)->loan;
+    uint64_t add =
+        end->loans.way == LOAN_WINDOW ? *(const uint64_t *)port_global(&end->loans.windows[loan->offset]) : 0;
+    return (const char *)(uintptr_t)(loan->address + add);
+}
+
+/* Claims all payloads that were lent to this step. All its slots have arrived, so it does not wait before it has read them. */
+BLOCK_SELDOM enum work_failure loans_take(const struct interp_op *op, const struct prog_step *step) {
+    op = (const struct interp_op *)port_shared(op);
+    step = (const struct prog_step *)port_shared(step);
+#pragma unroll 1
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = interp_recv_end(op, step->recv_first + k);
+        if (end->loans.way == LOAN_NONE || fifo_header(end)->loan.address == 0)
+            continue;
+        end->loans.taken = loan_reached(end);
+        if (port_flag_swap(&fifo_header(end)->loan.claimed, LOAN_READING) != 0) {
+            loans_drop(op, step); /* this one, too: its header now says that somebody reads */
+            return WORK_ABORTED;
+        }
+    }
+    return WORK_FINE;
+}
+
+/* ---- producer, by lane 0 ---- */
+
+/* A loan that is not over: nobody reads that memory when this returns, unless the reader was stopped in the middle. */
+BLOCK_FN void loan_end_one(const struct fifo_end *end, uint64_t position) {
+    const void *header = port_global(&end->headers[position & (end->nslots - 1)]);
+    struct fifo_loan *loan = &((struct fifo_slot_header *)header)->loan;
+    if (loan->address == 0 || port_flag_swap(&loan->claimed, LOAN_STOPPED) != LOAN_READING)
+        return;
+    uint64_t began_ns = port_clock_ns();
+    for (uint32_t looks = 0;
+         (int64_t)(port_load_acquire(end->head) - position) <= 0 && port_flag_load(&loan->done) == 0; looks++) {
+        if (port_clock_ns() - began_ns > LOAN_STOP_NS)
+            return;
+        port_pause(looks);
+    }
+}
+
+/* The block has failed: takes back what the end has lent since a position. Headers of slots before that may be those of older
+ * loans, for slots with lines do not write them. */
+BLOCK_SELDOM void loans_end(const struct fifo_end *end, uint64_t since) {
+    end = (const struct fifo_end *)port_shared(end);
+    uint64_t head = port_load_acquire(end->head); /* pairs with fifo_consumed() */
+    for (uint64_t at = (int64_t)(head - since) > 0 ? head : since; (int64_t)(end->loans.until - at) > 0; at++)
+        loan_end_one(end, at);
+}
+
+/* Waits until all that the first n ends have lent was read. */
+BLOCK_SELDOM enum work_failure loans_wait(struct interp_block *block, uint32_t n, const struct work_status *status) {
+    struct block_wait wait = {0, 0};
+    enum work_failure failure = WORK_FINE;
+    block = (struct interp_block *)(uintptr_t)port_shared(block);
+#pragma unroll 1
+    for (uint32_t k = 0; k < n && failure == WORK_FINE; k++) {
+        uint32_t at = block->at[INTERP_BLOCK_PEERS + k];
+        block->worker.blocked_on = k;
+        while (at != INTERP_NO_END && failure == WORK_FINE && !fifo_loans_are_over(interp_block_end(block, at)))
+            failure = block_pause(&wait, status);
+    }
+    return failure;
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a block waits: a lane looks, backs off, and now and then asks whether it is to end, or has waited too long.
+ */
+#ifndef COLLET_KERNELS_CUDA_BLOCK_WAIT_CUH
+#define COLLET_KERNELS_CUDA_BLOCK_WAIT_CUH
+
+#include "kernels/cuda/block_ops.cuh"
+#include "kernels/interp.h"
+#include "kernels/work.h"
+
+/* The abort word is the host's memory: a look at it takes longer than one at a counter. */
+#define BLOCK_LOOKS_AN_ABORT 256u
+
+/* One wait. All zero at first. */
+struct block_wait {
+    uint32_t looks;
+    uint64_t since_ns; /* 0: it has not looked often enough to ask */
+};
+
+BLOCK_FN bool block_asks(const struct block_wait *wait) {
+    return wait->looks % BLOCK_LOOKS_AN_ABORT == BLOCK_LOOKS_AN_ABORT - 1;
+}
+
+/* A pause between two looks. Not FINE: the wait is over, although what it is for has not come. */
+BLOCK_FN enum work_failure block_pause(struct block_wait *wait, const struct work_status *status) {
+    if (block_asks(wait)) {
+        uint64_t now_ns = port_clock_ns();
+        if (port_word_load(&status->abort) != 0)
+            return WORK_ABORTED;
+        if (wait->since_ns == 0)
+            wait->since_ns = now_ns;
+        if (now_ns - wait->since_ns > status->timeout_ns)
+            return WORK_TIMEOUT;
+    }
+    port_pause(wait->looks++);
+    return WORK_FINE;
+}
+
+/* By all lanes: what any of them found, told to all; the worst first. */
+BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
+    if (!port_any(failure != WORK_FINE))
+        return WORK_FINE;
+    if (port_any(failure == WORK_FOREIGN))
+        return WORK_FOREIGN;
+    if (port_any(failure == WORK_MISMATCH))
+        return WORK_MISMATCH;
+    return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
+}
+
+/* By one lane: until a slot of plain payload has arrived. */
+BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_end *end, uint32_t bytes,
+                                     const struct work_status *status) {
+    struct block_wait wait = {0, 0};
+    for (;;) {
+        enum interp_result result = proto_ready(PROTOCOL_SIMPLE, args, end, bytes, NULL);
+        if (result != INTERP_BUSY)
+            return result == INTERP_STEPPED ? WORK_FINE : WORK_MISMATCH;
+        enum work_failure failure = block_pause(&wait, status);
+        if (failure != WORK_FINE)
+            return failure;
+    }
+}
+
+/* By one lane: until every slot of plain payload has arrived and every place may be written. Lines are waited for by the
+ * lanes that take them. */
+template <class P>
+BLOCK_FN enum work_failure wait_step(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
+                                     const struct work_status *status) {
+    const struct work_args *args = &interp_op_of(w)->args;
+    struct block_wait wait = {0, 0};
+    enum work_failure failure = WORK_FINE;
+#pragma unroll 1
+    for (int k = 0; k < step->recv_count; k++) {
+        struct fifo_end *end = interp_recv_end(interp_op_of(w), step->recv_first + k);
+        bool plain = !proto_has_lines(proto_kind(P::number, end));
+        w->blocked_on = (uint32_t)(step->recv_first + k);
+        if (plain && (failure = wait_slot(args, end, bytes, status)) != WORK_FINE)
+            return failure;
+    }
+    while (failure == WORK_FINE && !interp_has_credit(w, step))
+        failure = block_pause(&wait, status);
+    return failure;
+}
+
+#endif

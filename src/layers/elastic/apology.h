@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An apology: a rank will not come. The meeting point of its id hears why, and with it all that come there; so nobody waits for it.
+ *
+ *      begin_rank() fails ──▶ apology ──▶ watch: the meeting point is in this process? it is told
+ *                                               in another one? dial ──▶ prove the secret ──▶ TABLE_ABSENT
+ */
+#ifndef COLLET_LAYERS_ELASTIC_APOLOGY_H
+#define COLLET_LAYERS_ELASTIC_APOLOGY_H
+
+#include "boot/id.h"
+#include "boot/table.h"
+
+/* failure->rank is the rank that will not come; −1: no rank in particular. The call returns when the meeting point has been told, when
+ * it cannot be told, or after patience_ns. It waits because the process may exit right after it. */
+void apology_make(const struct id *id, const struct failure *failure, uint64_t patience_ns);
+
+#endif

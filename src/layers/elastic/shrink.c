@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A communicator of the ranks that are left. Its parent may have failed, and more ranks may die on the way:
+ *
+ *    agree        who lives? (layers/elastic/consent.h)  The judge has an id for them.
+ *    keep_watch   they join as with any id
+ *    settle       have all joined? (layers/elastic/consent.h)
+ *                   all have         ─▶ done
+ *                   somebody died    ─▶ agree, without it
+ *                   somebody cannot  ─▶ the same error on all
+ *
+ * So either all that live have the new communicator or none has. What is agreed on is said in the parent's control plane, which
+ * goes on after a failure.
+ */
+#include "layers/elastic/split.h"
+
+#include "base/os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EXCUSES_EVERY_NS 50000000u
+
+static enum collet_result check_parent(const struct split *s) {
+    if (comm_is_live(s->parent))
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_ABORTED, "comm was ended during %s", s->way->call);
+}
+
+/* The others hear why this rank cannot, in its words and with its name. */
+static enum collet_result name_rank(const struct collet_comm *parent, enum collet_result result) {
+    char text[ERR_TEXT_BYTES];
+    if (result == COLLET_SUCCESS)
+        return result;
+    snprintf(text, sizeof text, "rank %d: %.480s", parent->rank, err_last());
+    return err_adopt(result, text);
+}
+
+/* ---- consents ---- */
+
+/* A rank that takes part in one shrink may be excluded from the next one. So shrinks are told apart by their ranks. */
+#define HASH_OF_NONE 0xcbf29ce484222325u
+static uint64_t hash_with(uint64_t hash, int rank) { return (hash ^ (uint64_t)rank) * 0x100000001b3u; }
+
+static uint64_t hash_of_ranks(const struct split *s) {
+    uint64_t hash = HASH_OF_NONE;
+    for (int k = 0; k < s->nranks; k++)
+        hash = hash_with(hash, s->ranks[k]);
+    return hash;
+}
+
+static enum collet_result give_id(void *giver, const uint8_t *lives, char gift[CONSENT_GIFT_BYTES]) {
+    const struct split *s = giver;
+    struct collet_unique_id id;
+    COLLET_TRY(name_rank(s->parent, split_make_id(s, lives, &id)));
+    memcpy(gift, id.bytes, sizeof id.bytes);
+    return COLLET_SUCCESS;
+}
+
+static struct consent_terms terms_of(struct split *s, bool settles) {
+    return (struct consent_terms){.boot = s->parent->boot,
+                                  .key = hash_of_ranks(s),
+                                  .ranks = s->ranks,
+                                  .nranks = s->nranks,
+                                  .self = s->self,
+                                  .leaving_is_no = settles,
+                                  .give = settles ? NULL : give_id,
+                                  .giver = s,
+                                  .call = s->way->call,
+                                  .timeout_s = (int)s->parent->config.init_timeout};
+}
+
+static enum collet_result start_consent(struct split *s, bool settles, enum collet_result code) {
+    const struct consent_terms terms = terms_of(s, settles);
+    consent_fini(&s->consent);
+    enum collet_result result = name_rank(s->parent, consent_start(&s->consent, &terms, name_rank(s->parent, code)));
+    if (result != COLLET_SUCCESS)
+        consent_give_up(&s->consent, result, err_last());
+    return result;
+}
+
+/* Leaves out who does not live. */
+static void keep_survivors(struct split *s) {
+    const uint8_t *lives = s->consent.verdict->lives;
+    const int self = s->ranks[s->self], nranks = s->nranks;
+    s->nranks = 0;
+    for (int k = 0; k < nranks; k++) {
+        if (!lives[k])
+            continue;
+        if (s->ranks[k] == self)
+            s->self = s->nranks;
+        s->ranks[s->nranks++] = s->ranks[k];
+    }
+}
+
+/* The verdict's code, with its text. */
+static enum collet_result check_verdict(const struct split *s) {
+    const struct consent_verdict *verdict = s->consent.verdict;
+    if (!verdict->lives[s->self])
+        return err_set(COLLET_ERR_REMOTE, "the other ranks count this process as lost, and shrank without it");
+    if (verdict->sum.code == COLLET_SUCCESS)
+        return COLLET_SUCCESS;
+    return err_adopt((enum collet_result)verdict->sum.code, verdict->sum.text);
+}
+
+/* ---- the stages ---- */
+
+static enum collet_result shrink_begin(struct collet_comm *comm) {
+    COLLET_TRY(split_enter(comm->split));
+    return start_consent(comm->split, false, COLLET_SUCCESS);
+}
+
+/* While the parent is well: does a rank wait in a collective? That ends with the parent. */
+static enum collet_result look_for_others(struct split *s) {
+    if (boot_failed(s->parent->boot) != COLLET_SUCCESS)
+        return COLLET_SUCCESS;
+    enum collet_result result = split_look_for_callers(s);
+    if (result != COLLET_SUCCESS)
+        boot_fail(s->parent->boot, result, err_last());
+    return result;
+}
+
+/* Where the others meet, in the parent's numbers. */
+static void excuse(const struct split *s, enum collet_result code) {
+    char text[ERR_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s", err_last());
+    boot_excuse(&s->id, -1, name_rank(s->parent, code));
+    err_adopt(code, text);
+}
+
+static enum collet_result shrink_agree(struct collet_comm *comm) {
+    struct split *s = comm->split;
+    COLLET_TRY(check_parent(s));
+    enum collet_result result = consent_try(&s->consent);
+    if (result == COLLET_IN_PROGRESS)
+        COLLET_TRY(look_for_others(s));
+    COLLET_TRY(result);
+    COLLET_TRY(check_verdict(s));
+    memcpy(s->id.bytes, s->consent.verdict->gift, sizeof s->id.bytes);
+    keep_survivors(s);
+    comm->rank = s->self;
+    comm->nranks = s->nranks;
+    s->stage = SPLIT_KEEP_WATCH; /* if the rank cannot join, all have to hear of that */
+    result = comm_join(comm, &s->id, 1);
+    if (result != COLLET_SUCCESS)
+        excuse(s, result);
+    return result;
+}
+
+/* A rank without a descriptor cannot join, and cannot even tell the meeting point so. But the judge has its vote, and the meeting
+ * point. */
+static enum collet_result hear_excuses(struct split *s) {
+    struct consent_vote no;
+    if (s->self != 0 || os_now_ns() < s->look_ns)
+        return COLLET_SUCCESS;
+    s->look_ns = os_now_ns() + EXCUSES_EVERY_NS;
+    const struct consent_terms terms = terms_of(s, true);
+    if (!consent_hears_no(&terms, &no))
+        return COLLET_SUCCESS;
+    boot_cancel_id(&s->id, (enum collet_result)no.code, no.text);
+    return err_adopt((enum collet_result)no.code, no.text);
+}
+
+static enum collet_result shrink_keep_watch(struct collet_comm *comm) {
+    COLLET_TRY(check_parent(comm->split));
+    COLLET_TRY(split_look_for_deaths(comm->split, true));
+    return hear_excuses(comm->split);
+}
+
+static bool somebody_died(const struct split *s) {
+    return memchr(s->consent.verdict->lives, 0, (size_t)s->nranks) != NULL;
+}
+
+static enum collet_result shrink_settle(struct collet_comm *comm, enum collet_result result) {
+    struct split *s = comm->split;
+    if (s->stage < SPLIT_KEEP_WATCH)
+        return result;
+    if (s->stage == SPLIT_KEEP_WATCH) {
+        s->stage = SPLIT_SETTLE;
+        COLLET_TRY(start_consent(s, true, result));
+    }
+    COLLET_TRY(check_parent(s));
+    COLLET_TRY(consent_try(&s->consent));
+    if (!s->consent.verdict->lives[s->self] || !somebody_died(s))
+        return check_verdict(s);
+    comm_close(comm);
+    keep_survivors(s);
+    s->stage = SPLIT_AGREE;
+    COLLET_TRY(start_consent(s, false, COLLET_SUCCESS));
+    return COLLET_IN_PROGRESS;
+}
+
+/* A rank whose parent was ended is not in the way of the others: it has left. */
+static void shrink_give_up(struct collet_comm *comm, enum collet_result code, const char *text) {
+    struct split *s = comm->split;
+    if (!comm_is_live(s->parent))
+        return;
+    if (s->stage == SPLIT_KEEP_WATCH && start_consent(s, true, code) != COLLET_SUCCESS)
+        return;
+    consent_give_up(&s->consent, code, text);
+}
+
+/* Without memory for the ranks that take part. */
+static void shrink_refuse(struct collet_comm *parent, const int *exclude_ranks, int count, enum collet_result code) {
+    struct consent_terms terms = {.boot = parent->boot, .key = HASH_OF_NONE};
+    for (int rank = 0; rank < parent->nranks; rank++) {
+        int k = 0;
+        while (k < count && exclude_ranks[k] != rank)
+            k++;
+        if (k < count)
+            continue;
+        terms.key = hash_with(terms.key, rank);
+        terms.nranks++;
+    }
+    consent_refuse(&terms, name_rank(parent, code), err_last());
+}
+
+const struct split_way shrink_way = {"collet_comm_shrink()",
+                                     {shrink_begin, shrink_agree, NULL, shrink_keep_watch},
+                                     shrink_settle,
+                                     shrink_give_up,
+                                     shrink_refuse};

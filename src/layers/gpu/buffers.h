@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Buffers: memory of GPUs that programs get from collet (collet_mem_alloc()). Where the driver gives such memory a name, other
+ * processes can attach it:
+ *
+ *    create ──▶ the program's ── hold ──▶ in a window, perhaps in several: other processes may have it open
+ *                 │        ▲                       │
+ *                 ▼        └──────── release ──────┘
+ *              destroy     while nothing holds it
+ *
+ * To free memory with a handle that another process has open is an error of CUDA's. So a buffer whose window has ended without a
+ * word from all ranks is not given back to CUDA, but kept for other memory of collet.
+ */
+#ifndef COLLET_LAYERS_GPU_BUFFERS_H
+#define COLLET_LAYERS_GPU_BUFFERS_H
+
+#include "layers/gpu/gpu.h"
+
+struct gpu_buffer {
+    struct gpu_buffer *next;
+    char *memory;
+    size_t bytes;
+    int ordinal;
+    bool is_named; /* other processes can attach it, whole, by its name; a descriptor in that is the buffer's */
+    struct gpu_name name;
+    int holders;
+    bool may_be_open; /* in another process, by its handle, though nothing holds it */
+};
+
+/* Zeroed; on the GPU, which is open. */
+enum collet_result gpu_buffer_create(int ordinal, size_t bytes, void **memory_p);
+/* False: no buffer begins there. INVALID_USAGE: a window has it; then it stays. May wait for the GPU. */
+bool gpu_buffer_destroy(void *memory, enum collet_result *result);
+/* The same for a buffer of collet's own, which no window has; waits for nothing: its memory may be kept for later. NULL is fine. */
+void gpu_buffer_give_back(void *memory);
+
+/* Does the address lie in a buffer on this GPU? GPUs of the process that have opened it as a peer reach all of the buffer. */
+bool gpu_buffer_has(int ordinal, const void *address);
+
+/* The buffer on this GPU in which all these bytes lie; NULL: there is none. It stays until the release. */
+struct gpu_buffer *gpu_buffer_hold(int ordinal, const void *address, size_t bytes);
+/* closed: no other process has it open any more because of this holder. */
+void gpu_buffer_release(struct gpu_buffer *buffer, bool closed);
+
+/* Memory with a name: by handle or by descriptor, as COLLET_CUMEM_ENABLE says; where it says nothing, as the driver has it.
+ * On the GPU that is entered; see gpu_sharing.create(). */
+enum collet_result gpu_shared_create(int64_t cumem_enable, size_t bytes, void **memory_p, struct gpu_name *name);
+
+#endif

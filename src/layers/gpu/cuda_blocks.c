@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Run on one H200 on 2026-11-26, and on the simulated machine (tests/gpusim/).
+ */
+#include "layers/gpu/cuda_blocks.h"
+
+#include "base/os.h"
+#include "layers/gpu/cuda_context.h"
+#include "layers/gpu/cuda_team.h"
+#include "layers/gpu/cuda_vmm.h"
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define ALL_GPUS (-1)
+
+struct block {
+    struct block *next;
+    enum cuda_block kind;
+    int ordinal;
+    void *memory;
+    size_t bytes;
+    bool is_unused;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct block *blocks;
+
+/* One that is in use, with the lock. Of what a process opens twice, CUDA counts how often, and gives one address. */
+static struct block **block_at(const void *memory) {
+    struct block **link = &blocks;
+    while (*link != NULL && ((*link)->memory != memory || (*link)->is_unused))
+        link = &(*link)->next;
+    return link;
+}
+
+static bool is_mapped(const struct block *block) { return block->kind >= BLOCK_OPENED; }
+
+/* What a process has opened is closed where it was opened. */
+static void close_opened(const struct block *block) {
+    const int pushed = cuda_context_push(block->ordinal);
+    cudaIpcCloseMemHandle(block->memory);
+    if (pushed)
+        cuda_context_pop();
+}
+
+static void unregister(const struct block *block) {
+    if (cudaHostUnregister(block->memory) == cudaSuccess)
+        os_memory_destroy(block->memory, block->bytes);
+}
+
+static void block_end(struct block *block) {
+    switch (block->kind) {
+    case BLOCK_PINNED:
+    case BLOCK_REGISTERED: unregister(block); break;
+    case BLOCK_OPENED: close_opened(block); break;
+    case BLOCK_MAPPED: cuda_vmm_unmap(block->memory, block->bytes); break;
+    case BLOCK_TEAM:
+        cuda_team_end_now(block->memory);
+        free(block->memory);
+        break;
+    case BLOCK_PLAIN:
+    case BLOCK_NAMED: cudaFree(block->memory); break;
+    }
+    free(block);
+}
+
+void *cuda_block_take(enum cuda_block kind, int ordinal, size_t bytes) {
+    void *memory = NULL;
+    pthread_mutex_lock(&lock);
+    for (struct block *block = blocks; block != NULL && memory == NULL; block = block->next)
+        if (block->is_unused && block->kind == kind && block->ordinal == ordinal && block->bytes == bytes) {
+            block->is_unused = false;
+            memory = block->memory;
+        }
+    pthread_mutex_unlock(&lock);
+    return memory;
+}
+
+bool cuda_block_note(enum cuda_block kind, int ordinal, void *memory, size_t bytes) {
+    struct block *block = malloc(sizeof(*block));
+    if (block == NULL)
+        return false;
+    pthread_mutex_lock(&lock);
+    *block = (struct block){blocks, kind, ordinal, memory, bytes, false};
+    blocks = block;
+    pthread_mutex_unlock(&lock);
+    return true;
+}
+
+void cuda_block_give_back(void *memory) {
+    pthread_mutex_lock(&lock);
+    struct block *block = *block_at(memory);
+    if (block != NULL)
+        block->is_unused = true;
+    pthread_mutex_unlock(&lock);
+}
+
+void cuda_block_free(void *memory) {
+    pthread_mutex_lock(&lock);
+    struct block **link = block_at(memory), *block = *link;
+    if (block != NULL)
+        *link = block->next;
+    pthread_mutex_unlock(&lock);
+    if (block != NULL && is_mapped(block)) /* a team may still have it bound */
+        cuda_blocks_unmap(block->ordinal);
+    if (block != NULL)
+        block_end(block);
+}
+
+static bool goes(const struct block *block, int ordinal) {
+    return block->is_unused &&
+           (ordinal == ALL_GPUS ? block->kind != BLOCK_NAMED : is_mapped(block) && block->ordinal == ordinal);
+}
+
+/* The newest first: a team ends before the memory that it has bound. */
+static void sweep(int ordinal) {
+    struct block *gone = NULL, **end = &gone;
+    pthread_mutex_lock(&lock);
+    for (struct block **link = &blocks; *link != NULL;) {
+        struct block *block = *link;
+        if (!goes(block, ordinal)) {
+            link = &block->next;
+            continue;
+        }
+        *link = block->next;
+        *end = block;
+        end = &block->next;
+    }
+    *end = NULL;
+    pthread_mutex_unlock(&lock);
+    for (struct block *next; gone != NULL; gone = next) {
+        next = gone->next;
+        block_end(gone);
+    }
+}
+
+void cuda_blocks_sweep(void) { sweep(ALL_GPUS); }
+void cuda_blocks_unmap(int ordinal) { sweep(ordinal); }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory that collet has from CUDA. To free it, or to unmap it, would wait for every kernel that runs, also for one that waits for
+ * the rank that does it. So what is given back stays, and is taken again.
+ *
+ *    take ──▶ one that was given back, of this kind, GPU and size ──▶ else the caller makes one, and notes it
+ *    give back ──▶ until no rank of the process is on a GPU, and then it is freed
+ *              └─▶ what is mapped: or until none of them has work on its GPU, when a window or a new rank asks (gpu_rank_detach_all())
+ *
+ * Memory with a handle (cuda_share.c) is never freed: another process may still have it open. What is mapped is never taken again.
+ */
+#ifndef COLLET_LAYERS_GPU_CUDA_BLOCKS_H
+#define COLLET_LAYERS_GPU_CUDA_BLOCKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum cuda_block {
+    BLOCK_PLAIN,      /* cudaMalloc */
+    BLOCK_PINNED,     /* cudaHostRegister, of pages that are unmapped with it */
+    BLOCK_REGISTERED, /* the same, of pages that other processes have too; never taken again */
+    BLOCK_NAMED,      /* cudaMalloc, with a handle */
+    BLOCK_OPENED,     /* by a handle of another process; from here on: mapped */
+    BLOCK_MAPPED,     /* cuda_vmm.h */
+    BLOCK_TEAM,       /* a struct gpu_team that has ended */
+};
+
+/* NULL: there is none. */
+void *cuda_block_take(enum cuda_block kind, int ordinal, size_t bytes);
+/* The caller has made it. False: no memory to note it. */
+bool cuda_block_note(enum cuda_block kind, int ordinal, void *memory, size_t bytes);
+void cuda_block_give_back(void *memory);
+/* Frees one that was noted, now; of what is mapped, also all that was given back before on its GPU. */
+void cuda_block_free(void *memory);
+/* Frees what has been given back. No rank of the process is on a GPU. */
+void cuda_blocks_sweep(void);
+/* Unmaps what has been given back on this GPU. No rank of the process has work there. */
+void cuda_blocks_unmap(int ordinal);
+
+#endif

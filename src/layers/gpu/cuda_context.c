@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Run on one H200 on 2026-11-26; tests/unit/test_cuda_context.c has a driver of its own.
+ */
+#include "layers/gpu/cuda_context.h"
+
+#include "base/err.h"
+#include "layers/gpu/cuda_entry.h"
+
+#include <cuda.h>
+#include <pthread.h>
+
+typedef CUresult (*get_device)(CUdevice *device, int ordinal);
+typedef CUresult (*retain_context)(CUcontext *context, CUdevice device);
+typedef CUresult (*push_context)(CUcontext context);
+typedef CUresult (*to_context)(CUcontext *context);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUcontext contexts[CUDA_GPUS_MAX]; /* each is set once, with release; pairs with the load of who needs it */
+static push_context push;
+static to_context pop, current;
+
+static enum collet_result make(int ordinal) {
+    get_device device_of = (get_device)cuda_entry("cuDeviceGet", 11000);
+    retain_context retain = (retain_context)cuda_entry("cuDevicePrimaryCtxRetain", 11000);
+    CUcontext context;
+    CUdevice device;
+    push = (push_context)cuda_entry("cuCtxPushCurrent", 11000);
+    pop = (to_context)cuda_entry("cuCtxPopCurrent", 11000);
+    current = (to_context)cuda_entry("cuCtxGetCurrent", 11000);
+    if (device_of == NULL || retain == NULL || push == NULL || pop == NULL || current == NULL)
+        return err_set(COLLET_ERR_UNSUPPORTED, "the CUDA driver has no functions for contexts");
+    CUresult error = device_of(&device, ordinal);
+    if (error == CUDA_SUCCESS)
+        error = retain(&context, device);
+    if (error != CUDA_SUCCESS)
+        return err_set(
+            error == CUDA_ERROR_OUT_OF_MEMORY ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM,
+            "GPU %d cannot be used: no context on it (CUresult %d); is it in exclusive mode, or its memory full?",
+            ordinal, (int)error);
+    __atomic_store_n(&contexts[ordinal], context, __ATOMIC_RELEASE); /* pairs with cuda_context_push() */
+    return COLLET_SUCCESS;
+}
+
+enum collet_result cuda_context_make(int ordinal) {
+    enum collet_result result = COLLET_SUCCESS;
+    if (ordinal < 0 || ordinal >= CUDA_GPUS_MAX)
+        return err_set(COLLET_ERR_UNSUPPORTED, "GPU %d: collet drives the first %d of a process", ordinal,
+                       CUDA_GPUS_MAX);
+    pthread_mutex_lock(&lock);
+    if (contexts[ordinal] == NULL)
+        result = make(ordinal);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int cuda_context_push(int ordinal) {
+    CUcontext context = __atomic_load_n(&contexts[ordinal], __ATOMIC_ACQUIRE), now;
+    if (context == NULL)
+        return 0;
+    return !(current(&now) == CUDA_SUCCESS && now == context) && push(context) == CUDA_SUCCESS;
+}
+
+void cuda_context_pop(void) {
+    CUcontext gone;
+    pop(&gone);
+}

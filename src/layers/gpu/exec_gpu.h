@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device executor as the host sees it: puts calls of GPU communicators into streams.
+ *
+ *    calls of a group ──▶ connect ──▶ programs to the GPU ──▶ meet ──▶ launches, fused for ranks of one GPU ──▶ streams
+ *
+ * Ranks of one communicator that share a GPU, in one group or in threads of one process, are launched as one grid all of whose blocks
+ * are on the GPU at the same time: so they always make progress together. What does not fit at once is launched channel by channel,
+ * which every rank does in the same order.
+ */
+#ifndef COLLET_LAYERS_GPU_EXEC_GPU_H
+#define COLLET_LAYERS_GPU_EXEC_GPU_H
+
+#include "exec/exec.h"
+#include "kernels/work.h"
+
+/* Puts calls of GPU communicators into their streams. On a failure every communicator with such a call fails. Errors also:
+ * UNSUPPORTED, with the numbers, if ranks of one GPU do not fit. */
+enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls);
+
+/* A sum that switches make, if the call's buffers lie in windows that have teams? All ranks answer alike: by the call, and by whether
+ * the communicator has had such a window. */
+bool exec_gpu_may_switch(const struct chan *chan, const struct exec_request *request);
+
+/* No launch of a program before every rank has its connections and the program (gpu_meet.c): making them may have to wait
+ * for running kernels, which would wait for the rank that is making them. SUCCESS once all have come, IN_PROGRESS before. */
+enum collet_result exec_gpu_meet(struct chan *chan, struct exec_meeting *meeting, bool *moved);
+
+/* Puts a program with connections on the GPU of its rank, once (gpu_program.c). */
+enum collet_result exec_gpu_load(struct exec_call *call);
+
+/* What a rank's blocks have found out about their calls: SUCCESS or MISMATCH, with a text. */
+enum collet_result exec_gpu_check(const struct chan *chan);
+/* Ends every launch of the rank, those in its streams too. */
+void exec_gpu_end(const struct chan *chan);
+
+/* From now on a thread of the process sees to it that a failure elsewhere ends this rank's launches, and that one here is
+ * told to the others (gpu_watch.c), and other threads wait for this rank's part in launches (gpu_company.h); until unwatch. */
+enum collet_result exec_gpu_watch(struct chan *chan);
+void exec_gpu_unwatch(struct chan *chan);
+
+#endif

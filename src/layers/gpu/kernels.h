@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernels of the device executor, as the functions of CUDA's runtime name them. All take one struct work_launch.
+ */
+#ifndef COLLET_LAYERS_GPU_KERNELS_H
+#define COLLET_LAYERS_GPU_KERNELS_H
+
+#include "base/types.h"
+
+#define GPU_LANES 512 /* of a block, at most */
+
+struct gpu_kernels {
+    const char *code; /* for which GPUs: "sm_90" is machine code, "compute_90" is PTX, which the driver compiles */
+    const void *copy;
+    const void *const
+        *reduce[COLLET_OP_COUNT]; /* an array per operator, with a kernel per type; NULL: it does not take the type */
+    /* What switches sum, for GPUs with teams (gpu.h); NULL: it, or the kernel, is not there. */
+    const void *(*team_sum)(int op, int type);
+};
+extern const struct gpu_kernels gpu_cuda_kernels;
+
+#endif

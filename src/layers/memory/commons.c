@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See commons.h. What is taken is a list of ranges in the order of their offsets. What lies between them cannot be touched: so
+ * a program that uses what it has freed is stopped, as with any memory.
+ */
+#include "layers/memory/commons.h"
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GRAIN_BYTES 65536u /* whole pages on every machine */
+
+struct range {
+    struct range *next;
+    size_t offset, bytes;
+};
+
+struct commons_view {
+    struct commons_ticket ticket;
+    char *base;  /* NULL: not mapped */
+    bool failed; /* it cannot be mapped */
+    int users;
+    struct commons_view *next;
+};
+
+static pthread_mutex_t commons_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of these */
+static struct commons own;
+static struct commons_ticket own_ticket = {.fd = -1};
+static bool made;
+static struct range *taken;
+static struct commons_view *views;
+
+/* ---- this process's ---- */
+
+/* Any lock may have been held at the moment of the fork; what the list of views has, the child does not need. */
+static void part_from_parent(void) {
+    if (own.base != NULL)
+        os_sparse_copy(own_ticket.fd, own.base, own.bytes);
+    own = (struct commons){NULL, 0};
+    own_ticket = (struct commons_ticket){.fd = -1};
+    made = false;
+    taken = NULL;
+    views = NULL;
+    commons_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, part_from_parent); }
+
+static void commons_make(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    size_t bytes = os_memory_bytes() / GRAIN_BYTES * GRAIN_BYTES;
+    void *memory;
+    int fd;
+    pthread_once(&once, watch_forks);
+    made = true;
+    if (os_sparse_create("collet-commons", bytes, &memory, &fd) != COLLET_SUCCESS) {
+        log_info(CONN, "no memory is shared with the other processes of this host: %s", err_last());
+        return;
+    }
+    own_ticket = (struct commons_ticket){.bytes = bytes, .pid = os_pid(), .fd = fd};
+    os_random(&own_ticket.nonce, sizeof own_ticket.nonce);
+    os_memory_open(memory, GRAIN_BYTES, true);
+    memcpy(memory, &own_ticket.nonce, sizeof own_ticket.nonce);
+    own = (struct commons){memory, bytes};
+}
+
+static void commons_need(void) {
+    if (!made)
+        commons_make();
+}
+
+const struct commons *commons_own(void) {
+    SCOPED_LOCK(&commons_lock);
+    commons_need();
+    return &own;
+}
+
+struct commons_ticket commons_own_ticket(void) {
+    SCOPED_LOCK(&commons_lock);
+    commons_need();
+    return own_ticket;
+}
+
+/* The first gap that is long enough: where it begins; NULL: there is none. *link: what is behind it in the list. */
+static char *find_gap(size_t bytes, size_t align, struct range ***link) {
+    size_t free_from = GRAIN_BYTES;
+    for (*link = &taken;; *link = &(**link)->next) {
+        const struct range *behind = **link;
+        size_t end = behind != NULL ? behind->offset : own.bytes;
+        size_t skipped = (align - ((uintptr_t)own.base + free_from) % align) % align;
+        if (free_from + skipped <= end && bytes <= end - free_from - skipped)
+            return own.base + free_from + skipped;
+        if (behind == NULL)
+            return NULL;
+        free_from = behind->offset + behind->bytes;
+    }
+}
+
+void *commons_take(size_t bytes, size_t align) {
+    SCOPED_LOCK(&commons_lock);
+    struct range **link, *range;
+    commons_need();
+    size_t grains = bytes / GRAIN_BYTES + 1;
+    char *memory =
+        own.base != NULL && grains < own.bytes / GRAIN_BYTES ? find_gap(grains * GRAIN_BYTES, align, &link) : NULL;
+    if (memory == NULL || memory_get(&range, 1, sizeof *range, "no memory to note what is taken") != COLLET_SUCCESS)
+        return NULL;
+    *range = (struct range){*link, (size_t)(memory - own.base), grains * GRAIN_BYTES};
+    *link = range;
+    os_memory_open(memory, range->bytes, true);
+    return memory;
+}
+
+bool commons_give_back(void *memory) {
+    SCOPED_LOCK(&commons_lock);
+    size_t offset = commons_offset(&own, (uintptr_t)memory);
+    struct range **link = &taken;
+    while (*link != NULL && (*link)->offset != offset)
+        link = &(*link)->next;
+    struct range *range = *link;
+    if (offset == 0 || range == NULL)
+        return false;
+    os_sparse_drop(memory, range->bytes);
+    os_memory_open(memory, range->bytes, false);
+    *link = range->next;
+    free(range);
+    return true;
+}
+
+/* ---- another process's ---- */
+
+enum collet_result commons_view_open(const struct commons_ticket *ticket, struct commons_view **view_p) {
+    SCOPED_LOCK(&commons_lock);
+    struct commons_view *view = ticket->fd >= 0 ? views : NULL;
+    while (view != NULL && view->ticket.nonce != ticket->nonce)
+        view = view->next;
+    if (view == NULL && ticket->fd >= 0) {
+        COLLET_TRY(memory_get(&view, 1, sizeof *view, "no memory to note process %d", ticket->pid));
+        *view = (struct commons_view){.ticket = *ticket, .next = views};
+        views = view;
+    }
+    if (view != NULL)
+        view->users++;
+    *view_p = view;
+    return COLLET_SUCCESS;
+}
+
+void commons_view_close(struct commons_view *view) {
+    SCOPED_LOCK(&commons_lock);
+    struct commons_view **link = &views;
+    if (view == NULL || --view->users > 0)
+        return;
+    while (*link != NULL && *link != view)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = view->next;
+    os_memory_destroy(view->base, view->ticket.bytes);
+    free(view);
+}
+
+static bool is_the_one(const struct commons_view *view, const void *memory) {
+    return memcmp(memory, &view->ticket.nonce, sizeof view->ticket.nonce) == 0;
+}
+
+static char *view_map(struct commons_view *view) {
+    SCOPED_LOCK(&commons_lock);
+    void *memory = NULL;
+    if (view->base != NULL || view->failed)
+        return view->base;
+    view->failed = true;
+    if (os_sparse_open(view->ticket.pid, view->ticket.fd, view->ticket.bytes, &memory) != COLLET_SUCCESS) {
+        log_info(CONN, "cannot map memory of process %d: %s", view->ticket.pid, err_last());
+    } else if (!is_the_one(view, memory)) {
+        log_info(CONN, "cannot map memory of process %d: descriptor %d is another file", view->ticket.pid,
+                 view->ticket.fd);
+        os_memory_destroy(memory, view->ticket.bytes);
+    } else {
+        view->failed = false;
+        __atomic_store_n(&view->base, memory, __ATOMIC_RELEASE); /* pairs with commons_view_at() */
+    }
+    return view->base;
+}
+
+char *commons_view_at(struct commons_view *view, uint64_t offset, size_t bytes) {
+    char *base = view == NULL ? NULL : __atomic_load_n(&view->base, __ATOMIC_ACQUIRE); /* pairs with view_map() */
+    if (view == NULL || (base == NULL && (base = view_map(view)) == NULL))
+        return NULL;
+    if (offset <= view->ticket.bytes && bytes <= view->ticket.bytes - offset)
+        return base + offset;
+    log_warn(CONN, "process %d names %zu bytes at %llu of its commons, which has %llu: they are not touched",
+             view->ticket.pid, bytes, (unsigned long long)offset, (unsigned long long)view->ticket.bytes);
+    return NULL;
+}

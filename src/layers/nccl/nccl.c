@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NCCL's names over collet: libnccl.so.2. Each function translates its arguments, calls a function of collet.h and
+ * translates the result. A communicator of NCCL is one of collet.
+ *
+ *    ncclX    weak ──┐
+ *    pncclX   strong ┴─▶ collet_x     a profiler may define ncclX and call pncclX, so nothing here calls either
+ *
+ * Read next: nccl_names.h, what there is; nccl_config.c, options.
+ */
+#define ncclComm collet_comm
+#pragma GCC visibility push(default)
+#include "compat/nccl.h"
+#pragma GCC visibility pop
+
+#include "layers/nccl/nccl_config.h"
+#include "layers/nccl/nccl_names.h"
+
+#include "api/group.h"
+#include "layers/memory/window.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VERSION 22809
+#define SIM_MAGIC 0x74685283u
+
+/* A function that the header, which is of an older version, does not declare. */
+#define NEWER(result, name, ...)                                                                                       \
+    __attribute__((visibility("default"))) result pnccl##name(__VA_ARGS__);                                            \
+    result pnccl##name(__VA_ARGS__)
+
+/* ---- results ---- */
+
+/* NCCL's last error is the process's. */
+static char last_error[1024];
+PROCESS_LOCK(last_error_lock);
+
+static void keep_error(const char *text) {
+    pthread_mutex_lock(&last_error_lock);
+    snprintf(last_error, sizeof last_error, "%s", text);
+    pthread_mutex_unlock(&last_error_lock);
+}
+
+static ncclResult_t result_of(enum collet_result result) {
+    switch (result) {
+    case COLLET_SUCCESS: return ncclSuccess;
+    case COLLET_IN_PROGRESS: return ncclInProgress;
+    case COLLET_ERR_INVALID_ARGUMENT: return ncclInvalidArgument;
+    case COLLET_ERR_INVALID_USAGE:
+    case COLLET_ERR_UNSUPPORTED:
+    case COLLET_ERR_MISMATCH: return ncclInvalidUsage;
+    case COLLET_ERR_SYSTEM:
+    case COLLET_ERR_NO_MEMORY: return ncclSystemError;
+    case COLLET_ERR_REMOTE:
+    case COLLET_ERR_TIMEOUT:
+    case COLLET_ERR_ABORTED: return ncclRemoteError;
+    case COLLET_ERR_INTERNAL: break;
+    }
+    return ncclInternalError;
+}
+
+static ncclResult_t reply(enum collet_result result) {
+    if (result < 0)
+        keep_error(err_last());
+    return result_of(result);
+}
+
+/* The same for calls that NCCL refuses as a bad argument where collet sees a wrong moment: a communicator that is still
+ * being created, or was finalized before. */
+static ncclResult_t reply_of_state(enum collet_result result) {
+    ncclResult_t replied = reply(result);
+    return replied == ncclInvalidUsage ? ncclInvalidArgument : replied;
+}
+
+static ncclResult_t refuse(const char *name, const char *about) {
+    return reply(group_poison(err_set(COLLET_ERR_UNSUPPORTED, "nccl%s() is not supported by collet: %s", name, about)));
+}
+
+/* *said: the log has it. */
+static ncclResult_t refuse_quietly(const char *name, const char *about, bool *said) {
+    char text[ERR_TEXT_BYTES];
+    snprintf(text, sizeof(text), "nccl%s() is not supported by collet: %s", name, about);
+    if (!__atomic_exchange_n(said, true, __ATOMIC_RELAXED))
+        log_info(ERR, "%s", text);
+    return reply(group_poison(err_adopt(COLLET_ERR_UNSUPPORTED, text)));
+}
+
+ncclResult_t pncclGetVersion(int *version) {
+    if (version == NULL)
+        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "version is NULL: pass the address of an int"));
+    *version = VERSION;
+    return ncclSuccess;
+}
+
+const char *pncclGetErrorString(ncclResult_t result) {
+    static const char *const texts[ncclNumResults] = {"no error",
+                                                      "unhandled CUDA error",
+                                                      "system error",
+                                                      "internal error",
+                                                      "invalid argument",
+                                                      "invalid usage",
+                                                      "remote error: another rank or the way to it failed",
+                                                      "in progress"};
+    return (unsigned)result < ncclNumResults ? texts[result] : "unknown result code";
+}
+
+const char *pncclGetLastError(ncclComm_t comm) {
+    (void)comm;
+    return last_error;
+}
+
+void pncclResetDebugInit(void) {}
+
+/* ---- groups ---- */
+
+static _Thread_local struct {
+    int depth;
+    bool creating; /* a communicator that does not block, in the open group */
+} group;
+
+ncclResult_t pncclGroupStart(void) {
+    group.depth++;
+    return reply(collet_group_start());
+}
+
+/* predicted_ns: NULL to run the group. */
+static enum collet_result group_close(double *predicted_ns) {
+    group.depth -= group.depth > 0;
+    enum collet_result result = predicted_ns != NULL ? group_end_predicted(predicted_ns) : collet_group_end();
+    if (group.depth > 0 || !group.creating)
+        return result;
+    group.creating = false;
+    return result == COLLET_SUCCESS ? COLLET_IN_PROGRESS : result;
+}
+
+ncclResult_t pncclGroupEnd(void) { return reply(group_close(NULL)); }
+
+/* A program may be of a version that has more fields, or fewer behind the time. */
+static enum collet_result sim_info_check(const ncclSimInfo_t *info) {
+    if (info == NULL || info->magic != SIM_MAGIC ||
+        info->size < offsetof(ncclSimInfo_t, estimatedTime) + sizeof info->estimatedTime)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "simInfo is %s: pass a struct that NCCL_SIM_INFO_INITIALIZER has initialized",
+                       info == NULL ? "NULL" : "not initialized");
+    return COLLET_SUCCESS;
+}
+
+/* The group ends in any case. Of an inner one there is no time. */
+ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info) {
+    double ns = -1;
+    group_poison(sim_info_check(info));
+    ncclResult_t replied = reply(group_close(&ns));
+    if (replied == ncclSuccess && ns >= 0)
+        info->estimatedTime = (float)(ns / 1000);
+    return replied;
+}
+
+/* ---- communicators ---- */
+
+static ncclResult_t unique_id(ncclUniqueId *id) {
+    struct collet_unique_id fresh;
+    enum collet_result result = collet_get_unique_id(id != NULL ? &fresh : NULL);
+    if (result == COLLET_SUCCESS)
+        memcpy(id->internal, fresh.bytes, sizeof fresh.bytes);
+    return reply(result);
+}
+
+ncclResult_t pncclGetUniqueId(ncclUniqueId *id) { return unique_id(id); }
+
+/* The end of a group answers for what has only begun in it. */
+static enum collet_result begun(enum collet_result result) {
+    group.creating |= result == COLLET_IN_PROGRESS && group.depth > 0;
+    return result;
+}
+
+/* Both structs are bytes alone. */
+static const struct collet_unique_id *ids_of(const ncclUniqueId *ids) {
+    _Static_assert(sizeof(ncclUniqueId) == sizeof(struct collet_unique_id), "an id of NCCL is one of collet");
+    return (const struct collet_unique_id *)(const void *)ids;
+}
+
+static enum collet_result comm_init(ncclComm_t *comm, int nranks, int nids, const ncclUniqueId *ids, int rank,
+                                    const ncclConfig_t *config) {
+    struct collet_config options;
+    enum collet_result result = nccl_config_read(config, &options);
+    if (result != COLLET_SUCCESS)
+        return group_poison(result);
+    return begun(collet_comm_init_rank_scalable(comm, nranks, rank, nids, ids_of(ids), &options));
+}
+
+ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank) {
+    return reply(comm_init(comm, nranks, 1, &id, rank, NULL));
+}
+
+ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
+    return reply(comm_init(comm, nranks, 1, &id, rank, config));
+}
+
+ncclResult_t pncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, int nids, ncclUniqueId *ids,
+                                       ncclConfig_t *config) {
+    return reply(comm_init(comm, nranks, nids, ids, rank, config));
+}
+
+/* Several ranks on one GPU are a mistake, unless it is said that they are none. */
+static enum collet_result list_check(int n, const int *ordinals) {
+    bool may_repeat = ordinals == NULL || nccl_on_host() || nccl_env_int("NCCL_MULTI_RANK_GPU_ENABLE", 0) != 0;
+    for (int k = 0; k < n && !may_repeat; k++)
+        for (int j = 0; j < k; j++)
+            if (ordinals[j] == ordinals[k])
+                return err_set(COLLET_ERR_INVALID_USAGE,
+                               "devlist has GPU %d twice: set NCCL_MULTI_RANK_GPU_ENABLE=1 if that is meant",
+                               ordinals[k]);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result init_all(ncclComm_t *comms, int n, const int *ordinals) {
+    struct collet_config options;
+    struct collet_unique_id id;
+    COLLET_TRY(list_check(n, ordinals));
+    COLLET_TRY(nccl_config_read(NULL, &options));
+    COLLET_TRY(collet_get_unique_id(&id));
+    COLLET_TRY(collet_group_start());
+    options.nonblocking = 0;
+    for (int k = 0; k < n; k++) { /* what is refused here, the end of the group returns */
+        if (!nccl_on_host())
+            options.device = COLLET_DEVICE_CUDA(ordinals != NULL ? ordinals[k] : k);
+        collet_comm_init_rank_config(&comms[k], n, id, k, &options);
+    }
+    return collet_group_end();
+}
+
+ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist) {
+    if (comms == NULL || ndev < 1)
+        return reply(
+            group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "ndev is %d: pass an array of at least 1 handle", ndev)));
+    return reply(init_all(comms, ndev, devlist));
+}
+
+/* ---- communicators made of others ---- */
+
+/* A child is on its parent's device. Without config it has all of its parent's options. */
+static enum collet_result child_options(const ncclConfig_t *config, struct collet_config *options) {
+    if (config == NULL)
+        return COLLET_SUCCESS;
+    COLLET_TRY(nccl_config_read(config, options));
+    options->device = COLLET_DEVICE_HOST;
+    return COLLET_SUCCESS;
+}
+
+/* The result of a call that makes a child with `options`. */
+#define CHILD(config, call)                                                                                            \
+    struct collet_config read, *options = (config) != NULL ? &read : NULL;                                             \
+    enum collet_result result = child_options(config, &read);                                                          \
+    return reply(result == COLLET_SUCCESS ? begun(call) : group_poison(result))
+
+ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child, ncclConfig_t *config) {
+    CHILD(config, collet_comm_split(comm, color, key, child, options));
+}
+
+ncclResult_t pncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, ncclComm_t *child, ncclConfig_t *config,
+                             int flags) {
+    if (nexcluded < 1 || (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT))
+        return reply(group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
+                                          "excludeRanksCount is %d and shrinkFlags %d: pass at least one rank, and "
+                                          "NCCL_SHRINK_DEFAULT or NCCL_SHRINK_ABORT",
+                                          nexcluded, flags)));
+    enum collet_result stopped = flags == NCCL_SHRINK_ABORT ? collet_comm_revoke(comm) : COLLET_SUCCESS;
+    if (stopped != COLLET_SUCCESS)
+        return reply(group_poison(stopped));
+    CHILD(config, collet_comm_shrink(comm, excluded, nexcluded, child, options));
+}
+
+/* A rank that is new has no communicator, and knows its number. */
+NEWER(ncclResult_t, CommGrow, ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
+      ncclConfig_t *config) {
+    if (comm == NULL) /* without an id it is refused there */
+        return reply(comm_init(child, nranks, 1, id, rank, config));
+    CHILD(config, collet_comm_grow(comm, nranks, ids_of(id), child, options));
+}
+
+NEWER(ncclResult_t, CommRevoke, ncclComm_t comm, int flags) {
+    if (flags != 0)
+        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "revokeFlags is %d: pass NCCL_REVOKE_DEFAULT, 0", flags));
+    return reply(collet_comm_revoke(comm));
+}
+
+NEWER(ncclResult_t, CommGetUniqueId, ncclComm_t comm, ncclUniqueId *id) {
+    int nranks;
+    ncclResult_t replied = reply_of_state(collet_comm_count(comm, &nranks));
+    return replied == ncclSuccess ? unique_id(id) : replied;
+}
+
+/* ---- their ends and states ---- */
+
+ncclResult_t pncclCommFinalize(ncclComm_t comm) { return reply_of_state(collet_comm_finalize(comm)); }
+ncclResult_t pncclCommDestroy(ncclComm_t comm) { return reply(collet_comm_destroy(comm)); }
+ncclResult_t pncclCommAbort(ncclComm_t comm) { return reply(collet_comm_abort(comm)); }
+
+ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *async_error) {
+    enum collet_result state;
+    enum collet_result result = collet_comm_get_async_error(comm, async_error != NULL ? &state : NULL);
+    if (result != COLLET_SUCCESS)
+        return reply(result);
+    *async_error = result_of(state);
+    if (state < 0)
+        keep_error(collet_last_error(comm));
+    return ncclSuccess;
+}
+
+ncclResult_t pncclCommCount(const ncclComm_t comm, int *count) {
+    return reply_of_state(collet_comm_count(comm, count));
+}
+
+ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank) {
+    return reply_of_state(collet_comm_rank(comm, rank));
+}
+
+ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *ordinal) {
+    int device;
+    enum collet_result result = collet_comm_device(comm, ordinal != NULL ? &device : NULL);
+    if (result != COLLET_SUCCESS)
+        return reply_of_state(result);
+    if (device == COLLET_DEVICE_HOST)
+        return refuse("CommCuDevice", "this communicator is on host memory (COLLET_DEVICE=host), and on no GPU");
+    *ordinal = device - COLLET_DEVICE_CUDA(0);
+    return ncclSuccess;
+}
+
+/* ---- collectives ---- */
+
+static const enum collet_type TYPES[ncclNumTypes] = {[ncclInt8] = COLLET_INT8,
+                                                     [ncclUint8] = COLLET_UINT8,
+                                                     [ncclInt32] = COLLET_INT32,
+                                                     [ncclUint32] = COLLET_UINT32,
+                                                     [ncclInt64] = COLLET_INT64,
+                                                     [ncclUint64] = COLLET_UINT64,
+                                                     [ncclFloat16] = COLLET_FLOAT16,
+                                                     [ncclFloat32] = COLLET_FLOAT32,
+                                                     [ncclFloat64] = COLLET_FLOAT64,
+                                                     [ncclBfloat16] = COLLET_BFLOAT16,
+                                                     [ncclFloat8e4m3] = COLLET_FLOAT8_E4M3,
+                                                     [ncclFloat8e5m2] = COLLET_FLOAT8_E5M2};
+static const enum collet_op OPS[ncclNumOps] = {[ncclSum] = COLLET_SUM,
+                                               [ncclProd] = COLLET_PROD,
+                                               [ncclMax] = COLLET_MAX,
+                                               [ncclMin] = COLLET_MIN,
+                                               [ncclAvg] = COLLET_AVG};
+
+/* Operators that were created have collet's numbers, which are above all of NCCL's. */
+_Static_assert((int)COLLET_OP_COUNT >= (int)ncclNumOps, "no created operator looks like one of NCCL's");
+static enum collet_op op_of(ncclRedOp_t op) { return op < ncclNumOps ? OPS[op] : (enum collet_op)op; }
+
+static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+    if (comm_is_revoked(comm))
+        return group_poison(
+            err_set(COLLET_ERR_INVALID_USAGE, "comm was revoked by ncclCommRevoke(): shrink or destroy it"));
+    if ((unsigned)type >= ncclNumTypes)
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "datatype is %d: 0 … %d", type, ncclNumTypes - 1));
+    if ((unsigned)op > ncclMaxRedOp || (op >= ncclNumOps && (unsigned)op < COLLET_OP_COUNT))
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
+                                    "op is %d: 0 … %d, or made by ncclRedOpCreatePreMulSum()", op, ncclNumOps - 1));
+    if (stream != NULL && nccl_on_host())
+        return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT,
+                                    "stream is not NULL: on host memory (COLLET_DEVICE=host) there are no streams"));
+    return COLLET_SUCCESS;
+}
+
+/* A call, unless one of its values has no translation. */
+#define CALL(type, op, comm, stream, call)                                                                             \
+    do {                                                                                                               \
+        enum collet_result checked_ = values_check(type, op, comm, stream);                                            \
+        return reply(checked_ == COLLET_SUCCESS ? (call) : checked_);                                                  \
+    } while (0)
+#define COPY(type, comm, stream, call) CALL(type, ncclSum, comm, stream, call)
+
+ncclResult_t pncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                            ncclComm_t comm, cudaStream_t stream) {
+    CALL(type, op, comm, stream, collet_allreduce(in, out, count, TYPES[type], op_of(op), comm, stream));
+}
+
+ncclResult_t pncclReduce(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                         ncclComm_t comm, cudaStream_t stream) {
+    CALL(type, op, comm, stream, collet_reduce(in, out, count, TYPES[type], op_of(op), root, comm, stream));
+}
+
+ncclResult_t pncclBroadcast(const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                            cudaStream_t stream) {
+    COPY(type, comm, stream, collet_broadcast(in, out, count, TYPES[type], root, comm, stream));
+}
+
+ncclResult_t pncclBcast(void *buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+    COPY(type, comm, stream, collet_broadcast(buffer, buffer, count, TYPES[type], root, comm, stream));
+}
+
+ncclResult_t pncclAllGather(const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                            cudaStream_t stream) {
+    COPY(type, comm, stream, collet_allgather(in, out, count, TYPES[type], comm, stream));
+}
+
+ncclResult_t pncclReduceScatter(const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                ncclComm_t comm, cudaStream_t stream) {
+    CALL(type, op, comm, stream, collet_reducescatter(in, out, count, TYPES[type], op_of(op), comm, stream));
+}
+
+ncclResult_t pncclSend(const void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                       cudaStream_t stream) {
+    COPY(type, comm, stream, collet_send(buffer, count, TYPES[type], peer, comm, stream));
+}
+
+ncclResult_t pncclRecv(void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                       cudaStream_t stream) {
+    COPY(type, comm, stream, collet_recv(buffer, count, TYPES[type], peer, comm, stream));
+}
+
+NEWER(ncclResult_t, Gather, const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+      cudaStream_t stream) {
+    COPY(type, comm, stream, collet_gather(in, out, count, TYPES[type], root, comm, stream));
+}
+
+NEWER(ncclResult_t, Scatter, const void *in, void *out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+      cudaStream_t stream) {
+    COPY(type, comm, stream, collet_scatter(in, out, count, TYPES[type], root, comm, stream));
+}
+
+/* NCCL has no alltoall in place, but programs call it so and expect success: nccl-tests measures it. What the blocks hold
+ * afterwards is undefined, as there. */
+static enum collet_result alltoall_in_place(char *buffer, size_t count, enum collet_type type, ncclComm_t comm,
+                                            cudaStream_t stream) {
+    int nranks, rank;
+    COLLET_TRY(collet_comm_count(comm, &nranks));
+    COLLET_TRY(collet_comm_rank(comm, &rank));
+    COLLET_TRY(collet_group_start());
+    for (int peer = 0; peer < nranks && count > 0; peer++) {
+        char *block = buffer + (size_t)peer * count * collet_type_size(type);
+        if (peer != rank) { /* what these refuse, the end of the group returns */
+            collet_send(block, count, type, peer, comm, stream);
+            collet_recv(block, count, type, peer, comm, stream);
+        }
+    }
+    return collet_group_end();
+}
+
+NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
+      cudaStream_t stream) {
+    bool in_place = in == out && in != NULL;
+    COPY(type, comm, stream,
+         in_place ? alltoall_in_place(out, count, TYPES[type], comm, stream)
+                  : collet_alltoall(in, out, count, TYPES[type], comm, stream));
+}
+
+/* ---- memory ---- */
+
+ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle) {
+    return reply_of_state(collet_comm_register(comm, buffer, size, (struct collet_registration **)handle));
+}
+
+/* ncclWindow_t is a pointer into a GPU's memory for code there. That code needs ncclDevCommCreate() first, which is refused. So
+ * nobody looks behind it. */
+static struct collet_window *window_of(ncclWindow_t window) { return (struct collet_window *)(void *)window; }
+
+/* NCCL, too, answers with success and no window where it has no symmetric memory: on host memory there is none. */
+static ncclResult_t no_window(const ncclComm_t comm, void *window) {
+    int nranks;
+    memset(window, 0, sizeof(void *));
+    return reply_of_state(collet_comm_count(comm, &nranks));
+}
+
+/* A buffer that is none of ncclMemAlloc() makes no call faster, and is no failure: its rank has an empty window. */
+ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags) {
+    (void)flags;
+    if (window == NULL)
+        return reply(group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "win is NULL: pass where it goes")));
+    if (nccl_on_host() || comm_check_usable(comm) != COLLET_SUCCESS)
+        return no_window(comm, window);
+    *window = NULL;
+    if (!window_may_have(comm, buffer, size)) {
+        log_info(CONN, "ncclCommWindowRegister: %p is no memory of ncclMemAlloc(): the window is empty here", buffer);
+        buffer = NULL;
+        size = 0;
+    }
+    return reply(collet_win_register(comm, buffer, size, (struct collet_window **)(void *)window));
+}
+
+NEWER(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t window, void **pointer) {
+    if (pointer == NULL)
+        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "outUserPtr is NULL: pass where it goes"));
+    return window == NULL ? no_window(comm, pointer) : reply(window_buffer(comm, window_of(window), pointer));
+}
+
+/* NCCL's is of one rank alone: one thread may end the windows of several, one after the other. */
+ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+    return window == NULL ? ncclSuccess : reply(window_leave(comm, window_of(window)));
+}
+
+/* Programs end windows by either function. */
+ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle) {
+    if (window_is_of(comm, handle))
+        return reply(window_leave(comm, handle));
+    return handle == NULL ? ncclSuccess : reply(collet_comm_deregister(comm, handle));
+}
+
+/* Without bytes there is no memory, and that is no failure. */
+ncclResult_t pncclMemAlloc(void **pointer, size_t size) {
+    if (pointer == NULL || size > 0)
+        return reply(collet_mem_alloc(pointer, size, nccl_on_host() ? COLLET_DEVICE_HOST : COLLET_DEVICE_CUDA_CURRENT));
+    *pointer = NULL;
+    return ncclSuccess;
+}
+
+ncclResult_t pncclMemFree(void *pointer) { return reply(collet_mem_free(pointer)); }
+
+/* ---- operators ---- */
+
+_Static_assert((int)ncclScalarDevice == COLLET_SCALAR_DEVICE && (int)ncclScalarHostImmediate == COLLET_SCALAR_HOST,
+               "the same numbers");
+
+static enum collet_result make_op(ncclRedOp_t *op, void *scalar, ncclDataType_t type, ncclScalarResidence_t residence,
+                                  ncclComm_t comm) {
+    enum collet_op made, *made_p = op != NULL ? &made : NULL;
+    COLLET_TRY(collet_op_create_premul_sum(made_p, scalar, TYPES[type], (enum collet_residence)residence, comm));
+    *op = (ncclRedOp_t)made;
+    return COLLET_SUCCESS;
+}
+
+ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t type,
+                                       ncclScalarResidence_t residence, ncclComm_t comm) {
+    COPY(type, NULL, NULL, make_op(op, scalar, type, residence, comm));
+}
+
+ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+    CALL(ncclInt8, op, NULL, NULL, collet_op_destroy(op_of(op), comm));
+}
+
+/* ---- teams ----
+ *
+ * Which ranks code on GPUs reaches by plain loads and stores: none but its own. So each rank is a team of one, and all
+ * ranks are on one rail. */
+
+struct team {
+    int nranks, rank, stride;
+};
+
+static struct team team_of_all(ncclComm_t comm) {
+    struct team team = {.stride = 1};
+    if (reply(collet_comm_count(comm, &team.nranks)) != ncclSuccess ||
+        reply(collet_comm_rank(comm, &team.rank)) != ncclSuccess)
+        return (struct team){0, 0, 0};
+    return team;
+}
+
+NEWER(struct team, TeamWorld, ncclComm_t comm) { return team_of_all(comm); }
+NEWER(struct team, TeamRail, ncclComm_t comm) { return team_of_all(comm); }
+
+NEWER(struct team, TeamLsa, ncclComm_t comm) {
+    return team_of_all(comm).stride != 0 ? (struct team){1, 0, 1} : (struct team){0, 0, 0};
+}
+
+NEWER(int, TeamRankToWorld, ncclComm_t comm, struct team team, int rank) {
+    return team_of_all(comm).rank + (rank - team.rank) * team.stride;
+}
+
+NEWER(int, TeamRankToLsa, ncclComm_t comm, struct team team, int rank) {
+    (void)comm;
+    return (rank - team.rank) * team.stride;
+}
+
+NEWER(int, LLA2ACalcSlots, int elements, int element_bytes) {
+    (void)elements, (void)element_bytes;
+    return 0;
+}
+
+/* ---- what is refused, and every name ---- */
+
+/* Arguments are left where the caller put them. */
+#define DEFINE_WORKS(name, about)
+#define DEFINE_NOTHING(name, about)
+#define DEFINE_REFUSED(name, about)                                                                                    \
+    NEWER(ncclResult_t, name, void) { return refuse(#name, about); }
+#define DEFINE_ASKED(name, about)                                                                                      \
+    NEWER(ncclResult_t, name, void) {                                                                                  \
+        static bool said;                                                                                              \
+        return refuse_quietly(#name, about, &said);                                                                    \
+    }
+#define X(kind, name, since, about)                                                                                    \
+    DEFINE_##kind(name, about) extern __typeof__(pnccl##name) nccl##name                                               \
+        __attribute__((weak, alias("pnccl" #name), visibility("default")));
+NCCL_NAMES(X)
+#undef X
+
+/* A name that NCCL 2.28.9 shows by mistake. */
+__attribute__((visibility("default"))) void ncclResetDebugInitInternal(void);
+void ncclResetDebugInitInternal(void) {}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every function that NCCL 2.28.9 or 2.30.7 exports, without its "nccl". nccl.c makes of each a strong pncclX and a weak
+ * ncclX; of those that are refused it makes the function too. docs/nccl.md has the same table for people.
+ *
+ * X(kind, name, since, about)
+ *   kind    WORKS    as NCCL documents it
+ *           NOTHING  as an NCCL answers that cannot do it here: success with nothing in it
+ *           REFUSED  ncclInvalidUsage; ncclGetLastError() names the function and says what it is about
+ *           ASKED    the same. Programs call it for each communicator to learn what there is, so the log has it once, at INFO
+ *   since   the version of NCCL that has it first; 2.3 stands for older ones too
+ *   about   what is refused, or the answer
+ */
+#ifndef COLLET_LAYERS_NCCL_NCCL_NAMES_H
+#define COLLET_LAYERS_NCCL_NCCL_NAMES_H
+
+#define NCCL_NAMES(X)                                                                                                  \
+    X(WORKS, GetVersion, "2.3", "22809")                                                                               \
+    X(WORKS, GetErrorString, "2.3", "")                                                                                \
+    X(WORKS, GetLastError, "2.13", "")                                                                                 \
+    X(NOTHING, ResetDebugInit, "2.24", "the log stays as it is")                                                       \
+    X(WORKS, GetUniqueId, "2.3", "")                                                                                   \
+    X(WORKS, CommInitRank, "2.3", "")                                                                                  \
+    X(WORKS, CommInitRankConfig, "2.14", "")                                                                           \
+    X(WORKS, CommInitRankScalable, "2.23", "")                                                                         \
+    X(WORKS, CommInitAll, "2.3", "")                                                                                   \
+    X(WORKS, CommFinalize, "2.14", "")                                                                                 \
+    X(WORKS, CommDestroy, "2.3", "")                                                                                   \
+    X(WORKS, CommAbort, "2.4", "")                                                                                     \
+    X(WORKS, CommRevoke, "2.28.7", "for all ranks; later calls return ncclInvalidUsage")                               \
+    X(WORKS, CommSplit, "2.18", "")                                                                                    \
+    X(WORKS, CommShrink, "2.27", "")                                                                                   \
+    X(WORKS, CommGrow, "2.29", "")                                                                                     \
+    X(WORKS, CommGetUniqueId, "2.29", "")                                                                              \
+    X(WORKS, CommGetAsyncError, "2.4", "")                                                                             \
+    X(WORKS, CommCount, "2.3", "")                                                                                     \
+    X(WORKS, CommCuDevice, "2.3", "")                                                                                  \
+    X(WORKS, CommUserRank, "2.3", "")                                                                                  \
+    X(WORKS, CommRegister, "2.19", "the handle is kept; calls are no faster")                                          \
+    X(WORKS, CommDeregister, "2.19", "")                                                                               \
+    X(WORKS, CommWindowRegister, "2.27", "in host memory: a window that is NULL")                                      \
+    X(WORKS, CommWindowDeregister, "2.27", "")                                                                         \
+    X(WORKS, WinGetUserPtr, "2.29", "")                                                                                \
+    X(WORKS, MemAlloc, "2.19", "")                                                                                     \
+    X(WORKS, MemFree, "2.19", "")                                                                                      \
+    X(WORKS, AllReduce, "2.3", "")                                                                                     \
+    X(WORKS, Reduce, "2.3", "")                                                                                        \
+    X(WORKS, Broadcast, "2.3", "")                                                                                     \
+    X(WORKS, Bcast, "2.3", "")                                                                                         \
+    X(WORKS, AllGather, "2.3", "")                                                                                     \
+    X(WORKS, ReduceScatter, "2.3", "")                                                                                 \
+    X(WORKS, AlltoAll, "2.28", "in place it succeeds, and the result is undefined")                                    \
+    X(WORKS, Gather, "2.28", "")                                                                                       \
+    X(WORKS, Scatter, "2.28", "")                                                                                      \
+    X(WORKS, Send, "2.7", "")                                                                                          \
+    X(WORKS, Recv, "2.7", "")                                                                                          \
+    X(WORKS, GroupStart, "2.3", "")                                                                                    \
+    X(WORKS, GroupEnd, "2.3", "")                                                                                      \
+    X(WORKS, GroupSimulateEnd, "2.22", "a prediction of the cost model, in which messages count nothing")              \
+    X(WORKS, RedOpCreatePreMulSum, "2.11", "")                                                                         \
+    X(WORKS, RedOpDestroy, "2.11", "")                                                                                 \
+    X(WORKS, TeamWorld, "2.28", "")                                                                                    \
+    X(WORKS, TeamLsa, "2.28", "the rank alone: no memory is shared with code on GPUs")                                 \
+    X(WORKS, TeamRail, "2.28", "all ranks")                                                                            \
+    X(WORKS, TeamRankToWorld, "2.28", "")                                                                              \
+    X(WORKS, TeamRankToLsa, "2.28", "")                                                                                \
+    X(REFUSED, PutSignal, "2.29", "one-sided messages")                                                                \
+    X(REFUSED, Signal, "2.29", "one-sided messages")                                                                   \
+    X(REFUSED, WaitSignal, "2.29", "one-sided messages")                                                               \
+    X(REFUSED, CommSuspend, "2.29.7", "giving back the memory of an idle communicator")                                \
+    X(REFUSED, CommResume, "2.29.7", "giving back the memory of an idle communicator")                                 \
+    X(REFUSED, CommMemStats, "2.29.7", "the memory of a communicator")                                                 \
+    X(ASKED, CommQueryProperties, "2.29", "communication by code on GPUs")                                             \
+    X(REFUSED, DevCommCreate, "2.28", "communication by code on GPUs")                                                 \
+    X(REFUSED, DevCommDestroy, "2.28", "communication by code on GPUs")                                                \
+    X(REFUSED, LsaBarrierCreateRequirement, "2.28", "communication by code on GPUs")                                   \
+    X(NOTHING, LLA2ACalcSlots, "2.28", "0 slots")                                                                      \
+    X(REFUSED, LLA2ACreateRequirement, "2.28", "communication by code on GPUs")                                        \
+    X(REFUSED, GinBarrierCreateRequirement, "2.28.7", "communication by code on GPUs")                                 \
+    X(REFUSED, GinOutboxCreateRequirement, "2.29.7", "communication by code on GPUs")                                  \
+    X(REFUSED, GinInboxA2ACreateRequirement, "2.29.7", "communication by code on GPUs")                                \
+    X(REFUSED, GetLsaDevicePointer, "2.29", "communication by code on GPUs")                                           \
+    X(REFUSED, GetLsaMultimemDevicePointer, "2.29", "communication by code on GPUs")                                   \
+    X(REFUSED, GetMultimemDevicePointer, "2.29", "communication by code on GPUs")                                      \
+    X(REFUSED, GetPeerDevicePointer, "2.29", "communication by code on GPUs")                                          \
+    X(REFUSED, ParamBind, "2.30", "parameters by name; collet-info lists what can be set")                             \
+    X(REFUSED, ParamGetI8, "2.30", "parameters by name")                                                               \
+    X(REFUSED, ParamGetI16, "2.30", "parameters by name")                                                              \
+    X(REFUSED, ParamGetI32, "2.30", "parameters by name")                                                              \
+    X(REFUSED, ParamGetI64, "2.30", "parameters by name")                                                              \
+    X(REFUSED, ParamGetU8, "2.30", "parameters by name")                                                               \
+    X(REFUSED, ParamGetU16, "2.30", "parameters by name")                                                              \
+    X(REFUSED, ParamGetU32, "2.30", "parameters by name")                                                              \
+    X(REFUSED, ParamGetU64, "2.30", "parameters by name")                                                              \
+    X(REFUSED, ParamGetStr, "2.30", "parameters by name")                                                              \
+    X(REFUSED, ParamGet, "2.30", "parameters by name")                                                                 \
+    X(REFUSED, ParamGetParameter, "2.30", "parameters by name")                                                        \
+    X(REFUSED, ParamGetAllParameterKeys, "2.30", "parameters by name")                                                 \
+    X(REFUSED, ParamDumpAll, "2.30", "parameters by name; collet-info prints them")
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A census: what every rank of a communicator is doing, found out in one go, for somebody outside (reception.h).
+ *
+ *      census ── CENSUS ──▶ tree ──▶ watch of each process: what the rank's reporter says
+ *             ◀── REPORT ── tree ◀──                                      over when all have answered, or after 1 s
+ *
+ * Belongs to the watch thread.
+ */
+#ifndef COLLET_LAYERS_OBSERVE_CENSUS_H
+#define COLLET_LAYERS_OBSERVE_CENSUS_H
+
+#include "boot/hub.h"
+
+/* What is known of a rank. It leaves the process as it is. */
+struct census_rank {
+    int32_t rank, pid, node; /* as in struct peer_info; pid 0: it has not come yet */
+    int32_t state;           /* enum peer_state */
+    int32_t local;           /* 1: of the asked process */
+    int32_t asked, answered;
+    int32_t stopped; /* 1: by a signal or a debugger; seen on the same node only */
+    char host[64];
+    uint32_t bytes; /* of report; 0: it has no calls yet */
+    char report[BOOT_REPORT_BYTES];
+};
+
+struct census {
+    struct hub *hub;           /* a reference */
+    struct census_rank *ranks; /* [hub->nranks] */
+    uint64_t number;
+    int missing; /* answers */
+    struct watch_timer deadline;
+    void (*done)(struct census *census); /* `ranks` is complete; the census is freed behind it */
+    void *owner;
+    struct census *next; /* of the hub's */
+};
+
+/* Asks all ranks, or those of this process. done() may be called before it returns. */
+enum collet_result census_begin(struct hub *hub, bool all, void (*done)(struct census *census), void *owner);
+/* Every census of the hub is over. */
+void census_end_all(struct hub *hub);
+
+/* A rank's answer. Takes the letter. */
+void census_hear(struct hub *hub, struct letter *report);
+/* Makes it. NULL if the rank has left, or there is no memory. */
+struct letter *census_answer(struct hub *hub, const struct letter *question);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layers/observe/exporter.h"
+
+#include "api/comm.h"
+#include "layers/observe/metrics.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "base/output.h"
+#include "boot/address.h"
+#include "layers/observe/desk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_NS 10000000000u
+
+struct exporter {
+    struct desk desk;
+    struct watch_task start;
+    struct watch_timer timer;
+    char where[CONFIG_TEXT_BYTES]; /* COLLET_METRICS */
+    bool is_file;
+    struct address_set set;    /* else it listens at the first of these, … */
+    int first, last;           /* at one of these ports */
+    int fd;                    /* −1: not yet */
+    struct collet_comm *comms; /* whose ranks it shows; with the process's lock */
+};
+
+/* ---- the page ---- */
+
+/* With the process's lock. */
+static void put_page(const struct collet_comm *comms, FILE *out) {
+    SCOPED_FREE struct metrics_rank *ranks = NULL;
+    SCOPED_FREE struct report *reports = NULL; /* of ranks */
+    int n = 0;
+    for (const struct collet_comm *comm = comms; comm != NULL; comm = comm->next_shown)
+        n++;
+    ranks = calloc((size_t)n + 1, sizeof *ranks);
+    reports = calloc((size_t)n + 1, sizeof *reports);
+    n = ranks != NULL && reports != NULL ? n : 0;
+    for (int k = 0; k < n; k++, comms = comms->next_shown) {
+        report_make(comms, (char *)&reports[k]);
+        ranks[k] = (struct metrics_rank){.communicator = boot_tag(comms->boot),
+                                         .name = comms->name,
+                                         .rank = comms->rank,
+                                         .host = boot_peers(comms->boot)[comms->rank].host,
+                                         .report = &reports[k],
+                                         .is_up = true,
+                                         .blocks = -1};
+    }
+    metrics_print(ranks, n, out);
+}
+
+/* NULL: there is no memory. */
+static char *make_page(size_t *bytes) {
+    char *page = NULL;
+    FILE *out = open_memstream(&page, bytes);
+    if (out == NULL)
+        return NULL;
+    put_page(process_lock()->exporter->comms, out);
+    process_unlock();
+    fclose(out);
+    return page;
+}
+
+/* ---- over HTTP ---- */
+
+/* A request without a body ends with an empty line. */
+static enum desk_question read_request(const char *text, size_t bytes) {
+    if (memcmp(text, "GET ", bytes < 4 ? bytes : 4) != 0)
+        return DESK_NONSENSE;
+    const bool ends = memmem(text, bytes, "\n\r\n", 3) != NULL || memmem(text, bytes, "\n\n", 2) != NULL;
+    return ends ? DESK_COMPLETE : DESK_INCOMPLETE;
+}
+
+static void answer(struct visitor *visitor) {
+    size_t bytes = 0;
+    char head[sizeof METRICS_HTTP_HEAD + 20];
+    SCOPED_FREE char *page = make_page(&bytes);
+    if (page == NULL)
+        return;
+    visitor_put(visitor, head, (size_t)snprintf(head, sizeof head, METRICS_HTTP_HEAD, bytes));
+    visitor_put(visitor, page, bytes);
+}
+
+static enum collet_result bad_value(const char *text) {
+    return err_set(
+        COLLET_ERR_INVALID_USAGE,
+        "COLLET_METRICS is '%s': give a port as 9400, ports as 9400-9407, ADDRESS:PORT, or the path of a file", text);
+}
+
+/* On this host alone, unless an address says otherwise. */
+static enum collet_result read_where(struct exporter *exporter) {
+    const char *text = exporter->where;
+    char place[CONFIG_TEXT_BYTES + 16], host[ADDRESS_HOST_BYTES];
+    int end = 0;
+    snprintf(place, sizeof place, "%s%s", strchr(text, ':') != NULL ? "" : "127.0.0.1:", text);
+    char *dash = strchr(strrchr(place, ':'), '-');
+    if (dash != NULL && (sscanf(dash, "-%5d%n", &exporter->last, &end) != 1 || dash[end] != '\0'))
+        return bad_value(text);
+    if (dash != NULL)
+        *dash = '\0';
+    if (address_parse("COLLET_METRICS", place, host, &exporter->first) != COLLET_SUCCESS)
+        return bad_value(text);
+    if (dash == NULL)
+        exporter->last = exporter->first;
+    if (exporter->last < exporter->first || exporter->last > 65535)
+        return bad_value(text);
+    return address_resolve(host, 0, &exporter->set);
+}
+
+/* At the first port that is free. */
+static enum collet_result listen_somewhere(struct exporter *exporter) {
+    char text[ADDRESS_TEXT_BYTES];
+    for (int port = exporter->first; exporter->fd < 0 && port <= exporter->last; port++)
+        exporter->fd = address_listen_at(&exporter->set.addresses[0], port);
+    const bool listens = exporter->fd >= 0;
+    address_text(&exporter->set.addresses[0], listens ? address_port(exporter->fd) : exporter->last, text);
+    if (!listens)
+        return err_set(COLLET_ERR_SYSTEM,
+                       "COLLET_METRICS=%s: cannot listen on %s: %m; each process of a host takes a port of its own, so "
+                       "name as many: %d-%d",
+                       exporter->where, text, exporter->first, exporter->first + 7);
+    log_info(INIT, "metrics of process %d at http://%s/metrics", os_pid(), text);
+    return COLLET_SUCCESS;
+}
+
+/* ---- into a file ---- */
+
+static enum collet_result write_file(const struct exporter *exporter) {
+    size_t bytes = 0;
+    SCOPED_FREE char *page = make_page(&bytes);
+    if (page != NULL && output_replace(exporter->where, page, bytes))
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_SYSTEM, "cannot write COLLET_METRICS=%s: %m", exporter->where);
+}
+
+static void on_time(struct watch_timer *timer) {
+    write_file(WATCH_OWNER(timer, struct exporter, timer));
+    watch_timer_set(timer, os_now_ns() + FILE_NS);
+}
+
+/* ---- life ---- */
+
+static void begin_to_show(struct watch_task *task) {
+    struct exporter *exporter = WATCH_OWNER(task, struct exporter, start);
+    if (exporter->is_file)
+        watch_timer_set(&exporter->timer, os_now_ns() + FILE_NS);
+    else if (desk_open(&exporter->desk, exporter->fd) != COLLET_SUCCESS)
+        log_warn(INIT, "COLLET_METRICS: %s", err_last());
+}
+
+static enum collet_result exporter_create(const char *where, struct exporter **exporter_p) {
+    struct exporter *exporter;
+    struct watch *watch;
+    COLLET_TRY(watch_start(&watch));
+    COLLET_TRY(memory_get(&exporter, 1, sizeof *exporter, "no memory for metrics"));
+    exporter->fd = -1;
+    exporter->is_file = strchr(where, '/') != NULL;
+    exporter->desk = (struct desk){.reads = read_request, .answer = answer};
+    exporter->timer.fire = on_time;
+    snprintf(exporter->where, sizeof exporter->where, "%s", where);
+    watch_task_init(&exporter->start, watch, begin_to_show);
+    *exporter_p = exporter;
+    return exporter->is_file ? COLLET_SUCCESS : read_where(exporter);
+}
+
+/* Begins to show ranks, unless another thread of this process was faster. */
+static enum collet_result exporter_open(struct exporter *exporter) {
+    struct process *process = process_lock();
+    enum collet_result result = COLLET_SUCCESS;
+    const bool is_first = process->exporter == NULL;
+    if (is_first && !exporter->is_file)
+        result = listen_somewhere(exporter);
+    if (is_first && result == COLLET_SUCCESS) {
+        process->exporter = exporter;
+        watch_post(&exporter->start);
+    }
+    process_unlock();
+    return result;
+}
+
+static enum collet_result find_exporter(const char *where, struct exporter **exporter_p) {
+    struct exporter *fresh = NULL;
+    *exporter_p = process_lock()->exporter;
+    process_unlock();
+    if (*exporter_p != NULL)
+        return COLLET_SUCCESS;
+    enum collet_result result = exporter_create(where, &fresh);
+    if (result == COLLET_SUCCESS)
+        result = exporter_open(fresh);
+    *exporter_p = process_lock()->exporter;
+    process_unlock();
+    if (*exporter_p != fresh)
+        free(fresh);
+    return result;
+}
+
+enum collet_result exporter_add(struct collet_comm *comm) {
+    struct exporter *exporter;
+    if (comm->config.metrics[0] == '\0')
+        return COLLET_SUCCESS;
+    COLLET_TRY(find_exporter(comm->config.metrics, &exporter));
+    if (strcmp(exporter->where, comm->config.metrics) != 0)
+        log_warn(INIT, "COLLET_METRICS=%s: this process shows its ranks at %s already", comm->config.metrics,
+                 exporter->where);
+    process_lock();
+    comm->next_shown = exporter->comms;
+    exporter->comms = comm;
+    process_unlock();
+    return exporter->is_file ? write_file(exporter) : COLLET_SUCCESS;
+}
+
+void exporter_remove(struct collet_comm *comm) {
+    struct process *process = process_lock();
+    struct collet_comm **link = process->exporter != NULL ? &process->exporter->comms : NULL;
+    while (link != NULL && *link != NULL && *link != comm)
+        link = &(*link)->next_shown;
+    if (link != NULL && *link != NULL)
+        *link = comm->next_shown;
+    process_unlock();
+}

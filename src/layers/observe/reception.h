@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reception of a process: a Unix socket where collet-status asks what all ranks are doing.
+ *
+ *      collet-status ── struct reception_request ──▶ @collet-status.<pid>.<random>        the watch answers: a program that
+ *                    ◀── for each communicator: struct reception_head, struct census_rank[nranks] ──     hangs need do nothing
+ *
+ * The socket is in Linux's abstract namespace: it has no file, so nothing is left behind, however the process ends. The kernel
+ * says whose process is at the other end: only the same user and root are answered.
+ */
+#ifndef COLLET_LAYERS_OBSERVE_RECEPTION_H
+#define COLLET_LAYERS_OBSERVE_RECEPTION_H
+
+#include "layers/observe/census.h"
+
+#define RECEPTION_NAME "collet-status." /* of the socket, behind the zero byte; then "<pid>.<random>" */
+
+struct reception_request {
+    uint32_t version; /* COLLET_VERSION */
+    uint32_t all;     /* 0: only what the process knows of its own ranks */
+    uint64_t tag;     /* of a communicator (boot_tag()); 0: of all */
+};
+
+struct reception_head {
+    uint32_t version;
+    uint32_t rank_bytes; /* sizeof(struct census_rank) */
+    uint64_t tag;
+    int32_t nranks;
+    int32_t asked; /* the lowest rank of the asked process */
+};
+
+/* On the watch thread: a hub that has a side on the watch comes and goes. The first one opens the reception. */
+void reception_add(struct hub *hub);
+void reception_remove(struct hub *hub);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * collet-topo: this machine, or a recorded or imagined one, as a graph; the rings and trees that a job on it would use,
+ * what they can carry, and why they are so.
+ */
+#include "base/err.h"
+#include "layers/tools/forecast/explain.h"
+#include "layers/tools/common/machine.h"
+#include "topo/probe/print_rings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct command command = {"[options]", NULL};
+
+struct request {
+    struct machine_request machine;
+    const char *dump, *collective, *size; /* NULL: not given */
+    bool dot, explain;
+};
+
+/* -------------------------------------------------------------------------------------------------------- arguments */
+
+static bool parse_arguments(int argc, char **argv, struct request *request) {
+    const struct argument table[] = {
+        MACHINE_OPTIONS(&request->machine),
+        ARGUMENT_FLAG("dot", &request->dot, "the graph for Graphviz, and nothing else"),
+        ARGUMENT_VALUE("dump", "FILE", &request->dump, "also writes the machine to FILE, in NCCL's format"),
+        ARGUMENT_FLAG("explain", &request->explain,
+                      "instead, what each algorithm would take for a call, and why one is fastest (a prediction)"),
+        ARGUMENT_VALUE("collective", "NAME", &request->collective, "of which collective; allreduce unless given"),
+        ARGUMENT_VALUE("size", "BYTES", &request->size, "and how large, e.g. 64M; 1M unless given"),
+    };
+    arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
+    if (request->explain || (request->collective == NULL && request->size == NULL))
+        return true;
+    fprintf(stderr, "collet-topo: %s is for --explain: give that too\n",
+            request->collective != NULL ? "--collective" : "--size");
+    return false;
+}
+
+/* The call to explain. */
+struct call {
+    enum prog_collective collective;
+    uint64_t bytes;
+};
+
+static bool parse_call(const struct request *request, struct call *call) {
+    *call = (struct call){PROG_ALLREDUCE, 1 << 20};
+    if (request->collective != NULL && !explain_read_collective(request->collective, &call->collective))
+        return argument_refuse("--collective", request->collective, "a collective, like allreduce");
+    if (request->size != NULL && !explain_read_size(request->size, &call->bytes))
+        return argument_refuse("--size", request->size, "a number of bytes, like 64M");
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- showing */
+
+/* What is shown of rings, one after another. */
+static enum collet_result (*const sections[])(const struct topo_rings *rings, FILE *out) = {
+    topo_print_rings, topo_print_trees, topo_print_bandwidth, topo_print_reasons};
+
+static int show(const struct topo *topo, int per_host) {
+    struct topo_rings *rings;
+    int nranks, *place;
+    topo_print(topo, stdout);
+    if (argument_failed("", topo_place_ranks(topo, per_host, &nranks, &place)))
+        return EXIT_FAILURE;
+    enum collet_result status = topo_search(topo, nranks, place, &rings);
+    free(place);
+    if (argument_failed("", status))
+        return EXIT_FAILURE;
+    for (size_t i = 0; i < sizeof sections / sizeof *sections && status == COLLET_SUCCESS; i++) {
+        putchar('\n');
+        status = sections[i](rings, stdout);
+    }
+    topo_rings_destroy(rings);
+    return argument_failed("", status) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int explain(const struct topo *topo, int per_host, const struct call *call) {
+    struct forecast_job *job;
+    if (argument_failed("", forecast_open(topo, topo->nhosts, per_host, &job)))
+        return EXIT_FAILURE;
+    enum collet_result status = explain_print(job, call->collective, call->bytes, stdout);
+    forecast_close(job);
+    return argument_failed("", status) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    struct request request = {0};
+    struct call call;
+    struct topo *topo = NULL;
+    int nhosts = 1, per_host = 0;
+    setenv("COLLET_DEBUG", "WARN", 0); /* what is strange about a machine is what this program is for */
+    if (!parse_arguments(argc, argv, &request))
+        return EXIT_BAD_INPUT;
+    if (!machine_numbers(&request.machine, &nhosts, &per_host) || !parse_call(&request, &call))
+        return EXIT_BAD_INPUT;
+    int status = machine_open(&request.machine, MACHINE_NODES_MAX, &nhosts, &topo);
+    if (status == 0 && request.dump != NULL && argument_failed("--dump", topo_write_file(topo, request.dump)))
+        status = EXIT_BAD_INPUT;
+    if (status == 0 && request.dot)
+        topo_print_dot(topo, stdout);
+    else if (status == 0 && request.explain)
+        status = explain(topo, per_host, &call);
+    else if (status == 0)
+        status = show(topo, per_host);
+    topo_destroy(topo);
+    return status;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layers/tools/forecast/fewer.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* How much the growth may differ from the growth before, and how much of the time it may be to count as none. */
+#define TOLERANCE 0.35
+#define NOTHING 0.05
+
+struct fewer_hosts {
+    int nhosts;                               /* of the whole job */
+    struct forecast_job jobs[FORECAST_FEWER]; /* of N hosts, N/2, N/4: all but numbers is the whole job's */
+    struct net nets[FORECAST_FEWER];
+    struct forecast_stage *stages[FORECAST_FEWER];
+};
+
+/* ---- life ---- */
+
+/* The whole job with so many of its hosts. */
+static enum collet_result open_one(const struct forecast_stage *stage, struct fewer_hosts *fewer, int k, int nhosts) {
+    const struct forecast_job *whole = stage->job;
+    struct forecast_job *job = &fewer->jobs[k];
+    *job = *whole;
+    job->nhosts = job->machine.cast.nhosts = nhosts;
+    job->nranks = nhosts * job->nlocal;
+    job->shapes = malloc((size_t)job->machine.nshapes * sizeof(*job->shapes));
+    if (job->shapes == NULL)
+        return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d rings", job->machine.nshapes);
+    for (int ring = 0; ring < job->machine.nshapes; ring++) {
+        job->shapes[ring] = whole->shapes[ring]; /* hosts are listed one after another: these are the first */
+        job->shapes[ring].nranks = job->nranks;
+        job->shapes[ring].nnodes = nhosts;
+    }
+    fewer->nets[k] = *whole->net;
+    fewer->nets[k].nhosts = nhosts;
+    job->machine.net = job->net = &fewer->nets[k];
+    job->machine.shapes = job->machine.whole = job->shapes;
+    return forecast_stage_open(job, stage->cost->algorithm, &fewer->stages[k]);
+}
+
+/* The largest power of two of hosts that is affordable. A quarter of them is two hosts or more: some algorithms do not take one. */
+static int most_hosts(const struct forecast_stage *stage) {
+    double steps = stage->cost->host_steps * stage->machine.nshapes * cost_rounds(&stage->machine);
+    int nhosts = 2 << (FORECAST_FEWER - 1);
+    while (2 * nhosts < stage->job->nhosts && 2 * nhosts * steps <= FORECAST_EACH_SHARE * stage->job->steps_max)
+        nhosts *= 2;
+    return nhosts;
+}
+
+enum collet_result fewer_open(const struct forecast_stage *stage, struct fewer_hosts **fewer_p) {
+    int nhosts = most_hosts(stage);
+    if (nhosts >= stage->job->nhosts)
+        return COLLET_SUCCESS;
+    struct fewer_hosts *fewer;
+    COLLET_TRY(memory_get(&fewer, 1, sizeof *fewer, "no memory for a forecast"));
+    fewer->nhosts = stage->job->nhosts;
+    enum collet_result result = COLLET_SUCCESS;
+    for (int k = 0; k < FORECAST_FEWER && result == COLLET_SUCCESS; k++)
+        result = open_one(stage, fewer, k, nhosts >> k);
+    if (result == COLLET_SUCCESS)
+        *fewer_p = fewer;
+    else
+        fewer_close(fewer);
+    return result;
+}
+
+void fewer_close(struct fewer_hosts *fewer) {
+    if (fewer == NULL)
+        return;
+    for (int k = 0; k < FORECAST_FEWER; k++) {
+        forecast_stage_close(fewer->stages[k]);
+        free(fewer->jobs[k].shapes);
+    }
+    free(fewer);
+}
+
+struct forecast_stage *fewer_largest(struct fewer_hosts *fewer) {
+    return fewer->stages[0];
+}
+
+/* ---- growth ---- */
+
+/* a, b, c: of N, N/2, N/4 hosts; grown: N·grown is the number of hosts. Negative: they grow in no way that is known. */
+static double extend(double a, double b, double c, double grown) {
+    double ratio = (a - b) / (b - c);
+    bool hardly = fabs(a - b) <= NOTHING * a && fabs(b - c) <= NOTHING * a;
+    if (hardly || fabs(ratio - 1) <= TOLERANCE)
+        return a + fmax(a - c, 0) / 2 * log2(grown);
+    if (fabs(ratio - 2) <= TOLERANCE)
+        return a + 2 * (a - b) * (grown - 1);
+    return -1;
+}
+
+/* An irregular growth is told. */
+static void tell_growth(const struct fewer_hosts *fewer, const struct forecast *found, struct forecast *f) {
+    f->fewer_hosts = fewer->jobs[0].nhosts;
+    for (int k = 0; k < FORECAST_FEWER; k++)
+        f->fewer_ns[k] = found[k].choice.predicted_ns;
+}
+
+enum collet_result fewer_run(struct fewer_hosts *fewer, const struct plan_choice *choice, uint64_t bytes, bool latency,
+                             struct forecast *f) {
+    struct forecast found[FORECAST_FEWER];
+    for (int k = 0; k < FORECAST_FEWER; k++) {
+        COLLET_TRY(forecast_run(fewer->stages[k], choice, bytes, latency, &found[k]));
+        if (found[k].kind != FORECAST_EACH) /* one that is grouped does not tell of one that cannot be */
+            return COLLET_SUCCESS;
+    }
+    double grown = (double)fewer->nhosts / fewer->jobs[0].nhosts, least_ns = found[0].choice.predicted_ns;
+    double ns = extend(least_ns, found[1].choice.predicted_ns, found[2].choice.predicted_ns, grown);
+    if (ns < 0) {
+        tell_growth(fewer, found, f);
+        return COLLET_SUCCESS;
+    }
+    *f = found[0];
+    f->kind = FORECAST_EXTENDED;
+    f->choice.predicted_ns = ns;
+    for (int medium = 0; medium < TOPO_MEDIUM_COUNT; medium++)
+        f->use[medium] *= least_ns / ns;
+    if (latency)
+        f->latency_ns = extend(found[0].latency_ns, found[1].latency_ns, found[2].latency_ns, grown);
+    return COLLET_SUCCESS;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From fewer hosts to more: N hosts that are affordable, a half and a quarter of them, each rank simulated. If time grew
+ * equally from each to the next, as of a tree, it goes on to do so with every doubling; if it grew twice as much, as of a
+ * chain, it grows with the number of hosts. If neither holds, there is no forecast.
+ */
+#ifndef COLLET_LAYERS_TOOLS_FORECAST_FEWER_H
+#define COLLET_LAYERS_TOOLS_FORECAST_FEWER_H
+
+#include "layers/tools/forecast/forecast.h"
+
+/* *fewer_p stays NULL if no number of hosts below the job's is large enough. */
+enum collet_result fewer_open(const struct forecast_stage *stage, struct fewer_hosts **fewer_p);
+void fewer_close(struct fewer_hosts *fewer); /* NULL is fine */
+
+/* As forecast_run(), of the whole job. Fills in what it finds out; f->kind stays NONE if that is nothing. */
+enum collet_result fewer_run(struct fewer_hosts *fewer, const struct plan_choice *choice, uint64_t bytes, bool latency,
+                             struct forecast *f);
+
+/* The stage of the most hosts. */
+struct forecast_stage *fewer_largest(struct fewer_hosts *fewer);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A simulated call as a timeline that chrome://tracing and ui.perfetto.dev open: a process per rank, a row per worker, a bar per
+ * step, an arrow per message.
+ */
+#ifndef COLLET_LAYERS_TOOLS_SIM_TIMELINE_H
+#define COLLET_LAYERS_TOOLS_SIM_TIMELINE_H
+
+#include "layers/tools/forecast/forecast.h"
+
+#include <stdio.h>
+
+/* The choice for so many bytes; all ranks are simulated. Errors: INVALID_ARGUMENT for more than COST_RANKS_MAX ranks, those of
+ * forecast_run(). */
+enum collet_result timeline_write(const struct forecast_job *job, const struct plan_choice *choice, uint64_t bytes,
+                                  FILE *out);
+
+#endif

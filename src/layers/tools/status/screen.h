@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A view that fills the terminal and is drawn anew, again and again, until it is interrupted:
+ *
+ *      collet-status, every 1 s, 14:03:59; Ctrl-C ends it
+ *      communicator grads (801f3a5f3cbd40d7) of 512 ranks
+ *        rank 0   …
+ *        rank 1   …                     as many ranks as there is room for
+ *        held up by rank 2 …            always
+ *        … 490 lines more
+ */
+#ifndef COLLET_LAYERS_TOOLS_STATUS_SCREEN_H
+#define COLLET_LAYERS_TOOLS_STATUS_SCREEN_H
+
+/* text() gives what is shown, to be freed; NULL: no memory. Where the output is no terminal, one text follows the other, as a whole. Returns when
+ * SIGINT, SIGTERM or SIGHUP comes; the terminal is then as it was. */
+void screen_watch(int seconds, char *(*text)(void *context), void *context);
+
+/* Makes text fit into so many rows, one of which is left free: takes out lines that begin with a blank, but not with `keeps`, the
+ * last ones first. */
+void screen_fit(char *text, int rows, const char *keeps);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A tuning file of GPUs: what was measured, and on what, is in its remarks. The first line is what a card's file begins with
+ * (layers/tuner/cards.h).
+ */
+#ifndef COLLET_LAYERS_TOOLS_TUNE_GPU_FILE_H
+#define COLLET_LAYERS_TOOLS_TUNE_GPU_FILE_H
+
+#include "layers/tools/tune/lab.h"
+
+#include <stdio.h>
+
+/* Fitted constants with what is left of the error, and the rows: measured beside what was predicted before the fit and behind it. */
+void gpu_file_print(struct lab *const *labs, int nlabs, const struct cost_table *before,
+                    const struct cost_table *fitted, double error, FILE *out);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layers/tuner/cards.h"
+
+#include "layers/tuner/costs_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the files ---- */
+
+#define TEXT(symbol, path)                                                                                             \
+    extern const char symbol[];                                                                                        \
+    __asm__(".section .rodata\n"                                                                                       \
+            ".globl " #symbol "\n"                                                                                     \
+            ".hidden " #symbol "\n" #symbol ": .incbin \"src/layers/tuner/cards/" path "\"\n"                          \
+            ".byte 0\n"                                                                                                \
+            ".previous\n")
+
+TEXT(card_h200_1, "h200-1.tuning");
+TEXT(card_h200_2, "h200-2.tuning");
+
+const struct card cards[] = {
+    {"h200-1.tuning", 90, 1, card_h200_1},
+    {"h200-2.tuning", 90, 2, card_h200_2},
+    {.file = NULL},
+};
+
+const struct card *card_find(int sm, uint32_t kernels) {
+    for (const struct card *card = cards; card->file != NULL; card++)
+        if (card->sm == sm && card->kernels == kernels)
+            return card;
+    return NULL;
+}
+
+/* ---- generations ---- */
+
+/* Multiprocessors of the largest card of a generation, each of which runs one block (NVIDIA's architecture white papers); and what a
+ * block moves round a ring, in GB/s (tuning.cc of 2026, the same constants of newer generations). */
+static double block_gbps(int sm) { return sm >= 100 ? 40 : sm >= 90 ? 36.7 : 20; }
+
+static void suit_generation(int sm, struct cost_table *costs) {
+    double faster = block_gbps(sm) / block_gbps(0);
+    if (sm > 0)
+        costs->gpu_blocks = sm >= 100 ? 148 : sm >= 90 ? 132 : sm >= 80 ? 108 : 80;
+    if (sm >= 100)
+        costs->switched_share = 0.74;
+    for (int class = LINK_GPU; class < LINK_CLASS_COUNT; class ++)
+        for (int p = 0; p < COSTS_PROTOCOLS; p++)
+            costs->step[class][p].byte_ns /= faster;
+}
+
+enum collet_result card_suit(int sm, uint32_t kernels, struct cost_table *costs) {
+    const struct card *card = card_find(sm, kernels);
+    suit_generation(sm, costs);
+    return card != NULL ? costs_read_text(card->text, card->file, costs) : COLLET_SUCCESS;
+}
+
+/* The first line of the file tells it. */
+const char *card_note(int sm, uint32_t kernels, char text[CARD_NOTE_BYTES]) {
+    const struct card *card = card_find(sm, kernels);
+    const char *line = card != NULL ? card->text + strspn(card->text, "# ") : "";
+    snprintf(text, CARD_NOTE_BYTES, "those %s GPUs, assumed from data sheets, not measured%s%.*s",
+             card != NULL ? "between" : "of", card != NULL ? "; within a GPU " : "", (int)strcspn(line, "\n"), line);
+    return text;
+}

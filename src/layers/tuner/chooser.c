@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who chooses for a communicator: the tuner, by its model of the machine, or a plugin in its place.
+ */
+#include "seams/tuner.h"
+
+#include "base/err.h"
+#include "base/log.h"
+#include "exec/exec.h"
+#include "layers/tuner/advice.h"
+#include "layers/tuner/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct chooser {
+    const struct chan *chan;
+    struct model *model;
+    const struct plan_adviser *adviser; /* NULL: none */
+    void *advice;                       /* its context; NULL: none */
+};
+
+/* ---- plugins ---- */
+
+/* Set before there are communicators, or by several threads to the same. Pairs with its load below. */
+static const struct plan_adviser *adviser;
+
+void plan_take_adviser(const struct plan_adviser *taken) { __atomic_store_n(&adviser, taken, __ATOMIC_RELEASE); }
+
+/* A rank loads what its own environment names, and rank 0's has to name the same. */
+static enum collet_result find_advice(struct chooser *chooser, const struct config *config,
+                                      const struct tuner_limits *limits) {
+    const char *plugin = config->tuner_plugin, *own = config_process()->tuner_plugin;
+    if (strcmp(plugin, own) != 0)
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "COLLET_TUNER_PLUGIN (NCCL_TUNER_PLUGIN) is \"%s\" here and \"%s\" on rank 0: set it alike", own,
+                       plugin);
+    chooser->adviser = __atomic_load_n(&adviser, __ATOMIC_ACQUIRE);
+    if (*plugin == '\0' || strcasecmp(plugin, "none") == 0)
+        chooser->adviser = NULL;
+    else if (limits->determinism != DETERMINISM_NONE)
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "COLLET_TUNER_PLUGIN and COLLET_DETERMINISM: a plugin chooses by size; unset one of them");
+    else if (chooser->adviser == NULL)
+        log_warn(PLAN, "COLLET_TUNER_PLUGIN has no effect: plugins are for programs that use NCCL's names");
+    return chooser->adviser == NULL ? COLLET_SUCCESS
+                                    : chooser->adviser->open(plugin, chooser->chan->owner.nranks,
+                                                             chooser->model->machine.whole->nnodes, &chooser->advice);
+}
+
+/* ---- schedules ---- */
+
+/* Of COLLET_PROGRAM: if it is for these ranks. */
+static void use_imported(const struct chooser *chooser, const struct map *map, struct tuner_limits *limits) {
+    const struct algorithm *imported = map->imported;
+    if (imported == NULL)
+        return;
+    if (algorithm_applies(imported, chooser->model->machine.whole) &&
+        algorithm_applies(imported, &chooser->model->machine.shapes[0]))
+        limits->imported = imported;
+    else if (chooser->chan->owner.rank == 0)
+        log_always(PLAN, "COLLET_PROGRAM is not used: it is for %d ranks, the communicator has %d", imported->nranks,
+                   chooser->chan->owner.nranks);
+}
+
+/* ---- the seam ---- */
+
+enum collet_result chooser_create(const struct chan *chan, const struct config *config, const struct map *map,
+                                  const struct prog_shape *shapes, int nshapes, struct tuner_limits *limits,
+                                  struct chooser **chooser_p) {
+    struct chooser *chooser;
+    COLLET_TRY(memory_get(&chooser, 1, sizeof *chooser, "no memory to choose algorithms"));
+    chooser->chan = chan;
+    enum collet_result result = model_create(chan, config, map, shapes, nshapes, &chooser->model);
+    if (result == COLLET_SUCCESS)
+        result = find_advice(chooser, config, limits);
+    if (result != COLLET_SUCCESS) {
+        chooser_destroy(chooser);
+        return result;
+    }
+    use_imported(chooser, map, limits);
+    *chooser_p = chooser;
+    return COLLET_SUCCESS;
+}
+
+void chooser_destroy(struct chooser *chooser) {
+    if (chooser == NULL)
+        return;
+    if (chooser->advice != NULL)
+        chooser->adviser->close(chooser->advice);
+    model_destroy(chooser->model);
+    free(chooser);
+}
+
+static enum collet_result choose(const struct chooser *chooser, const struct tuner_limits *all,
+                                 const struct exec_request *request, uint64_t bytes, struct plan_choice *choice) {
+    struct cost_machine machine = chooser->model->machine;
+    struct tuner_limits limits = *all;
+    const uint32_t lent_from = net_lent_from(chooser->chan->owner.config);
+    limits.switches = request->may_switch;
+    machine.switched_from = request->may_switch ? lent_from : 0;
+    machine.lent_from = request->may_lend ? lent_from : 0;
+    if (chooser->advice != NULL)
+        return chooser->adviser->choose(chooser->advice, &machine, &limits, request->collective, bytes, 1, choice);
+    return tuner_choose(&machine, &limits, request->collective, bytes, 1, choice);
+}
+
+enum collet_result chooser_choose(struct chooser *chooser, struct tuner_limits *limits,
+                                  const struct exec_request *request, uint64_t bytes, struct plan_choice *choice) {
+    COLLET_TRY(choose(chooser, limits, request, bytes, choice));
+    if (chooser->chan->owner.rank == 0)
+        tuner_warn_of_channels(limits, choice);
+    return COLLET_SUCCESS;
+}

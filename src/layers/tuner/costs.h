@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What steps and hops cost, all in one table.
+ *
+ *      engine   ├ step + peers + fence + bytes ┤                  step_ns, peer_ns, fence_ns, byte_ns
+ *      links               ├── bytes ÷ GB/s ──┤                   from the topology
+ *      peer                                    ├ α ┤ slot full    alpha_ns, wire_byte_ns
+ *
+ * An engine is what runs steps: the CPU of a host rank, a block of a GPU. Hockney's α–β model (R. Hockney, "The
+ * communication challenge for MPP", Parallel Computing 20, 1994) with the engine's share told apart from the wire's, as
+ * in LogP (D. Culler et al., "LogP: towards a realistic model of parallel computation", PPoPP 1993).
+ */
+#ifndef COLLET_LAYERS_TUNER_COSTS_H
+#define COLLET_LAYERS_TUNER_COSTS_H
+
+#include "kernels/worker.h"
+#include "topo/probe/topo.h"
+
+#include <stdbool.h>
+
+/* What lies between two ranks. The first five are of host ranks: slots shared by CPUs that are near each other, or far
+ * (distance.h); payloads that are lent (layers/memory/loan.h), by address or through the kernel; and slots carried over a wire. The others
+ * are of ranks on GPUs. */
+enum link_class {
+    LINK_MEMORY,
+    LINK_MEMORY_FAR,
+    LINK_LENT,
+    LINK_LENT_CMA,
+    LINK_NET,
+    LINK_GPU,        /* slots in memory of the GPU that both are on */
+    LINK_GPU_NVLINK, /* of the consumer's GPU, over GPU links alone … */
+    LINK_GPU_PCI,    /* … or over PCI */
+    LINK_GPU_HOST,   /* in pinned memory of the host */
+    LINK_GPU_NET,    /* carried by the proxy */
+    LINK_CLASS_COUNT
+};
+
+#define COSTS_PROTOCOLS PROTOCOL_COUNT
+
+struct step_cost {
+    double step_ns;      /* engine: a step; of blocks the longest of its peers', of CPUs that of the CPU's own memory */
+    double peer_ns;      /* engine: each slot received or sent */
+    double byte_ns;      /* engine: each byte of each operand and place */
+    double alpha_ns;     /* from published to seen */
+    double wire_byte_ns; /* each byte on the wire between, where no topology says what the wire carries */
+    double fence_ns;     /* engine: once per step, the longest of its peers': what the step has stored is there */
+};
+
+struct cost_table {
+    struct step_cost step[LINK_CLASS_COUNT][COSTS_PROTOCOLS];
+    double switch_ns;    /* a host rank that shares its CPUs, and waits, pays for the switch */
+    double turns_share;  /* on a CPU that runs several workers in turns, bytes cost so much more */
+    double gpu_call_ns;  /* launch and end of a grid on a GPU */
+    double gpu_block_ns; /* the same, of each of its blocks */
+    double gpu_turn_ns;  /* until another process that shares the GPU has its turn there */
+    int gpu_blocks;      /* that a GPU runs at once, of all ranks on it; a communicator has it from its drivers */
+    double
+        gpu_memory_gbps; /* payload that passes between ranks of one GPU, all its blocks together; 0: it binds nothing */
+    double
+        gpu_lent_share; /* of what a byte costs in a slot: the same of a payload that is lent between GPUs, or in one */
+    double switched_share; /* of a link's bandwidth, for what switches sum and store; 0: there are none that can */
+};
+
+extern const struct cost_table costs_default;
+
+/* Between two GPUs, by their path (topo/probe/paths.h): those of one host reach each other's memory unless CPUs are joined on the
+ * way. LOC: they are the same. */
+enum link_class costs_class_of_gpus(enum topo_class path);
+
+/* Is it carried over a network, message by message? */
+static inline bool costs_is_remote(enum link_class class) { return class == LINK_NET || class == LINK_GPU_NET; }
+
+/* What a call of so many blocks on a GPU, in one grid, costs besides its steps. */
+static inline double costs_launch_ns(const struct cost_table *costs, int blocks) {
+    return costs->gpu_call_ns + blocks * costs->gpu_block_ns;
+}
+
+/* All numbers finite and not negative, something to divide by where that is done. */
+bool costs_are_sound(const struct cost_table *costs);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cost table as text, which collet-tune writes and COLLET_TUNER_FILE loads: a line for each constant, its name, value
+ * and unit; # begins a comment. Constants that a file does not name keep their defaults.
+ *
+ *      memory.Simple.byte   0.022   ns/byte      # a class of links (costs.h) · protocol · what
+ *      host.switch          900     ns
+ */
+#ifndef COLLET_LAYERS_TUNER_COSTS_FILE_H
+#define COLLET_LAYERS_TUNER_COSTS_FILE_H
+
+#include "layers/tuner/costs.h"
+
+#include "collet.h"
+
+#include <stdio.h>
+
+/* Errors: INVALID_USAGE with file, line and what is wrong there, or if the file cannot be read; *costs is then
+ * unwritten. What the file does not name keeps its value in *costs. */
+enum collet_result costs_read(const char *path, struct cost_table *costs);
+/* The same of a text that is here; errors call it `name`. */
+enum collet_result costs_read_text(const char *text, const char *name, struct cost_table *costs);
+
+/* The constants whose names begin so, in the format of such a file. */
+void costs_print(const struct cost_table *costs, const char *prefix, FILE *out);
+
+#endif

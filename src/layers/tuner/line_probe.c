@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two threads on two CPUs pass a number to and fro in one cache line; the numbers only grow:
+ *
+ *   ping  writes 1 ────▶  sees 2, writes 3 ────▶  sees 4  …  or gives up, and says that it is over
+ *   pong           sees 1, writes 2 ────▶  sees 3, writes 4  …
+ */
+#include "layers/tuner/line_probe.h"
+
+#include "layers/tuner/two_cpus.h"
+
+#include <stdlib.h>
+
+#define TRIPS_PER_SAMPLE 16
+#define MAX_SAMPLES 2048
+#define POLLS_PER_LOOK 1024 /* at the clock, or whether it is over, while nothing comes */
+
+struct ball {
+    /* Alone in its line and in the neighbour that is fetched with it. Each thread's store pairs with the other's load. */
+    _Alignas(128) int value;
+    /* In a line of its own, so that whoever gives up writes no line that is on its way. Pairs with the other's load. */
+    _Alignas(128) int over;
+    double for_ns;
+    struct line_trips trips;
+    int count; /* of samples */
+};
+
+static void say_over(void *argument) { __atomic_store_n(&((struct ball *)argument)->over, 1, __ATOMIC_RELEASE); }
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Waits for the answer; false if it does not come until the clock says so. */
+static bool see(const struct ball *ball, int value, double until_ns) {
+    for (int polls = 1; __atomic_load_n(&ball->value, __ATOMIC_ACQUIRE) != value; polls++)
+        if (polls % POLLS_PER_LOOK == 0 && two_cpus_now_ns() > until_ns)
+            return false;
+    return true;
+}
+
+static bool make_trips(struct ball *ball, int first_value, double until_ns) {
+    for (int trip = 0; trip < TRIPS_PER_SAMPLE; trip++) {
+        __atomic_store_n(&ball->value, first_value + 2 * trip + 1, __ATOMIC_RELEASE);
+        if (!see(ball, first_value + 2 * trip + 2, until_ns))
+            return false;
+    }
+    return true;
+}
+
+/* The first trips wait for the other thread to be born and are no sample. */
+static void *ping(void *argument) {
+    struct ball *ball = (struct ball *)argument;
+    double samples[MAX_SAMPLES];
+    int count = 0, value = 2 * TRIPS_PER_SAMPLE;
+    bool answered = make_trips(ball, 0, two_cpus_now_ns() + TWO_CPUS_BIRTH_NS);
+    for (double from = two_cpus_now_ns(), until = from + ball->for_ns;
+         answered && from < until && count < MAX_SAMPLES;) {
+        answered = make_trips(ball, value, until + TWO_CPUS_BIRTH_NS);
+        double to = two_cpus_now_ns();
+        if (answered)
+            samples[count++] = (to - from) / TRIPS_PER_SAMPLE;
+        from = to;
+        value += 2 * TRIPS_PER_SAMPLE;
+    }
+    say_over(ball);
+    qsort(samples, (size_t)count, sizeof(samples[0]), by_value);
+    ball->count = count;
+    if (count > 0)
+        ball->trips = (struct line_trips){samples[count / 4], samples[count / 2]};
+    return NULL;
+}
+
+static void *pong(void *argument) {
+    struct ball *ball = (struct ball *)argument;
+    int seen = 0;
+    for (uint32_t polls = 0; polls % POLLS_PER_LOOK != 0 || !__atomic_load_n(&ball->over, __ATOMIC_ACQUIRE); polls++) {
+        int value = __atomic_load_n(&ball->value, __ATOMIC_ACQUIRE);
+        if (value != seen) {
+            seen = value + 1;
+            __atomic_store_n(&ball->value, seen, __ATOMIC_RELEASE);
+        }
+    }
+    return NULL;
+}
+
+bool line_probe(int cpu_a, int cpu_b, uint64_t for_ns, struct line_trips *trips) {
+    struct ball ball = {.for_ns = (double)for_ns};
+    bool played = two_cpus_run(cpu_a, ping, cpu_b, pong, say_over, &ball);
+    *trips = ball.trips;
+    return played && ball.count > 0;
+}

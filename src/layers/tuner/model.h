@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A communicator as the cost model sees it (cost.h): which of its ranks are simulated, what lies between each two of them,
+ * and how many share a CPU. From the table of ranks and the map, so equal on all ranks.
+ */
+#ifndef COLLET_LAYERS_TUNER_MODEL_H
+#define COLLET_LAYERS_TUNER_MODEL_H
+
+#include "base/memory.h"
+#include "chan/chan.h"
+#include "layers/tuner/cost.h"
+#include "topo/probe/chart.h"
+
+struct model {
+    struct cost_machine machine;
+    struct arena arena;           /* has the arrays */
+    struct prog_shape *simulated; /* [machine.nshapes] */
+    int *rank_of;                 /* [simulated rank]: which one of the communicator it is */
+    struct net *net;
+    double *crowd;
+    int *node;
+};
+
+/* shapes: of the communicator along each ring. All but config must outlive the model. */
+enum collet_result model_create(const struct chan *chan, const struct config *config, const struct map *map,
+                                const struct prog_shape *shapes, int nshapes, struct model **model_p);
+void model_destroy(struct model *model); /* NULL is fine */
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators that a program creates. Their numbers count up through the life of the process and each stands in the list of its
+ * communicator; so a number that another communicator has given, or that is destroyed, is noticed.
+ *
+ *    COLLET_SUM … COLLET_PREMULSUM │ COLLET_OP_COUNT …                          │ COLLET_OP_LAST
+ *    0              8              │ 9: of communicator a, 10: of b, 11: of a … │ then again from the beginning
+ */
+#include "layers/vectors/op.h"
+
+#include "base/memory.h"
+#include "base/types.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct created_op {
+    struct created_op *next;
+    enum collet_op number;
+    enum collet_type type;
+    uint16_t scaling; /* enum work_scaling */
+    uint64_t factor;
+};
+
+/* Guards the lists of all communicators: a call looks its operator up before it has the communicator's own lock. */
+PROCESS_LOCK(ops_lock);
+static uint64_t ops_created;
+
+/* The link to an operator of comm; to NULL if it has none of that number. */
+static struct created_op **find_op(struct collet_comm *comm, enum collet_op number) {
+    struct created_op **link = &comm->ops;
+    while (*link != NULL && (*link)->number != number)
+        link = &(*link)->next;
+    return link;
+}
+
+static enum collet_result err_no_op(enum collet_op op) {
+    return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                   "op is %d: none of enum collet_op, and not created on this communicator, or destroyed", (int)op);
+}
+
+static enum collet_result resolve_created(const struct collet_comm *comm, struct exec_request *request) {
+    SCOPED_LOCK(&ops_lock);
+    const struct created_op *op = *find_op((struct collet_comm *)comm, request->op);
+    if (op == NULL)
+        return err_no_op(request->op);
+    if (op->type != request->type)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op %d was created for type %s, but type is %s", (int)op->number,
+                       type_name(op->type), type_name(request->type));
+    request->op = COLLET_PREMULSUM;
+    request->scaling = op->scaling;
+    request->factor = op->factor;
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result resolve_average(const struct collet_comm *comm, struct exec_request *request) {
+    request->factor = type_average_factor(request->type, (uint32_t)comm->nranks);
+    request->scaling = request->factor != 0 ? WORK_BY_VALUE : WORK_UNSCALED;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result op_resolve_rare(const struct collet_comm *comm, struct exec_request *request) {
+    if (!op_valid(request->op))
+        return resolve_created(comm, request);
+    if (request->op == COLLET_AVG)
+        return resolve_average(comm, request);
+    if (request->op == COLLET_PREMULSUM)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "op is COLLET_PREMULSUM itself: create one with collet_op_create_premul_sum()");
+    if (!op_takes(request->op, request->type))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %s, which is for integers, but type is %s",
+                       op_name(request->op), type_name(request->type));
+    return COLLET_SUCCESS;
+}
+
+void op_destroy_all(struct collet_comm *comm) {
+    SCOPED_LOCK(&ops_lock);
+    for (struct created_op *next; comm->ops != NULL; comm->ops = next) {
+        next = comm->ops->next;
+        free(comm->ops);
+    }
+}
+
+/* ---- the API ---- */
+
+static enum collet_result check_create(const enum collet_op *op, const void *scalar, enum collet_type type,
+                                       enum collet_residence residence, const struct collet_comm *comm) {
+    COLLET_TRY(comm_check_usable(comm));
+    if (op == NULL || scalar == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s",
+                       op == NULL ? "op is NULL: pass where the operator goes"
+                                  : "scalar is NULL: pass the address of an element");
+    if (!type_valid(type))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "type is %d: see enum collet_type", (int)type);
+    if (residence != COLLET_SCALAR_DEVICE && residence != COLLET_SCALAR_HOST)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "residence is %d: see enum collet_residence", (int)residence);
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_op_create_premul_sum(enum collet_op *op, const void *scalar, enum collet_type type,
+                                               enum collet_residence residence, struct collet_comm *comm) {
+    struct created_op *created;
+    COLLET_TRY(check_create(op, scalar, type, residence, comm));
+    COLLET_TRY(memory_get(&created, 1, sizeof *created, "no memory for an operator"));
+    created->type = type;
+    created->scaling = residence == COLLET_SCALAR_HOST ? WORK_BY_VALUE : WORK_BY_ADDRESS;
+    if (residence == COLLET_SCALAR_HOST)
+        memcpy(&created->factor, scalar, collet_type_size(type));
+    else
+        created->factor = (uintptr_t)scalar;
+    SCOPED_LOCK(&ops_lock);
+    created->number = (enum collet_op)(COLLET_OP_COUNT + ops_created++ % (COLLET_OP_LAST - COLLET_OP_COUNT));
+    created->next = comm->ops;
+    comm->ops = created;
+    *op = created->number;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result collet_op_destroy(enum collet_op op, struct collet_comm *comm) {
+    COLLET_TRY(comm_check(comm));
+    SCOPED_LOCK(&ops_lock);
+    struct created_op **link = find_op(comm, op), *gone = *link;
+    if (gone == NULL)
+        return err_no_op(op);
+    *link = gone->next;
+    free(gone);
+    return COLLET_SUCCESS;
+}

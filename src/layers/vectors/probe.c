@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See probe.h.
+ */
+#include "layers/vectors/probe.h"
+
+#include "api/group.h"
+#include "layers/streams/stream.h"
+#include "program/program.h"
+#include "layers/gpu/proxy.h"
+#include "transport/transport.h"
+
+/* Has a message of this rank begun to come? The connection is made if it is not there: without it, nothing can come. */
+static enum collet_result look_at(struct chan *chan, int peer, bool *is_there) {
+    struct conn *conn;
+    *is_there = false;
+    COLLET_TRY(conn_get(chan, peer, 0, PROG_LANE_P2P, CONN_CONSUMER, &conn));
+    enum collet_result result = conn_try(conn);
+    if (result != COLLET_SUCCESS)
+        return result < 0 ? result : COLLET_SUCCESS;
+    if (conn->transport->progress != NULL && (result = conn->transport->progress(conn)) < 0)
+        return result;
+    *is_there = fifo_has_data(&conn->end);
+    return COLLET_SUCCESS;
+}
+
+/* Begins behind the rank that was found last, so that none is forgotten. */
+enum collet_result probe_try(struct collet_comm *comm, struct post *probe) {
+    struct engine *engine = &comm->engine;
+    for (int k = 1; k <= comm->nranks; k++) {
+        int peer = (engine->probed + k) % comm->nranks;
+        bool is_there;
+        if (peer == comm->rank || engine_receives_of(engine, peer)->first != NULL)
+            continue;
+        proxy_pause(comm->chan);
+        enum collet_result result = look_at(comm->chan, peer, &is_there);
+        proxy_resume(comm->chan);
+        if (result != COLLET_SUCCESS)
+            return result;
+        if (is_there) {
+            engine->probed = *(int *)probe->out = peer;
+            return COLLET_SUCCESS;
+        }
+    }
+    return COLLET_IN_PROGRESS;
+}
+
+enum collet_result probe_look(const struct collet_comm *comm, uint64_t *idle_since_ns, uint64_t now_ns) {
+    COLLET_TRY(boot_check(comm->boot));
+    if (*idle_since_ns == 0)
+        *idle_since_ns = now_ns;
+    if (now_ns - *idle_since_ns < (uint64_t)comm->chan->timeout_ms * 1000000)
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_TIMEOUT,
+                   "no message has come to rank %d for %.1f s, of no rank, and collet_probe() waits for one "
+                   "(COLLET_TIMEOUT or config.timeout_ms sets the limit)",
+                   comm->rank, (double)(now_ns - *idle_since_ns) / 1e9);
+}
+
+static enum collet_result probe_check(const int *peer, struct collet_comm *comm, const void *stream) {
+    COLLET_TRY(comm_check_usable(comm));
+    if (comm_is_on_gpu(comm))
+        return err_set(COLLET_ERR_UNSUPPORTED, "collet_probe() is for communicators of host memory");
+    if (peer == NULL)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "peer is NULL: pass where the rank goes");
+    if (comm->nranks == 1)
+        return err_set(COLLET_ERR_INVALID_USAGE, "there is no other rank: no message can come");
+    return stream != NULL ? stream_check(stream) : COLLET_SUCCESS;
+}
+
+enum collet_result collet_probe(int *peer, struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_RECV, .type = COLLET_UINT8, .root = PROBE_ANY};
+    enum collet_result result = probe_check(peer, comm, stream);
+    if (result != COLLET_SUCCESS) {
+        if (comm_is_live(comm))
+            comm_remember(comm, result);
+        return group_poison(result);
+    }
+    return group_call(comm, &request, NULL, peer, stream);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is behind a map: the graph of a communicator's nodes fused into one, where on it every rank is, and the rings over it. All
+ * ranks make it of the same bytes, the atlas (atlas.h), which a survey has brought to each of them.
+ */
+#ifndef COLLET_TOPO_PROBE_CHART_H
+#define COLLET_TOPO_PROBE_CHART_H
+
+#include "base/memory.h"
+#include "topo/probe/atlas.h"
+#include "seams/topology.h"
+#include "topo/probe/search.h"
+
+struct chart {
+    struct map map;           /* what the core sees of it */
+    struct arena arena;       /* has the arrays */
+    struct topo *topo;        /* host h: the node of the communicator with the h-th lowest rank */
+    int *place;               /* [nranks]: node of the graph */
+    struct topo_rings *rings; /* NULL: none were found, the log says why */
+    struct cost_table costs;  /* for the cost model: rank 0's */
+    uint64_t hash;            /* of the atlas */
+};
+
+static inline const struct chart *chart_of(const struct map *map) { return (const struct chart *)(const void *)map; }
+
+/* Of the same atlas, the same map on every rank. Errors: those of atlas_read(). */
+enum collet_result chart_create(const struct peer_info *peers, int nranks, const void *atlas, size_t size,
+                                struct map **map_p);
+
+/* How many adapters of a node carry these rings, as in struct map. NULL: no rings. */
+int chart_rails(const struct topo_rings *rings);
+
+#endif

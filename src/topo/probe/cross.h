@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How rings cross one host: the routes of its ranks between its NICs. See cross.c.
+ */
+#ifndef COLLET_TOPO_PROBE_CROSS_H
+#define COLLET_TOPO_PROBE_CROSS_H
+
+#include "topo/probe/search.h"
+
+/* Finds routes for the nlocal ranks at these nodes of a host. with_nics: the rings go on to other hosts. nic_weight: what a
+ * head sends to other heads in the two trees together, divided by a ring's data. It receives as much.
+ * topo_crossing_fini() frees *crossing, also after a failure. */
+enum collet_result topo_cross_host(const struct topo *topo, int host, int nlocal, const int *place, bool with_nics,
+                                   double nic_weight, struct topo_crossing *crossing);
+void topo_crossing_fini(struct topo_crossing *crossing);
+
+#endif

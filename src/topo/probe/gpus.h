@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What NVIDIA's management library says about GPUs. See gpus.c.
+ */
+#ifndef COLLET_TOPO_PROBE_GPUS_H
+#define COLLET_TOPO_PROBE_GPUS_H
+
+#include "topo/probe/topo.h"
+
+/* The functions of the library that are used. They have its names without the prefix. All return 0 on success. */
+struct gpus_pci {
+    char busid_legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char busid[32];
+};
+#define GPUS_FUNCTIONS(X)                                                                                              \
+    X(Init_v2, (void))                                                                                                 \
+    X(Shutdown, (void))                                                                                                \
+    X(DeviceGetCount_v2, (unsigned *count))                                                                            \
+    X(DeviceGetHandleByIndex_v2, (unsigned index, void **device))                                                      \
+    X(DeviceGetPciInfo_v3, (void *device, struct gpus_pci *pci))                                                       \
+    X(DeviceGetCudaComputeCapability, (void *device, int *major, int *minor))                                          \
+    X(DeviceGetNvLinkState, (void *device, unsigned link, unsigned *is_active))                                        \
+    X(DeviceGetNvLinkRemotePciInfo_v2, (void *device, unsigned link, struct gpus_pci *pci))                            \
+    X(DeviceGetP2PStatus, (void *device, void *peer, unsigned capability, unsigned *status))
+struct gpus_nvml {
+#define X(name, arguments) int(*name) arguments;
+    GPUS_FUNCTIONS(X)
+#undef X
+};
+
+/* Of a graph that is not finished: numbers GPUs as the library does, and adds links to GPUs that have none. */
+void topo_add_gpus(struct topo *topo, const struct gpus_nvml *nvml);
+
+/* The same with the library of this machine, if it has one. */
+void topo_probe_gpus(struct topo *topo);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The machine of this process is probed only once, because this takes some ten milliseconds and a program makes many
+ * communicators. A forked process uses the graph of its parent.
+ */
+#include "topo/probe/topo.h"
+
+#include "base/fork_lock.h"
+#include "base/memory.h"
+#include "base/log.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* A graph for each file that was asked for; "" stands for no file. Graphs are kept as long as the process lives, because
+ * any caller that has got one may still use it. */
+struct seen {
+    struct seen *next;
+    struct topo *topo;
+    char path[];
+};
+
+FORK_LOCK(lock); /* libhwloc has locks of its own */
+static struct seen *all_seen;
+
+enum collet_result topo_load(const char *file_path, struct topo **topo_p) {
+    if (file_path[0] == '\0')
+        return topo_probe(topo_p);
+    if (topo_read_file(file_path, TOPO_THIS_MACHINE, topo_p) == COLLET_SUCCESS)
+        return COLLET_SUCCESS;
+    log_warn(GRAPH, "%s; going on with what this machine has", err_last());
+    return topo_probe(topo_p);
+}
+
+static enum collet_result look(const char *file_path, struct seen **seen_p) {
+    size_t bytes = strlen(file_path) + 1;
+    struct topo *topo;
+    COLLET_TRY(topo_load(file_path, &topo));
+    enum collet_result status = memory_get(seen_p, 1, sizeof **seen_p + bytes, "no memory for a graph of this machine");
+    if (status != COLLET_SUCCESS) {
+        topo_destroy(topo);
+        return status;
+    }
+    **seen_p = (struct seen){.next = all_seen, .topo = topo};
+    memcpy((*seen_p)->path, file_path, bytes);
+    all_seen = *seen_p;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result topo_here(const char *file_path, const struct topo **topo_p) {
+    SCOPED_LOCK(&lock);
+    struct seen *seen = all_seen;
+    while (seen != NULL && strcmp(seen->path, file_path) != 0)
+        seen = seen->next;
+    if (seen == NULL)
+        COLLET_TRY(look(file_path, &seen));
+    *topo_p = seen->topo;
+    return COLLET_SUCCESS;
+}

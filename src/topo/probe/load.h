@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The part of a host that routes use: the stops that they visit, their NICs, the paths between stops and NICs, and how much
+ * data every link carries.
+ */
+#ifndef COLLET_TOPO_PROBE_LOAD_H
+#define COLLET_TOPO_PROBE_LOAD_H
+
+#include "topo/probe/paths.h"
+#include "topo/probe/search.h"
+
+struct load_nic {
+    int node;
+    struct topo_path nearest; /* to the place that is nearest to it */
+    double gbps;              /* what passes through it: its port and this path */
+    int cpu, turn;            /* turn: how many others of its CPU that are as good come before it */
+    struct topo_paths *paths; /* to anywhere in the host */
+};
+
+struct load {
+    const struct topo *topo;
+    struct arena arena;          /* has the arrays */
+    int nstops, *stop_node;      /* different places of ranks */
+    int nlocal, *stop_of;        /* [local rank] */
+    int nfound;                  /* NICs of the host, none in a job of one host … */
+    struct load_nic *found;      /* … the best one first */
+    int nnics, *nic_node;        /* those of them that carry rings, in the order of nodes */
+    struct topo_paths **to_stop; /* [stop]: from that stop … */
+    struct topo_paths **to_nic;  /* [nic]: … and from that NIC, to anywhere in the host; those of found */
+    int nlinks, *links;          /* all that paths pass, in the order that canon.h makes */
+    double *on;                  /* [link]: data, in units of what one ring carries */
+};
+
+enum collet_result load_init(struct load *load, const struct topo *topo, int host, int nlocal, const int *place,
+                             bool with_nics);
+void load_fini(struct load *load);
+#define SCOPED_LOAD __attribute__((cleanup(load_fini)))
+
+/* The best `count` NICs are to carry rings. */
+void load_use_nics(struct load *load, int count);
+/* The most that rings through so many NICs can carry: they have equal shares, so the worst NIC counts. Infinite without NICs. */
+double load_nics_gbps(const struct load *load, int count);
+
+void load_clear(struct load *load);
+/* Data along the path to a node of the host. */
+void load_path(struct load *load, const struct topo_paths *paths, int to, double amount);
+/* Data from a NIC out to the network, and back in. */
+void load_net(struct load *load, int nic, double out, double in);
+static inline const struct topo_path *load_nic_path(const struct load *load, int nic, int stop) {
+    return topo_path_to(load->to_nic[nic], load->stop_node[stop]);
+}
+/* The same as topo_bound: the link that leaves the least to each unit. */
+struct topo_bound load_bound(const struct load *load);
+/* The strain of the path if one more ring ran over it: the largest load per GB/s of its links. */
+double load_strain(const struct load *load, const struct topo_paths *paths, int to);
+
+#endif

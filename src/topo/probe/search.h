@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rings and trees of a job over the graph of its hosts. See search.c for how they are found.
+ *
+ *      ring 0, three hosts of four GPUs, NIC 0 next to GPUs 0 and 1:
+ *
+ *      host 0                       host 1                       host 2
+ *      0 ▶ 2 ▶ 3 ▶ 1 ▶ NIC 0 ═════▶ 4 ▶ 6 ▶ 7 ▶ 5 ▶ NIC 0 ═════▶ 8 ▶ 10 ▶ 11 ▶ 9 ▶ NIC 0 ═════▶ host 0
+ *      └────────────── a route: how a ring crosses a host
+ *
+ *      the trees of ring 0: a chain along each route; the first ranks of the chains, the heads, form double trees
+ *
+ *                4                     tree 0 of the heads; tree 1 has another shape
+ *              ╱ │ ╲
+ *            0   6   8                 children: two heads, and the next rank of this head's chain
+ */
+#ifndef COLLET_TOPO_PROBE_SEARCH_H
+#define COLLET_TOPO_PROBE_SEARCH_H
+
+#include "base/memory.h"
+#include "topo/probe/topo.h"
+
+#define SEARCH_RINGS_MAX 64
+
+/* How one ring crosses one host. */
+struct topo_route {
+    int nic_in, nic_out; /* as numbers behind the host's first node; −1 in a job of one host */
+    int *order;          /* [nlocal] ranks of the host, as local numbers */
+    int *home;           /* [local number] the NIC nearest to the rank, numbered as nic_in */
+};
+
+/* The link that limits rings (or trees): the one that leaves the least to each ring that uses it. */
+struct topo_bound {
+    int link;    /* −1: no link, because all ranks are in one place */
+    double load; /* the data of how many rings the link carries */
+    double gbps; /* that it leaves to each of them */
+};
+
+/* The routes through a host, shared by all hosts that are equal to it. */
+struct topo_crossing {
+    int host, nlocal, nroutes;
+    struct topo_route *routes;
+    bool has_homes; /* with homes every NIC has equally many ranks, all routes together */
+    struct topo_bound ring_bound, tree_bound;
+};
+
+struct topo_rings {
+    const struct topo *topo; /* borrowed */
+    struct arena arena;      /* has the arrays */
+    int nranks, nhosts, nrings;
+    int *place;              /* [nranks] node of each rank */
+    int *host_of, *local_of; /* [nranks] */
+    int *first; /* [nhosts + 1]: ranks of host h are ranks_by_host[first[h] … first[h + 1] − 1], by local number */
+    int *ranks_by_host;
+    struct topo_crossing *crossings;
+    int ncrossings;
+    int *crossing_of; /* [nhosts] */
+    bool zigzag;      /* routes of odd hosts run backwards: there are several hosts, and rings pass through NICs */
+    double ring_gbps; /* what each ring carries in its direction: their sum is the bus bandwidth */
+    double tree_gbps; /* what each ring's double tree carries: their sum is the bandwidth of an allreduce */
+};
+
+/* The default places of ranks. With GPUs, ranks are on GPUs: by the rank of the GPU if all GPUs have one, else by dev. On a
+ * host without GPUs, `per_host` ranks are spread in blocks over its CPUs; 0 means one per CPU. The caller frees *place_p.
+ * Errors: INVALID_ARGUMENT if per_host is given and a host has GPUs, but cannot give each of them equally many. */
+enum collet_result topo_place_ranks(const struct topo *topo, int per_host, int *nranks_p, int **place_p);
+
+/* place[r] is the node of rank r, a GPU or CPU. Every host has at least one rank. The graph must outlive the result, and
+ * topo_rings_destroy() frees the result. If graph and places are equal on all ranks, so is the result. */
+enum collet_result topo_search(const struct topo *topo, int nranks, const int *place, struct topo_rings **rings_p);
+void topo_rings_destroy(struct topo_rings *rings);
+
+/* The route of a ring through a host. If rings come in by one NIC and go out by another, read routes of odd hosts backwards
+ * (and swap nic_in and nic_out), so that rings stay on their rails. */
+const struct topo_route *topo_route_of(const struct topo_rings *rings, int ring, int host, bool *backwards);
+
+/* By its number on the host. */
+static inline int topo_rank_of(const struct topo_rings *rings, int host, int local) {
+    return rings->ranks_by_host[rings->first[host] + local];
+}
+static inline int topo_nlocal(const struct topo_rings *rings, int host) {
+    return rings->first[host + 1] - rings->first[host];
+}
+
+/* The NIC that a rank uses with a peer of another host along a ring, in both directions:
+ *
+ *      both are the first ranks of their routes       nic_in     neighbours of the ring and heads of trees use the NICs that
+ *      both are the last ones                         nic_out    the ring passes between them
+ *      ranks with one local number on equal hosts     home       no rank's data crosses between CPUs, all NICs are in use
+ *      other pairs                                    nic_out
+ *
+ * Both ends use NICs of one number, so they stay on one rail. The result is a node of the rank's host; −1: none. */
+int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int peer);
+
+/* The NIC that a rank uses for what a message has on one of its channels, between itself and a peer of another host, one of which
+ * is the receiver: the receiver's home, at both ends by its number. A node of the rank's host; −1: there is none, or the hosts
+ * differ. Or ranks are on CPUs, and their homes are not all NICs: then each message had better take several. A GPU has its
+ * own NIC even so, because what is farther away cannot write into its memory. */
+int topo_nic_of_message(const struct topo_rings *rings, int channel, int rank, int peer, int receiver);
+
+#endif

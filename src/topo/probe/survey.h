@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How all ranks of a new communicator come to the same map (map.h), over the control plane:
+ *
+ *      every rank                lowest rank of a node              rank 0
+ *      where am I?  ───────────▶ looks at the machine, finds        collects the reports of all nodes,
+ *                                its ranks on it, measures
+ *                                how far CPUs are  ───────────────▶ makes the atlas of them
+ *      makes the map ◀────────── passes on              ◀──────────
+ *
+ * So only one process of each node looks at the machine, and that once (topo_here()).
+ */
+#ifndef COLLET_TOPO_PROBE_SURVEY_H
+#define COLLET_TOPO_PROBE_SURVEY_H
+
+#include "topo/probe/chart.h"
+
+/* survey_create() of a rank on the GPU with this bus id; "": in host memory. */
+enum collet_result survey_begin(struct boot *boot, const struct config *config, const char *busid, int nranks, int rank,
+                                struct survey **survey_p);
+
+#endif

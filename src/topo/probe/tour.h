@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The best order in which to visit all stops. See tour.c.
+ */
+#ifndef COLLET_TOPO_PROBE_TOUR_H
+#define COLLET_TOPO_PROBE_TOUR_H
+
+#include "topo/probe/topo.h"
+
+#define TOUR_EXACT_MAX 16 /* with up to so many stops the order is the best; with more it is good */
+#define TOUR_STOPS_MAX 1024
+
+/* Going from one stop to another. */
+struct tour_hop {
+    enum topo_class class;
+    double strain; /* what the hop costs beside others of its class */
+};
+
+/* Stops 0 … n − 1; hops[a · n + b] from a to b. The order begins with `first` and ends with `last`; last = −1: the
+ * order is a cycle that begins with `first`, and going back to it counts. With n > 1 first and last differ.
+ *
+ * Of all such orders, the result has the fewest hops of the farthest class (PATH_NONE, then PATH_SYS), then the fewest hops
+ * of the next class, and so on. Of equal orders, it is the one whose hops have the least strain together. With
+ * n > TOUR_EXACT_MAX, it is the best only among the orders that differ from it by the reversal of a section.
+ *
+ * *steps grows by what it took, in steps of a few instructions each. */
+enum collet_result tour_find(int n, const struct tour_hop *hops, int first, int last, int *order, int64_t *steps);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory of GPUs for the FIFOs of connections within a process. To get some from CUDA takes longer than many a call, and a GPU's first
+ * call makes a hundred connections. So neighbours share a slab, and each slab has as many pieces as there were before:
+ *
+ *    slab     │ FIFO │ FIFO │ … 8 │      │ … 8 more │      │ … 16 more │       pieces of one length, on one GPU; taken, or not, by bits
+ */
+#ifndef COLLET_TRANSPORT_IPC_GPU_FIFOS_H
+#define COLLET_TRANSPORT_IPC_GPU_FIFOS_H
+
+#include "layers/gpu/gpu.h"
+
+/* On the GPU that is entered; zeroed. `ordinal` is that GPU. */
+enum collet_result gpu_fifo_take(const struct gpu_driver *driver, int ordinal, size_t bytes, void **memory_p);
+void gpu_fifo_give_back(const struct gpu_driver *driver, void *memory);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verbs: RDMA. Two FIFOs of the same layout, one at each end, both registered with the NICs; the producer's NIC writes slots
+ * straight from the one into the other.
+ *
+ *    producer's FIFO                                                           consumer's FIFO
+ *    slot s:  │ payload │ frame │ ── RDMA WRITE, immediate (bits, step) ─────▶ slot s:  │ payload │ frame │
+ *    head                         ◀── empty RDMA WRITE, immediate (head) ─────  arrived[s]; header s, then tail
+ *
+ *    what                    carried by                        checked by the consumer
+ *    step, 26 bits           immediate                         within nslots of tail, not there already
+ *    protocol                immediate, highest three bits     is one
+ *    where is the frame?     immediate, the two bits below     a frame has come before, or with it
+ *    has it landed?          immediate, the bit below          where it is, was offered (verbs_land.c)
+ *    payload's length        length of the write − frame, or   fits the slot
+ *                            a frame ahead of it
+ *    signature, sequence     frame, behind the payload         no: they become the slot header
+ *    all of the above        frame                             with COLLET_CHECKSUM, by its CRC32C; then each slot has a frame
+ *
+ * Only a slot whose signature or sequence differ from those of the step before has a frame: the first of a call. The others
+ * would need one more packet for it, since payloads tend to be multiples of the MTU.
+ *
+ * One slot is one write, and one packet where it fits into the MTU. Nothing is copied: the slot's memory at both ends is what
+ * the executors read and write. Small writes are inline: the NIC need not fetch them.
+ *
+ * Payloads of Simple slots may lie in memory of a GPU at either end (verbs_direct.h); others may come from memory of the program
+ * (verbs_send.c), and go into it (verbs_land.c). The frame then goes ahead of them, in a write of its own without an immediate,
+ * to a place in host memory.
+ *
+ * Which order makes it right. Data that an RDMA WRITE puts into memory may be looked at when the completion of a write with
+ * immediate, or of a later send, has been taken; polling memory for a flag that was written behind the data is not promised
+ * by the InfiniBand Architecture Specification (volume 1, "Transaction Ordering"), though most machines do it. Here every
+ * slot's own write has the immediate, so its completion at the consumer covers all of it, in whatever order a NIC stores the
+ * parts, on however many queue pairs; and a frame that goes ahead of it is covered too, being earlier on the same queue pair.
+ *
+ * All notifications are absolute counters (step; head), so it does not matter if one comes twice, late, or by another path. The
+ * steps go through the live queue pairs by turns, those of all rails; they may arrive out of order and are delivered in order.
+ *
+ * Long payloads over InfiniBand go as plain writes, and an empty write with the immediate follows them (verbs_send.c).
+ *
+ * An empty write uses up a receive at the other end. Of slots at most nslots are on their way, of heads three; twice that
+ * many receives are posted, and refilled before a credit is given, so a receiver is never without one.
+ *
+ * Credits are given when they are due (wire.h).
+ *
+ * A slot's memory may be filled anew when its credit has come back. Its own completion may still be missing then; but the
+ * responder has executed the write, and a retransmission would be a duplicate, which is acknowledged without effect.
+ * Few completions are asked for (of the last write of a list, and now and then of one within), to know when the send queue has
+ * room and when all has been acknowledged.
+ *
+ * Read next, each file above those behind it: verbs_setup.c, how ends come to be; verbs_send.c, what a step is sent as;
+ * verbs_receive.c, what comes; verbs_land.c, where to; verbs_failover.c and verbs_lost.c, when a rail dies; verbs_rail.c, by which ports.
+ */
+#include "layers/memory/pledge.h"
+#include "transport/verbs/verbs_end.h"
+
+#define LOOK_EVERY_TURNS 1024u /* of progress(): asking the device is a system call */
+
+static uint64_t verbs_card(int device) {
+    (void)device;
+    return verbs_host_card(verbs_host());
+}
+
+static bool verbs_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
+    *why = verbs_card_of(a) == 0 || verbs_card_of(b) == 0 ? "no RDMA port on one of the two hosts (see collet-info)"
+                                                          : "their RDMA networks differ (see collet-info)";
+    return verbs_common_kind(verbs_card_of(a), verbs_card_of(b)) >= 0;
+}
+
+static bool poll_rails(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    bool moved = false;
+    for (int r = 0; r < end->nrails; r++)
+        moved |= verbs_poll(conn, r);
+    if (++end->turns % LOOK_EVERY_TURNS == 0)
+        verbs_look(conn);
+    return moved;
+}
+
+static enum collet_result err_broken(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    return err_set(COLLET_ERR_REMOTE, "%s", end->broken);
+}
+
+/* Both ends come to that. */
+static enum collet_result err_no_rail(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    return err_set(
+        COLLET_ERR_UNSUPPORTED,
+        "no RDMA port between rank %d and rank %d (host %s) carries anything: %s; COLLET_IB_DISABLE=1 does without",
+        conn->owner->rank, conn->peer, conn->owner->peers[conn->peer].host,
+        end->lost[0] != '\0' ? end->lost : "all are down or unreachable: set the links up");
+}
+
+/* Is it open which rails there are? */
+static bool rails_are_in_doubt(const struct verbs_end *end) {
+    bool doubt = verbs_any_rail(end, VERBS_RAIL_TESTED) || verbs_any_rail(end, VERBS_RAIL_LOST);
+    for (int r = 0; r < end->nrails; r++)
+        doubt |= end->rails[r].untried && verbs_rail_is_needed(end, r);
+    return doubt;
+}
+
+static enum collet_result verbs_ready(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    if (end->stage == VERBS_OFFERED)
+        COLLET_TRY(verbs_connect(conn));
+    if (end->stage == VERBS_READY)
+        return COLLET_SUCCESS;
+    poll_rails(conn);
+    verbs_failover_progress(conn);
+    if (end->broken[0] != '\0')
+        return err_broken(conn);
+    if (rails_are_in_doubt(end))
+        return COLLET_IN_PROGRESS;
+    if (end->nlive == 0)
+        return err_no_rail(conn);
+    end->stage = VERBS_READY;
+    verbs_update_live(end);
+    wire_allow_loans(conn, pledge_covers);
+    return COLLET_SUCCESS;
+}
+
+static bool move_both(struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    bool moved = poll_rails(conn);
+    if (end->direct.memory != NULL && verbs_direct_progress(conn)) {
+        verbs_deliver(conn);
+        moved = true;
+    }
+    if (end->nrails > 1)
+        verbs_failover_progress(conn);
+    if (conn->side == CONN_PRODUCER)
+        moved |= verbs_send_slots(conn);
+    else {
+        verbs_tell_landings(conn); /* before the credit, so that the producer knows where to send */
+        verbs_send_credit(conn);
+    }
+    return moved;
+}
+
+/* A rail that died is settled by both ends, and the producer's call does not end before. One that is back is tested by both. */
+static void verbs_attend(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    if (end->nrails <= 1 || end->broken[0] != '\0')
+        return;
+    end->turns |= LISTEN_EVERY_TURNS - 1; /* it comes here rarely: the next turn listens */
+    move_both(conn);
+}
+
+/* What was received stays consumable, and the failure is reported when that is all consumed. That a rank which has finished
+ * and left no longer answers is none: whether somebody still waits for it, the executor knows. */
+static enum collet_result verbs_progress(struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    bool moved = move_both(conn);
+    bool consumed = conn->side == CONN_PRODUCER || wire_head(conn) == *conn->end.tail;
+    if (end->broken[0] != '\0' && !moved && consumed && !conn_peer_has_left(conn))
+        return err_broken(conn);
+    return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+}
+
+/* Producer: has a queue pair been given all that was published? */
+static bool all_is_sent(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    return wire_tail(conn) == end->sent && end->again == 0;
+}
+
+/* The NIC delivers what it was given, whether anybody makes progress or not; unless its rail dies and another must take
+ * over. So where that can happen, an end is only idle when all has been acknowledged. */
+static bool verbs_idle(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    bool handed_over = conn->side == CONN_PRODUCER ? all_is_sent(conn) : !wire_credit_is_due(conn, end->credit);
+    bool settled = end->nrails == 1 ? verbs_loans_acknowledged(conn)
+                                    : verbs_all_acknowledged(conn) && !verbs_any_rail(end, VERBS_RAIL_LOST);
+    if (handed_over && settled)
+        return true;
+    return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || conn_peer_has_left(conn);
+}
+
+/* Is it over with memory of the program? What went by a lost rail may be sent once more. */
+static bool needs_no_memory(const struct conn *conn) {
+    if (conn->side == CONN_CONSUMER)
+        return !verbs_may_land(conn);
+    return all_is_sent(conn) && verbs_loans_acknowledged(conn) && !verbs_any_rail(conn->impl, VERBS_RAIL_LOST);
+}
+
+/* The program may now overwrite what its failed call was sending, and read what it was receiving: no other rank may get the one, or
+ * write the other. */
+static void verbs_stop(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    if (conn->end.loans.way != LOAN_WIRE || needs_no_memory(conn))
+        return;
+    for (int k = 0; k < end->nrails * end->nqps; k++)
+        verbs_qp_fail(end->host, &end->qps[k / end->nqps][k % end->nqps]);
+    verbs_set_broken(conn, "a call failed in the middle of memory of the program");
+}
+
+/* Those of the home rail's NIC, or of the first one. */
+static const struct os_cpu_set *verbs_cpus(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    return &end->rails[end->home < 0 ? 0 : end->home].port->device->cpus;
+}
+
+const struct transport transport_verbs = {
+    .name = "verbs",
+    .bit = COLLET_TRANSPORT_VERBS,
+    .remote = true,
+    .messages = true,
+    .card = verbs_card,
+    .reaches = verbs_reaches,
+    .offer = verbs_offer,
+    .accept = verbs_accept,
+    .ready = verbs_ready,
+    .progress = verbs_progress,
+    .idle = verbs_idle,
+    .attend = verbs_attend,
+    .others_wait = true,
+    .cpus = verbs_cpus,
+    .stop = verbs_stop,
+    .link_text = verbs_link_text,
+    .close = verbs_free,
+};

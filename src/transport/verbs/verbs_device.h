@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The RDMA devices of this machine, their ports, and under which address (GID) each port is used.
+ *
+ *    device (context, protection domain)
+ *      port 1 ── GID table: │ 0 fe80::…  RoCEv1 │ 1 fe80::…  RoCEv2 │ 2 ::ffff:10.0.0.2 RoCEv1 │ 3 the same, RoCEv2 │
+ *                             kind: v1             link-local           v1                         IPv4
+ *
+ * Which kinds of network a port is part of follows from its GIDs; of each kind, the first GID is taken. Two ranks use a kind
+ * that both have, and pair their ports: number 0 with number 0, and so on. Each such pair is a rail (verbs_rail.c).
+ *
+ * A port's number is its place among the ports of its link layer, InfiniBand or Ethernet, whatever their state: so a cable
+ * that is out on one host does not move the others. Devices are in the order of their places in the machine, so hosts that are
+ * built alike number their ports alike. Which numbers are usable, each rank tells all others at init: its card.
+ *
+ *     card   │ kinds, bits 0 … 7 │ InfiniBand ports that are usable, bits 8 … 31 │ Ethernet ports, bits 32 … 55 │
+ *
+ * Opened once per process, at the first communicator, and open until it ends.
+ */
+#ifndef COLLET_TRANSPORT_VERBS_VERBS_DEVICE_H
+#define COLLET_TRANSPORT_VERBS_VERBS_DEVICE_H
+
+#include "base/config.h"
+#include "base/os.h"
+#include "transport/verbs/verbs_lib.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* In order of preference: what is routed comes first. */
+enum verbs_kind {
+    VERBS_INFINIBAND,
+    VERBS_ROCE_IPV4,
+    VERBS_ROCE_IPV6,
+    VERBS_ROCE_LINK, /* RoCEv2 with link-local addresses: one subnet only */
+    VERBS_ROCE_V1,   /* not IP: one subnet only */
+    VERBS_KIND_COUNT
+};
+
+#define VERBS_DEVICES_MAX 16
+#define VERBS_PORTS_MAX 32
+#define VERBS_GIDS_MAX 1024  /* a query asks for less than 64 KiB of them */
+#define VERBS_NUMBERS_MAX 24 /* ports of one link layer; what is beyond is not used */
+#define VERBS_NAME_BYTES 64
+#define VERBS_TEXT_BYTES 160
+#define VERBS_GID_TEXT_BYTES 48
+
+struct verbs_device {
+    char name[VERBS_NAME_BYTES];
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    pthread_mutex_t events; /* held while the device's events are read */
+    int removed;            /* an event said so */
+    struct os_cpu_set cpus; /* next to it; empty: not known */
+    bool software;          /* rxe and siw: no PCI function is behind it */
+    bool relaxed;           /* its memory may be registered for writes in any order (verbs_memory.h) */
+};
+
+struct verbs_port {
+    struct verbs_device *device;
+    uint8_t number;    /* of the device's ports, from 1 */
+    uint8_t place;     /* its number among the host's ports of the link layer; VERBS_NUMBERS_MAX or more: it has none */
+    bool infiniband;   /* the link layer; else it is Ethernet */
+    uint32_t mbits;    /* per second; 0: not known */
+    int down;          /* it has gone down since: by its events */
+    bool grh_required; /* every queue pair must be addressed by GID */
+    unsigned interface; /* number of its network interface; 0: it has none that is known */
+    uint16_t lid;
+    uint16_t pkey_index; /* in its table of partition keys */
+    enum ibv_mtu mtu;
+    int gid_index[VERBS_KIND_COUNT]; /* −1: it has none of this kind */
+    union ibv_gid gids[VERBS_KIND_COUNT];
+    uint32_t kinds;             /* bits by enum verbs_kind; 0: not usable, and … */
+    char why[VERBS_TEXT_BYTES]; /* … why not, with the remedy */
+};
+
+struct verbs_host {
+    struct verbs_lib lib;
+    int ndevices, nports;
+    struct verbs_device devices[VERBS_DEVICES_MAX];
+    struct verbs_port ports[VERBS_PORTS_MAX];
+    uint32_t kinds;                 /* of all usable ports */
+    int nplaces[2];                 /* by link layer, 1: InfiniBand: ports that have a place */
+    bool peermem;                   /* nvidia-peermem is loaded: devices register memory of GPUs by its address */
+    char why[2 * VERBS_TEXT_BYTES]; /* kinds is 0: why, with the remedy */
+};
+
+/* Then it is left alone: nothing new is made there, and nobody asks it anything. */
+static inline bool verbs_device_is_gone(const struct verbs_device *device) {
+    return __atomic_load_n(&device->removed, __ATOMIC_RELAXED);
+}
+
+/* This process's. Never NULL; after a fork the child has its own. */
+struct verbs_host *verbs_host(void);
+
+/* What verbs_host() does, into a struct of the caller's; verbs_host_close() ends it. */
+void verbs_host_open(struct verbs_host *host, const struct config *config);
+void verbs_host_close(struct verbs_host *host);
+
+/* Has the folder of the kernel's modules the one that registers memory of GPUs, by its name of today or its older one? */
+bool verbs_peermem_is_in(const char *modules);
+
+uint64_t verbs_host_card(const struct verbs_host *host);
+static inline uint32_t verbs_card_kinds(uint64_t card) { return card & 0xff; }
+/* Bits by place: the ports of the kind's link layer that are usable. */
+uint32_t verbs_card_ports(uint64_t card, enum verbs_kind kind);
+
+/* The kind that two ranks use, from the cards of both: the one by which more of their ports can be paired, and of such the
+ * first; −1 if there is none. */
+int verbs_common_kind(uint64_t a, uint64_t b);
+/* The ports of kind that the rank with card `mine` uses towards the rank with card `theirs`, in the order of their places: those
+ * whose places are usable at both. If there are none, the ports cannot keep networks apart: the first with the first, and so
+ * on. Returns how many there are. */
+int verbs_pair_ports(uint64_t mine, uint64_t theirs, enum verbs_kind kind, uint8_t places[VERBS_NUMBERS_MAX]);
+const char *verbs_kind_name(enum verbs_kind kind);
+
+/* The kind of one GID; −1 for one that connects to nobody (loopback). */
+int verbs_gid_kind(const struct ibv_gid_entry *entry);
+/* An address as people write it: 10.0.0.2, or fe80::1. */
+void verbs_gid_text(const union ibv_gid *gid, char text[VERBS_GID_TEXT_BYTES]);
+
+/* Of each kind the first GID of the table that config allows, into port->gid_index, gids and kinds; and the interface that GIDs
+ * of the port are of. On InfiniBand one with a FLID comes before others, since it is good for all subnets. */
+void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n,
+                       const struct config *config);
+
+/* Local InfiniBand GIDs: │ 10 bits fixed │ 22 bits 0 │ FLID │ subnet │ 64 bits of the port │. A FLID is a LID that routers between
+ * subnets know; 0: the port has none. Other GIDs have 64 bits of subnet. */
+static inline bool verbs_gid_is_local(const union ibv_gid *gid) { return gid->raw[0] == 0xfe && gid->raw[1] >= 0x80; }
+static inline uint16_t verbs_gid_flid(const union ibv_gid *gid) {
+    return verbs_gid_is_local(gid) ? (uint16_t)(gid->raw[4] << 8 | gid->raw[5]) : 0;
+}
+static inline bool verbs_gids_share_subnet(const union ibv_gid *a, const union ibv_gid *b) {
+    if (!verbs_gid_is_local(a) || !verbs_gid_is_local(b))
+        return memcmp(a->raw, b->raw, 8) == 0;
+    return memcmp(a->raw, b->raw, 4) == 0 && memcmp(a->raw + 6, b->raw + 6, 2) == 0;
+}
+
+/* Is the port wanted by a list "name[:port],…" of prefixes (^ in front excludes them, = matches whole names)? */
+bool verbs_port_listed(const char *list, const char *device, int port);
+
+/* Takes in what the device has to tell: ports that go down or come back, devices that vanish, queue pairs that fail (the
+ * event's type goes to the int that their qp_context points to). Does not block; any thread. */
+void verbs_device_look(struct verbs_host *host, struct verbs_device *device);
+
+#endif

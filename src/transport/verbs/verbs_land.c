@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Landings: a consumer says where the payloads of its next slots are to go (layers/memory/loan.h), and the producer's NIC writes them there.
+ *
+ *    consumer                                                                          producer
+ *    where step s is to go ── WRITE of that, immediate (LANDED, s) ──────────────────▶ landings[s]; known once the write's
+ *                                                                                      completion was taken
+ *    program's memory      ◀── WRITE of the payload, immediate (LANDED, s) ──────────  sends step s
+ *    slot s                ◀── WRITE of the payload, immediate (s) ──────────────────  sent step s before it knew
+ *
+ * The producer waits for no landing, and the immediate says where the payload is. So nothing depends on whether a landing comes in
+ * time, or at all. The consumer offers only memory that its program has pledged (pledge.h), and only until the step has come: then
+ * the producer has sent it, and uses its landing no more. A call that fails has no such steps, so its queue pairs go into error
+ * (verbs.c).
+ */
+#include "base/hash.h"
+#include "layers/memory/pledge.h"
+#include "transport/verbs/verbs_end.h"
+
+#include <string.h>
+
+uint32_t verbs_landing_check(const struct verbs_landing *landing) {
+    uint32_t check = hash_mix(hash_mix(1, landing->step), landing->address);
+    check = hash_mix(check, (uint64_t)landing->bytes << 32 | landing->rails);
+    for (int r = 0; r < VERBS_RAILS_MAX; r++)
+        check = hash_mix(check, landing->keys[r]);
+    return check;
+}
+
+/* ---- consumer ---- */
+
+static bool fill(const struct conn *conn, const struct loan_landing *from, struct verbs_landing *landing) {
+    const struct verbs_end *end = conn->impl;
+    *landing = (struct verbs_landing){.step = from->position, .address = (uintptr_t)from->to, .bytes = from->bytes};
+    for (int r = 0; r < end->nrails; r++) {
+        struct pledge_keys keys;
+        if (end->rails[r].state == VERBS_RAIL_UP &&
+            pledge_keys(end->host, end->rails[r].port->device, landing->address, landing->bytes, &keys) &&
+            keys.writable) {
+            landing->keys[r] = keys.remote;
+            landing->rails |= 1u << r;
+        }
+    }
+    landing->check = verbs_landing_check(landing);
+    return landing->rails != 0;
+}
+
+void verbs_tell_landings(struct conn *conn) {
+    struct verbs_end *end = conn->impl;
+    const struct loan_end *loans = &conn->end.loans;
+    if (loans->way != LOAN_WIRE || !end->theirs.takes_landings || end->nlive == 0)
+        return;
+    if ((int64_t)(*conn->end.tail - end->told) > 0) /* what has come needs none */
+        end->told = *conn->end.tail;
+    for (; (int64_t)(loans->landings_end - end->told) > 0; end->told++) {
+        const struct loan_landing *from = &loans->landings[end->told % LOAN_LANDINGS];
+        struct verbs_landing *landing = &end->landings[end->told & (conn->end.nslots - 1)];
+        const int index = end->live[end->told % (uint64_t)end->nlive];
+        if (from->position != end->told || from->to == NULL)
+            continue;
+        if (!verbs_qp_has_room(verbs_qp_at(end, index), 1))
+            return;
+        if (fill(conn, from, landing))
+            verbs_post_landing(conn, index, landing);
+    }
+}
+
+bool verbs_may_land(const struct conn *conn) {
+    const struct verbs_end *end = conn->impl;
+    const uint64_t tail = *conn->end.tail;
+    return (int64_t)(end->told - tail) > 0 || (int64_t)(conn->end.loans.landings_end - tail) > 0;
+}
+
+/* ---- producer ---- */
+
+void verbs_take_landing(struct conn *conn, uint64_t step) {
+    struct verbs_end *end = conn->impl;
+    uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
+    const struct verbs_landing landing = end->landings[slot];
+    if (landing.step == step && landing.check == verbs_landing_check(&landing)) /* else a later one has come since */
+        end->known[slot] = landing;
+}
+
+const struct verbs_landing *verbs_landing_of(const struct conn *conn, uint64_t step, uint32_t bytes, int rail) {
+    const struct verbs_end *end = conn->impl;
+    const struct verbs_landing *landing = &end->known[step & (conn->end.nslots - 1)];
+    return landing->step == step && landing->bytes == bytes && (landing->rails & 1u << rail) ? landing : NULL;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How memory comes to be registered with a NIC.
+ *
+ *    whose memory   what is there                                           registered
+ *    host's         –                                                       as it is (ibv_reg_mr)
+ *    GPU's          NIC is far from the GPU (verbs_near.h)                  not at all: it is copied to pinned host memory
+ *                   GPU driver exports dma-bufs, libibverbs and NIC take    as a dma-buf (ibv_reg_dmabuf_mr)
+ *                   else nvidia-peermem is loaded                           by its address (ibv_reg_mr)
+ *                   else                                                    not at all: it is copied to pinned host memory
+ *
+ * What fails when it is tried is passed over for the next line. Connections register their FIFOs once, when they are made. Of
+ * the program's own memory, only what it has pledged is registered (pledge.h), so none can be freed behind a registration.
+ *
+ * Where the device has it, memory is registered for relaxed ordering (COLLET_IB_PCI_RELAXED_ORDERING): on their way to memory, the
+ * NIC's writes may then overtake each other. Nothing here is a flag that somebody polls: steps, heads and landings are taken from
+ * completions, and a NIC writes those in strict order, behind all data that came before. That is the condition: memory in which
+ * a CPU or a GPU polled for what a NIC writes there would have to be registered without. A read that flushes (verbs_direct.h) may
+ * not overtake writes of either kind.
+ *
+ * The rows of GPUs have not been run on hardware.
+ */
+#ifndef COLLET_TRANSPORT_VERBS_VERBS_MEMORY_H
+#define COLLET_TRANSPORT_VERBS_VERBS_MEMORY_H
+
+#include "layers/gpu/gpu.h"
+#include "transport/verbs/verbs_device.h"
+
+enum verbs_registration { VERBS_PLAIN, VERBS_DMABUF, VERBS_PEERMEM, VERBS_STAGED };
+
+struct verbs_memory_facts {
+    bool gpu;            /* it is a GPU's; what follows matters only then */
+    bool exports_dmabuf; /* the GPU's driver says that it does */
+    bool lib_dmabuf, nic_dmabuf;
+    bool peermem;
+    bool dmabuf_failed, peermem_failed; /* when they were tried */
+    bool far;                           /* the NIC is, from the GPU */
+};
+
+/* *why: a static text. */
+enum verbs_registration verbs_memory_choose(const struct verbs_memory_facts *facts, const char **why);
+const char *verbs_registration_name(enum verbs_registration registration);
+
+/* What of the above this host and this device have; the caller, which knows the GPU, sets `far`. */
+struct verbs_memory_facts verbs_memory_facts(const struct verbs_host *host, const struct verbs_device *device, bool gpu,
+                                             bool exports_dmabuf);
+
+/* Registers host memory for RDMA writes. NULL and errno: the device refuses. */
+struct ibv_mr *verbs_memory_register(const struct verbs_lib *lib, const struct verbs_device *device, void *memory,
+                                     size_t bytes);
+
+/* Registers memory of the GPU, which is entered, in the best way that works. NULL: in none; *how and *why (a static
+ * text) say which it is, or why none is. carries: not in reserve, where a NIC may be far. */
+struct ibv_mr *verbs_memory_register_gpu(const struct verbs_host *host, const struct verbs_device *device,
+                                         const struct gpu_rank *gpu, const struct config *config, bool carries,
+                                         void *memory, size_t bytes, enum verbs_registration *how, const char **why);
+
+#endif

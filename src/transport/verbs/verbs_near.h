@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How near a NIC is to a GPU. What crosses the interconnect between CPUs on its way from the one to the other is slow, since
+ * CPUs forward peer-to-peer traffic badly; then pinned host memory, next to the NIC, may be better to send from.
+ *
+ *      CPU 0 ────SYS──── CPU 1        GPU and NIC 0   PIX   GPUDirect
+ *        │PHB              │          GPU and NIC 1   PHB   GPUDirect, unless COLLET_NET_GDR_LEVEL is PXB or less
+ *       ╱ ╲                NIC 2      GPU and NIC 2   SYS   pinned host memory, unless it is SYS
+ *    PCI   NIC 1
+ *    ╱ ╲
+ *  GPU  NIC 0
+ */
+#ifndef COLLET_TRANSPORT_VERBS_VERBS_NEAR_H
+#define COLLET_TRANSPORT_VERBS_VERBS_NEAR_H
+
+#include "base/config.h"
+#include "topo/probe/topo.h"
+
+#include <stdbool.h>
+
+/* The path on this machine between an RDMA device and GPU `ordinal`; NONE: it is not known. */
+enum topo_class verbs_path_to_gpu(const struct config *config, const char *device, int ordinal);
+
+/* Is such a path short enough for COLLET_NET_GDR_LEVEL? What is not known is. */
+bool verbs_is_near(const struct config *config, enum topo_class path);
+
+#endif
