@@ -15,11 +15,11 @@ awk -v dir="$out" -v version="$version" -f scripts/man-pages.awk include/collet.
 
 # "collet-prog: shows programs. More." of the comment that begins its source: "shows programs".
 purpose_of() {
-    if [ -e src/tools/"$1".py ]; then
-        sed -nE "s/^# $1: (.*)/\1/p" src/tools/"$1".py | sed -E 's/[.:;]( .*)?$//'
+    if [ -e src/layers/tools/"$1".py ]; then
+        sed -nE "s/^# $1: (.*)/\1/p" src/layers/tools/"$1".py | sed -E 's/[.:;]( .*)?$//'
         return
     fi
-    sed -n '3,/\*\/\|^ \*$/p' src/tools/"$1".c examples/perf/"$1".c 2>/dev/null | sed 's/^ \* \?//; s/ \*\/$//' | paste -sd' ' |
+    sed -n '3,/\*\/\|^ \*$/p' src/layers/tools/"$1".c examples/perf/"$1".c 2>/dev/null | sed 's/^ \* \?//; s/ \*\/$//' | paste -sd' ' |
         sed -E "s/^$1: //; s/[.:;] .*//; s/[.]? *\/?$//"
 }
 

@@ -107,8 +107,8 @@ class Judge:
     def survives_prog(self):
         """Every algorithm, on every shape of the list that it takes."""
         objects = [f'{self.build}/obj/src/layers/tools/collet-prog.o']
-        objects += [f'{self.build}/obj/src/tools/{room}/{name}' for room in ('common', 'prog')
-                    for name in sorted(os.listdir(f'{self.build}/obj/src/tools/{room}')) if name.endswith('.o')]
+        objects += [f'{self.build}/obj/src/layers/tools/{room}/{name}' for room in ('common', 'prog')
+                    for name in sorted(os.listdir(f'{self.build}/obj/src/layers/tools/{room}')) if name.endswith('.o')]
         self.link('prog', objects)
         for algorithm in self.affected():
             for ranks, nodes in SHAPES:

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# playground.sh FILE.html: the page in which programs, verifier and cost model run (src/tools/play/), as one file that needs no
+# playground.sh FILE.html: the page in which programs, verifier and cost model run (src/layers/tools/play/), as one file that needs no
 # network. Needs emscripten's emcc; without it, exit status 3.
 set -u
 page=${1:?usage: scripts/playground.sh FILE.html}
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 
 # Whatever reads no machine, no network and no file.
 sources=(src/base/{config,err,json,log,memory,output,spelling,timeline,types}.c src/chan/slots.c src/transport/conn.c
-    src/tools/prog/{page,script}.c src/tools/play/{play,os}.c)
+    src/layers/tools/prog/{page,script}.c src/layers/tools/play/{play,os}.c)
 for file in src/{program,algo,forecast,fifo,plan,topo}/*.c; do
     case $file in
     src/layers/schedules/import.c | src/plan/plan.c | src/topo/probe/survey.c) ;;

@@ -9,11 +9,11 @@ cd "$(dirname "$0")/../.." || exit 1
 bin=${BUILD:-build}/bin
 version=$(sed -n 's/^#define COLLET_\(MAJOR\|MINOR\|PATCH\) //p' include/collet.h | paste -sd.)
 programs=()
-for source in src/tools/*.c examples/perf/*_perf.c; do
+for source in src/layers/tools/*.c examples/perf/*_perf.c; do
     programs+=("$(basename "$source" .c)")
 done
 if command -v python3 >/dev/null; then
-    for source in src/tools/*.py; do
+    for source in src/layers/tools/*.py; do
         programs+=("$(basename "$source" .py)")
     done
 fi

@@ -24,7 +24,7 @@
 #include "../../examples/perf/table.c"
 #include "../../examples/perf/team.c"
 #include "../../examples/perf/verify.c"
-#include "../../src/tools/common/arguments.c"
+#include "../../src/layers/tools/common/arguments.c"
 
 /* ------------------------------------------------------------------------------------------------ numbers and lines */
 
