@@ -10,7 +10,7 @@
 #include "layers/streams/stream.h"
 #include "base/log.h"
 #include "base/types.h"
-#include "layers/gpu/exec_gpu.h"
+#include "seams/gpu.h"
 #include "plan/choice.h"
 
 #include <stdlib.h>

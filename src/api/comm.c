@@ -3,21 +3,18 @@
  * The life of a communicator: handle → joining → ready → finalized or failed → handle reused.
  */
 #include "api/comm.h"
-#include "layers/memory/memory.h"
+#include "seams/memory.h"
 #include "layers/vectors/op.h"
 
 #include "layers/streams/engine_thread.h"
 #include "layers/elastic/split.h"
-#include "layers/memory/window.h"
+#include "seams/gpu.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/output.h"
 #include "base/wait.h"
 #include "boot/patience.h"
 #include "layers/observe/selftest.h"
-#include "layers/gpu/exec_copies.h"
-#include "layers/gpu/exec_gpu.h"
-#include "layers/gpu/proxy.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -170,30 +167,12 @@ enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p
 
 void comm_show(struct collet_comm *comm) { __atomic_store_n(&comm->magic, comm_magic(), __ATOMIC_SEQ_CST); }
 
-/* What runs on the GPU ends by itself, or is told to if the communicator has failed. False: it does not, although told. */
-static bool gpu_end(struct collet_comm *comm) {
-    if (comm->gpu == NULL || comm->chan == NULL)
-        return true;
-    while (boot_failed(comm->boot) == COLLET_SUCCESS)
-        if (gpu_rank_wait(comm->gpu, 1000000))
-            break;
-    exec_gpu_unwatch(comm->chan);
-    exec_gpu_end(comm->chan);
-    return gpu_rank_wait(comm->gpu, COMM_ABORT_WAIT_NS);
-}
-
 void comm_close(struct collet_comm *comm) {
     engine_thread_stop(comm);
     engine_close(comm);
     op_destroy_all(comm);
-    memory_deregister_all(comm);
-    window_deregister_all(comm);
-    bool ended = gpu_end(comm);
-    if (comm->chan != NULL)
-        proxy_leave(comm->chan);
-    if (ended) {
-        if (comm->gpu != NULL && comm->chan != NULL)
-            exec_copies_close(comm->chan);
+    memory_close(comm);
+    if (comm->chan == NULL || gpu_end(comm->chan)) {
         planner_destroy(comm->planner);
         chan_destroy(comm->chan);
         gpu_rank_destroy(comm->gpu);

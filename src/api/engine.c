@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "layers/gpu/proxy.h"
+#include "seams/proxy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,7 +144,7 @@ static inline enum collet_result lane_begin(struct lane *lane) {
     __atomic_store_n(&lane->begun, call->args.sequence, __ATOMIC_RELAXED); /* dumps look */
     lane->entry = journal_begin(&post->comm->engine.journal, lane->entry, call);
     if (call->program->nremote > 0)
-        proxy_hold(call->chan, call->program->conns, call->program->nconns);
+        proxy_count(call->chan, call->program->conns, call->program->nconns, 1);
     return COLLET_SUCCESS;
 }
 
@@ -153,7 +153,7 @@ static inline void lane_end(struct lane *lane) {
     lane->call.state = EXEC_IDLE;
     exec_said_no_more(&lane->call);
     if (lane->call.program->nremote > 0)
-        proxy_release(lane->call.chan, lane->call.program->conns, lane->call.program->nconns);
+        proxy_count(lane->call.chan, lane->call.program->conns, lane->call.program->nconns, -1);
 }
 
 /* A message to oneself is a copy. */

@@ -4,8 +4,8 @@
  */
 #include "api/group.h"
 
-#include "layers/gpu/launch.h"
-#include "layers/memory/window.h"
+#include "seams/gpu.h"
+#include "seams/memory.h"
 #include "base/grow.h"
 #include "base/log.h"
 #include "base/types.h"
@@ -195,7 +195,7 @@ enum collet_result group_join(struct collet_comm *comm) {
 enum collet_result group_window(const struct window_post *post) {
     forget_parents_group();
     if (group.depth == 0)
-        return window_register(post);
+        return window_register_all(post, 1);
     COLLET_TRY(group_make_room(&group.windows, group.nwindows, &group.windows_room, sizeof(struct window_post)));
     group.windows[group.nwindows++] = *post;
     return COLLET_SUCCESS;

@@ -10,8 +10,7 @@
 #include "chan/crowd.h"
 #include "layers/observe/selftest.h"
 #include "layers/observe/tracer.h"
-#include "layers/gpu/windows.h"
-#include "transport/ipc/gpu_heads.h"
+#include "seams/gpu.h"
 #include "transport/transport.h"
 
 #include <search.h>
@@ -133,17 +132,6 @@ static void waiting_init(struct chan *chan, bool kernel_copies) {
     chan->cache_bytes = crowd_cache_share(owner->peers, owner->nranks, owner->rank, &cache);
 }
 
-/* What connections share on the rank's GPU. */
-static enum collet_result gpu_init(struct conn_owner *owner) {
-    if (owner->gpu == NULL)
-        return COLLET_SUCCESS;
-    GPU_ENTERED(owner->gpu->driver, owner->gpu->ordinal);
-    COLLET_TRY(gpu_rank_take(owner->gpu, LOAN_WINDOWS * sizeof(*owner->teams), (void **)&owner->teams));
-    COLLET_TRY(
-        gpu_rank_take(owner->gpu, (size_t)owner->nranks * LOAN_WINDOWS * sizeof(uint64_t), (void **)&owner->windows));
-    return gpu_heads_create(owner->nranks, &owner->heads);
-}
-
 enum collet_result chan_create(const struct chan_options *options, struct chan **chan_p) {
     const struct config *config = options->config;
     struct chan *chan;
@@ -168,11 +156,11 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->last = &chan->owner.first;
     chan->owner.counters = chan->counters;
     waiting_init(chan, options->kernel_copies);
-    enum collet_result result = gpu_init(&chan->owner);
+    enum collet_result result = gpu_chan_open(chan);
     if (result == COLLET_SUCCESS && config->trace[0] != '\0')
         result = tracer_create(&chan->owner, &chan->tracer);
     if (result != COLLET_SUCCESS) {
-        gpu_heads_destroy(&chan->owner);
+        gpu_chan_close(chan);
         free(chan);
         return result;
     }
@@ -203,8 +191,7 @@ void chan_destroy(struct chan *chan) {
     if (chan == NULL)
         return;
     chan_unlist(chan);
-    gpu_windows_end(chan);
-    gpu_heads_destroy(&chan->owner);
+    gpu_chan_close(chan);
     for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
         conn->transport->close(conn);
     for (struct conn *conn = chan->owner.first, *next; conn != NULL; conn = next) {

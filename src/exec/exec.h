@@ -13,10 +13,10 @@
 
 #include "base/wait.h"
 #include "chan/chan.h"
-#include "layers/gpu/windows.h"
 #include "kernels/reduce_host.h"
 #include "kernels/worker.h"
 #include "program/program.h"
+#include "seams/gpu.h"
 
 #include <stdio.h>
 
@@ -158,9 +158,6 @@ static inline bool exec_is_connected(const struct exec_program *program) { retur
 /* Moves the connections of a call's program toward READY: SUCCESS when all are, IN_PROGRESS while not. */
 enum collet_result exec_connect_call(struct exec_call *call, bool *moved);
 
-/* Makes every connection of calls of GPU communicators. */
-enum collet_result exec_connect(struct exec_call *calls, int ncalls);
-
 /* ---- loans (exec_loans.c) ---- */
 
 /* Of a program whose connections are ready. */
@@ -184,6 +181,8 @@ void exec_announce(struct interp_worker *w);
 int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes, uint32_t *stream_mask);
 /* The result is made: has the kernel take it to the places that only the kernel reaches. */
 void exec_carry(struct interp_worker *w, const struct prog_step *step, uint32_t bytes);
+/* A call starts whose program may lend or offer something: says so to its channels, if the call's buffers are such. */
+void exec_lend(const struct exec_call *call);
 /* Are IN and OUT of a call apart, as far as the program touches them? */
 bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog);
 

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call before it runs: its connections are made, and, if its rank is on a GPU, its program is put there and all
- * ranks meet.
+ * A call before it runs: its connections are made.
  */
-#include "layers/gpu/exec_copies.h"
-#include "layers/gpu/exec_gpu.h"
-
-#include "base/err.h"
-#include "base/os.h"
-#include "layers/gpu/proxy.h"
+#include "exec/exec.h"
+#include "seams/proxy.h"
 
 static enum collet_result program_connect(struct exec_program *program, bool *moved) {
     for (int k = program->nready; k < program->nconns; k++)
@@ -30,61 +25,4 @@ enum collet_result exec_connect_call(struct exec_call *call, bool *moved) {
     enum collet_result result = program_connect(call->program, moved);
     proxy_resume(call->chan);
     return result;
-}
-
-/* ---- calls of GPUs ---- */
-
-/* Of a message only two ranks know, and making their one connection is over when both have it. */
-static enum collet_result gpu_connect(struct exec_call *call, bool *moved) {
-    if (call->request.by_copies)
-        return exec_copies_prepare(call);
-    COLLET_TRY(exec_connect_call(call, moved));
-    COLLET_TRY(exec_gpu_load(call));
-    return prog_is_p2p(call->request.collective) ? COLLET_SUCCESS
-                                                 : exec_gpu_meet(call->chan, &call->program->meeting, moved);
-}
-
-static enum collet_result connect_all(struct exec_call *calls, int ncalls, bool *moved, int *left) {
-    *left = 0;
-    for (int k = 0; k < ncalls; k++) {
-        struct exec_call *call = &calls[k];
-        bool call_moved = false;
-        if (call->state == EXEC_RUNNING)
-            continue;
-        enum collet_result result = gpu_connect(call, &call_moved);
-        if (result < 0)
-            return exec_explain(call, result);
-        if (result == COLLET_SUCCESS) {
-            exec_said_no_more(call);
-            call->state = EXEC_RUNNING;
-        }
-        if (call_moved)
-            call->idle_since_ns = 0;
-        *moved |= call_moved;
-        *left += result != COLLET_SUCCESS;
-    }
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result look_at_all(struct exec_call *calls, int ncalls, uint64_t idle_ns) {
-    uint64_t now_ns = os_now_ns();
-    for (int k = 0; k < ncalls; k++) {
-        chan_attend(calls[k].chan, idle_ns, now_ns);
-        if (calls[k].state == EXEC_CONNECTING)
-            COLLET_TRY(exec_look(&calls[k], now_ns));
-    }
-    return COLLET_SUCCESS;
-}
-
-enum collet_result exec_connect(struct exec_call *calls, int ncalls) {
-    struct waiter waiter = calls[0].chan->patience;
-    for (int left = 1; left > 0;) {
-        bool moved = false;
-        COLLET_TRY(connect_all(calls, ncalls, &moved, &left));
-        if (moved)
-            wait_progressed(&waiter);
-        else if (left > 0 && wait_pause(&waiter))
-            COLLET_TRY(look_at_all(calls, ncalls, wait_idle_ns(&waiter)));
-    }
-    return COLLET_SUCCESS;
 }

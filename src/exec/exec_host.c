@@ -104,20 +104,10 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
     program->trace_mask = exec_trace_mask(call, bytes);
 }
 
-/* May any of its buffers be lent, or offered? */
-static bool may_lend(const struct exec_call *call) {
-    const struct exec_loans *loans = &call->program->loans;
-    if (loans->lends_from == 0 && loans->lands_from == 0)
-        return false;
-    return loans->only == NULL || commons_offset(loans->only, (uintptr_t)call->args.in) != 0 ||
-           commons_offset(loans->only, (uintptr_t)call->args.out) != 0;
-}
-
 static void exec_call_start(struct exec_call *call) {
     struct exec_program *program = call->program;
     if (program->ops_id != call->args_id || call->request.extents != NULL)
         fill_ops(program, call);
-    const bool lends = may_lend(call);
     for (uint32_t channel = 0; channel < call->args.nchannels; channel++) {
         struct work_args *args = &program->ops[channel].args; /* calls with one args_id differ in these alone */
         args->in = call->args.in;
@@ -126,10 +116,10 @@ static void exec_call_start(struct exec_call *call) {
         args->scaling = call->args.scaling;
         args->factor = interp_factor(&call->args);
         struct interp_op *op = &program->ops[channel];
-        op->lends_from = lends ? program->loans.lends_from : 0;
-        op->lands_from = lends ? program->loans.lands_from : 0;
-        op->apart = lends && exec_is_out_of_place(op, program->progs[channel]);
+        op->lends_from = op->lands_from = op->apart = 0;
     }
+    if (program->loans.lends_from != 0 || program->loans.lands_from != 0)
+        exec_lend(call);
     call->running = program->first_worker[call->args.nchannels];
     for (int k = 0; k < call->running; k++) {
         struct interp_worker *w = &program->workers[k];
@@ -139,7 +129,7 @@ static void exec_call_start(struct exec_call *call) {
     }
     if (program->pair_ops != NULL)
         exec_pairs_start(call);
-    for (int k = 0; lends && k < call->running; k++)
+    for (int k = 0; program->loans.lands_from > 0 && k < call->running; k++)
         if (program->workers[k].op->apart && program->workers[k].op->lands_from > 0)
             exec_announce(&program->workers[k]);
     call->state = EXEC_RUNNING;

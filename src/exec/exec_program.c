@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "layers/observe/exec_trace.h"
-#include "layers/gpu/proxy.h"
+#include "seams/proxy.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>

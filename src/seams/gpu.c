@@ -2,51 +2,94 @@
  *
  * Without the layer "gpu".
  */
-long exec_copies_close(void);
-long exec_copies_close(void) { return 0; }
-long exec_copies_prepare(void);
-long exec_copies_prepare(void) { return 0; }
-long exec_gpu_end(void);
-long exec_gpu_end(void) { return 0; }
-long exec_gpu_load(void);
-long exec_gpu_load(void) { return 0; }
-long exec_gpu_may_switch(void);
-long exec_gpu_may_switch(void) { return 0; }
-long exec_gpu_meet(void);
-long exec_gpu_meet(void) { return 0; }
-long exec_gpu_unwatch(void);
-long exec_gpu_unwatch(void) { return 0; }
-long exec_gpu_watch(void);
-long exec_gpu_watch(void) { return 0; }
-long gpu_find(void);
-long gpu_find(void) { return 0; }
-long gpu_rank_create(void);
-long gpu_rank_create(void) { return 0; }
-long gpu_rank_destroy(void);
-long gpu_rank_destroy(void) { return 0; }
-long gpu_rank_take(void);
-long gpu_rank_take(void) { return 0; }
-long gpu_rank_wait(void);
-long gpu_rank_wait(void) { return 0; }
-long gpu_windows_end(void);
-long gpu_windows_end(void) { return 0; }
-long launch_run(void);
-long launch_run(void) { return 0; }
-long proxy_hold(void);
-long proxy_hold(void) { return 0; }
-long proxy_leave(void);
-long proxy_leave(void) { return 0; }
-long proxy_pause(void);
-long proxy_pause(void) { return 0; }
-long proxy_release(void);
-long proxy_release(void) { return 0; }
-long proxy_resume(void);
-long proxy_resume(void) { return 0; }
-long proxy_serve(void);
-long proxy_serve(void) { return 0; }
-long gpu_limit(void);
-long gpu_limit(void) { return 0; }
-long gpu_choose(void);
-long gpu_choose(void) { return 0; }
-long gpu_may_lend(void);
-long gpu_may_lend(void) { return 0; }
+#include "seams/gpu.h"
+
+#include "base/err.h"
+#include "seams/gpu_plan.h"
+#include "seams/proxy.h"
+
+enum collet_result gpu_find(int device, const char *argument, int *ordinal_p) {
+    (void)ordinal_p;
+    return err_set(COLLET_ERR_UNSUPPORTED, "%s is %d, a GPU: this build of collet knows host memory only", argument,
+                   device);
+}
+
+/* ---- of ranks on GPUs: never called, or there is nothing to do ---- */
+
+enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
+    (void)rank_p;
+    return err_set(COLLET_ERR_UNSUPPORTED, "GPU %d: this build of collet knows host memory only", ordinal);
+}
+
+void gpu_rank_destroy(struct gpu_rank *rank) { (void)rank; }
+
+enum collet_result gpu_chan_open(struct chan *chan) {
+    (void)chan;
+    return COLLET_SUCCESS;
+}
+
+void gpu_chan_close(struct chan *chan) { (void)chan; }
+
+enum collet_result exec_gpu_watch(struct chan *chan) {
+    (void)chan;
+    return COLLET_SUCCESS;
+}
+
+bool gpu_end(struct chan *chan) {
+    (void)chan;
+    return true;
+}
+
+enum collet_result launch_run(struct post *posts, int nposts) {
+    (void)posts;
+    (void)nposts;
+    return COLLET_SUCCESS;
+}
+
+bool exec_gpu_may_switch(const struct chan *chan, const struct exec_request *request) {
+    (void)chan;
+    (void)request;
+    return false;
+}
+
+enum collet_result gpu_limit(const struct chan *chan, const struct config *config, const struct map *map,
+                             struct tuner_limits *limits) {
+    (void)chan;
+    (void)config;
+    (void)map;
+    (void)limits;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result gpu_choose(const struct chan *chan, struct tuner_limits *limits, const struct exec_request *request,
+                              uint64_t bytes, struct plan_choice *choice) {
+    (void)chan;
+    (void)limits;
+    (void)request;
+    (void)bytes;
+    (void)choice;
+    return COLLET_SUCCESS;
+}
+
+bool gpu_may_lend(const struct chan *chan) {
+    (void)chan;
+    return false;
+}
+
+/* ---- proxies ---- */
+
+enum collet_result proxy_serve(struct chan *chan) {
+    (void)chan;
+    return COLLET_SUCCESS;
+}
+
+void proxy_pause(struct chan *chan) { (void)chan; }
+
+void proxy_resume(struct chan *chan) { (void)chan; }
+
+void proxy_count(struct chan *chan, struct conn *const *conns, int nconns, int more) {
+    (void)chan;
+    (void)conns;
+    (void)nconns;
+    (void)more;
+}

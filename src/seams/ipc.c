@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Without the layer "ipc".
+ * Without the layer "ipc", which joins GPUs of several processes. There is no memory of GPUs.
  */
-long gpu_fifo_give_back(void);
-long gpu_fifo_give_back(void) { return 0; }
-long gpu_fifo_take(void);
-long gpu_fifo_take(void) { return 0; }
-long gpu_heads_create(void);
-long gpu_heads_create(void) { return 0; }
-long gpu_heads_destroy(void);
-long gpu_heads_destroy(void) { return 0; }
+#include "base/err.h"
+#include "transport/ipc/gpu_fifos.h"
 #include "transport/transport.h"
+
+enum collet_result gpu_fifo_take(const struct gpu_driver *driver, int ordinal, size_t bytes, void **memory_p) {
+    (void)driver;
+    (void)bytes;
+    (void)memory_p;
+    return err_set(COLLET_ERR_UNSUPPORTED, "GPU %d: this build of collet knows host memory only", ordinal);
+}
+
+void gpu_fifo_give_back(const struct gpu_driver *driver, void *memory) {
+    (void)driver;
+    (void)memory;
+}
 
 static bool reaches_nobody(const struct peer_info *a, const struct peer_info *b, const char **why) {
     (void)a;

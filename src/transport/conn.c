@@ -3,6 +3,7 @@
 
 #include "base/names.h"
 #include "transport/transport.h"
+#include "layers/gpu/gpu.h"
 
 #include <stdio.h>
 

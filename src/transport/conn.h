@@ -12,7 +12,6 @@
 #include "base/err.h"
 #include "boot/boot.h"
 #include "fifo/layout.h"
-#include "layers/gpu/gpu.h"
 #include "program/program.h"
 
 enum conn_side { CONN_PRODUCER, CONN_CONSUMER };
@@ -28,6 +27,7 @@ struct conn_blob {
 struct transport;
 struct map;
 struct gpu_heads;
+struct gpu_rank;
 struct conn;
 
 /* What a rank's connections count. */

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "layers/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 #define COLLET_LAYERS_GPU_EXEC_COPIES_H
 
 #include "exec/exec.h"
+#include "layers/gpu/windows.h"
 
 #define COPIES_RANKS_MAX 64
 

@@ -12,15 +12,16 @@
 #define COLLET_LAYERS_GPU_EXEC_GPU_H
 
 #include "exec/exec.h"
+#include "layers/gpu/windows.h"
 #include "kernels/work.h"
 
 /* Puts calls of GPU communicators into their streams. On a failure every communicator with such a call fails. Errors also:
  * UNSUPPORTED, with the numbers, if ranks of one GPU do not fit. */
 enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls);
 
-/* A sum that switches make, if the call's buffers lie in windows that have teams? All ranks answer alike: by the call, and by whether
- * the communicator has had such a window. */
-bool exec_gpu_may_switch(const struct chan *chan, const struct exec_request *request);
+/* Makes every connection of calls of GPU communicators, puts their programs on the GPUs, and waits until all ranks have met
+ * (connect.c). */
+enum collet_result exec_connect(struct exec_call *calls, int ncalls);
 
 /* No launch of a program before every rank has its connections and the program (gpu_meet.c): making them may have to wait
  * for running kernels, which would wait for the rank that is making them. SUCCESS once all have come, IN_PROGRESS before. */
@@ -34,9 +35,7 @@ enum collet_result exec_gpu_check(const struct chan *chan);
 /* Ends every launch of the rank, those in its streams too. */
 void exec_gpu_end(const struct chan *chan);
 
-/* From now on a thread of the process sees to it that a failure elsewhere ends this rank's launches, and that one here is
- * told to the others (gpu_watch.c), and other threads wait for this rank's part in launches (gpu_company.h); until unwatch. */
-enum collet_result exec_gpu_watch(struct chan *chan);
+/* Ends what exec_gpu_watch() began. */
 void exec_gpu_unwatch(struct chan *chan);
 
 #endif

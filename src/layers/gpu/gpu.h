@@ -14,6 +14,7 @@
 #define COLLET_LAYERS_GPU_GPU_H
 
 #include "layers/gpu/kernels.h"
+#include "seams/gpu.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -205,10 +206,6 @@ static inline void gpu_leave(const struct gpu_entered *entered) { entered->drive
 /* For tests: from now on this one. */
 void gpu_driver_use(const struct gpu_driver *driver);
 
-/* COLLET_DEVICE_CUDA(ordinal) or COLLET_DEVICE_CUDA_CURRENT to an ordinal that exists here. UNSUPPORTED without driver or
- * GPU, INVALID_ARGUMENT for one that is not there; `argument` is named. */
-enum collet_result gpu_find(int device, const char *argument, int *ordinal_p);
-
 /* "0000:4a:00.0", as topologies name PCI functions. */
 #define GPU_BUSID_BYTES 24
 void gpu_busid(int ordinal, char text[GPU_BUSID_BYTES]);
@@ -240,10 +237,6 @@ struct gpu_rank {
     uint64_t meetings; /* of all ranks, before first uses of programs */
 };
 #define GPU_STATUS_BYTES 256
-
-enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p);
-/* Its operations are done. NULL is fine. */
-void gpu_rank_destroy(struct gpu_rank *rank);
 
 /* IN_PROGRESS: there are some that are not done. A failure: the GPU's. By any thread, in a capture of another one too. */
 enum collet_result gpu_rank_query(const struct gpu_rank *rank);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/wait.h"
+#include "layers/gpu/gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>

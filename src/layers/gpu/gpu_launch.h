@@ -8,6 +8,7 @@
 
 #include "exec/exec.h"
 #include "kernels/work.h"
+#include "layers/gpu/gpu.h"
 
 /* A call, as launches see it. */
 struct gpu_entry {

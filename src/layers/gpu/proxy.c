@@ -208,7 +208,7 @@ void proxy_resume(struct chan *chan) {
         proxy_lock_give(client->proxy);
 }
 
-static void hold(struct chan *chan, struct conn *const *conns, int nconns, int more) {
+void proxy_count(struct chan *chan, struct conn *const *conns, int nconns, int more) {
     if (client_of(chan) == NULL)
         return;
     proxy_pause(chan);
@@ -218,10 +218,6 @@ static void hold(struct chan *chan, struct conn *const *conns, int nconns, int m
         conns[k]->holds += more;
     proxy_resume(chan);
 }
-
-void proxy_hold(struct chan *chan, struct conn *const *conns, int nconns) { hold(chan, conns, nconns, 1); }
-
-void proxy_release(struct chan *chan, struct conn *const *conns, int nconns) { hold(chan, conns, nconns, -1); }
 
 void proxy_launched(struct chan *chan, struct conn *const *conns, int nconns) {
     if (client_of(chan) == NULL)

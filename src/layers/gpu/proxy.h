@@ -25,21 +25,20 @@
 #define COLLET_LAYERS_GPU_PROXY_H
 
 #include "chan/chan.h"
+#include "layers/gpu/gpu.h"
+#include "seams/proxy.h"
 
-/* From now on a proxy carries the connections of chan, those to come too. Again: no effect. */
-enum collet_result proxy_serve(struct chan *chan);
-
-/* Ends that, once all that was published is sent and all credit given, or the communicator has failed, or its timeout is
+/* Ends what proxy_serve() began, once all that was published is sent and all credit given, or the communicator has failed, or its timeout is
  * over. All below, and this, do nothing where chan has no proxy. */
 void proxy_leave(struct chan *chan);
 
-/* Between these two no proxy looks at any connection of chan. */
-void proxy_pause(struct chan *chan);
-void proxy_resume(struct chan *chan);
-
 /* Between these two the executor of chan may wait for the network, on these connections. They nest. */
-void proxy_hold(struct chan *chan, struct conn *const *conns, int nconns);
-void proxy_release(struct chan *chan, struct conn *const *conns, int nconns);
+static inline void proxy_hold(struct chan *chan, struct conn *const *conns, int nconns) {
+    proxy_count(chan, conns, nconns, 1);
+}
+static inline void proxy_release(struct chan *chan, struct conn *const *conns, int nconns) {
+    proxy_count(chan, conns, nconns, -1);
+}
 
 /* The same for work in streams, whose end nobody tells: something was launched; and all of the first `launches` launches
  * have ended. */

@@ -21,6 +21,8 @@
 #define COLLET_LAYERS_GPU_WINDOWS_H
 
 #include "chan/chan.h"
+#include "layers/gpu/gpu.h"
+#include "seams/gpu.h"
 
 struct gpu_window;
 
@@ -36,13 +38,6 @@ enum collet_result gpu_window_leave(struct chan *chan, struct gpu_window *window
 
 /* Ends all windows of a rank whose work is done, without a word to the others. */
 void gpu_windows_end(struct chan *chan);
-
-/* A place in a window of this rank. */
-struct gpu_window_place {
-    const struct gpu_window *window; /* valid while the window is */
-    uint32_t number;                 /* 1 … LOAN_WINDOWS − 1; equal on all ranks */
-    uint64_t offset;
-};
 
 /* In which window of the communicator does [address, address + bytes) lie, and of several, in which is the newest? False: in none.
  * By any thread. */

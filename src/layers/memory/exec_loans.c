@@ -152,6 +152,24 @@ bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
            (args->in + bytes[STEP_IN] <= args->out || args->out + bytes[STEP_OUT] <= args->in);
 }
 
+static bool may_lend(const struct exec_call *call) {
+    const struct commons *only = call->program->loans.only;
+    return only == NULL || commons_offset(only, (uintptr_t)call->args.in) != 0 ||
+           commons_offset(only, (uintptr_t)call->args.out) != 0;
+}
+
+void exec_lend(const struct exec_call *call) {
+    const struct exec_program *program = call->program;
+    if (!may_lend(call))
+        return;
+    for (uint32_t channel = 0; channel < call->args.nchannels; channel++) {
+        struct interp_op *op = &program->ops[channel];
+        op->lends_from = program->loans.lends_from;
+        op->lands_from = program->loans.lands_from;
+        op->apart = exec_is_out_of_place(op, program->progs[channel]);
+    }
+}
+
 /* ---- a program's ends ---- */
 
 /* 0 counts as none. */

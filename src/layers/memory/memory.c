@@ -6,7 +6,7 @@
  *    what is mapped     │ … │ the program's memory │ … │          in the commons (layers/memory/commons.h); if it has no room, elsewhere
  *                           ▲ a page; a huge page if it is that long
  */
-#include "layers/memory/memory.h"
+#include "layers/memory/window.h"
 
 #include "base/memory.h"
 #include "base/os.h"
@@ -178,10 +178,15 @@ enum collet_result collet_comm_deregister(struct collet_comm *comm, struct colle
     return COLLET_SUCCESS;
 }
 
-void memory_deregister_all(struct collet_comm *comm) {
+static void deregister_all(struct collet_comm *comm) {
     SCOPED_LOCK(&lists_lock);
     for (struct collet_registration *next; comm->registrations != NULL; comm->registrations = next) {
         next = comm->registrations->next;
         forget(comm->registrations);
     }
+}
+
+void memory_close(struct collet_comm *comm) {
+    deregister_all(comm);
+    window_deregister_all(comm);
 }

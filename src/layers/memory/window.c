@@ -146,7 +146,7 @@ static enum collet_result register_in(struct collet_comm *comm, const struct win
 }
 
 /* An abort by another thread waits for it. */
-enum collet_result window_register(const struct window_post *post) {
+static enum collet_result window_register(const struct window_post *post) {
     if (!comm_enter(post->comm))
         return comm_check(post->comm);
     enum collet_result result = register_in(post->comm, post);

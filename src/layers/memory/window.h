@@ -6,19 +6,7 @@
 #define COLLET_LAYERS_MEMORY_WINDOW_H
 
 #include "api/comm.h"
-
-/* A checked call of collet_win_register(). */
-struct window_post {
-    struct collet_comm *comm;
-    void *buff;
-    size_t bytes;
-    struct collet_window **window_p;
-};
-
-/* Blocks until the other ranks have come. */
-enum collet_result window_register(const struct window_post *post);
-/* All at once: they may be ranks of one communicator, which wait for each other. The first failure. */
-enum collet_result window_register_all(const struct window_post *posts, int nposts);
+#include "seams/memory.h"
 
 /* Would collet_win_register() take this buffer, of a communicator on GPUs? */
 bool window_may_have(const struct collet_comm *comm, const void *buff, size_t bytes);

@@ -21,6 +21,7 @@
 #include "layers/tuner/kernel_copies.h"
 #include "layers/gpu/nvlink.h"
 #include "topo/probe/topo.h"
+#include "layers/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,6 +15,7 @@
 #ifndef COLLET_TRANSPORT_IPC_GPU_HEADS_H
 #define COLLET_TRANSPORT_IPC_GPU_HEADS_H
 
+#include "layers/gpu/gpu.h"
 #include "transport/conn.h"
 
 /* How another process reaches a head. */

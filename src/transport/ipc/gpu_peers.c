@@ -2,6 +2,7 @@
 #include "transport/ipc/gpu_peers.h"
 
 #include "transport/transport.h"
+#include "layers/gpu/gpu.h"
 
 extern const struct transport transport_ipc; /* whose card is a GPU's identity */
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What communicators know of the layer "memory": memory that programs get from collet or tell it of, and windows. Without the layer a
+ * program has neither. Loans are in layers/memory/loan.h.
+ */
+#ifndef COLLET_SEAMS_MEMORY_H
+#define COLLET_SEAMS_MEMORY_H
+
+#include "collet.h"
+
+#include <stddef.h>
+
+/* A checked call of collet_win_register(). */
+struct window_post {
+    struct collet_comm *comm;
+    void *buff;
+    size_t bytes;
+    struct collet_window **window_p;
+};
+
+/* Blocks until the other ranks have come. All at once: they may be ranks of one communicator, which wait for each other. The first
+ * failure. */
+enum collet_result window_register_all(const struct window_post *posts, int nposts);
+
+/* The end of a communicator ends its registrations and its windows. */
+void memory_close(struct collet_comm *comm);
+
+#endif
