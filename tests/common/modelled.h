@@ -6,6 +6,8 @@
 #ifndef COLLET_TESTS_MODELLED_H
 #define COLLET_TESTS_MODELLED_H
 
+#include "layers/gpu/gpu.h"
+#include "layers/gpu/gpu.h"
 #include "layers/tuner/limits_gpu.h"
 #include "topo/probe/atlas.h"
 #include "layers/tuner/cards.h"
