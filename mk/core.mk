@@ -32,9 +32,9 @@ core-objects:
 
 # Tests of the core alone: programs of tests/ linked with it, and with tests/core/part.c in place of what layers would give them.
 .PHONY: test-core core-tests
-CORE_TESTS   := unit/test_algorithms unit/test_api unit/test_base unit/test_boot unit/test_boot_deaths unit/test_boot_goodbyes unit/test_boot_ids \
-    unit/test_boot_init unit/test_crowd unit/test_guests unit/test_net_sockets unit/test_reduce unit/test_tcp unit/test_tcp_connecting unit/test_tree \
-    multi/test_calls multi/test_determinism multi/test_engine multi/test_threads multi/test_mixture multi/test_conformance \
+CORE_TESTS   := unit/test_api unit/test_base unit/test_boot unit/test_boot_deaths unit/test_boot_goodbyes unit/test_boot_ids \
+    unit/test_boot_init unit/test_crowd unit/test_net_sockets unit/test_reduce unit/test_tcp unit/test_tcp_connecting unit/test_tree \
+    multi/test_determinism multi/test_engine multi/test_threads multi/test_conformance \
     fault/test_death fault/test_intruder fault/test_rendezvous
 CORE_PROGRAMS := $(CORE_TESTS:%=$(BUILD)/core/tests/%) $(BUILD)/core/tests/fault/test_faults
 CORE_COMMON  := $(BUILD)/core/tests/common.a

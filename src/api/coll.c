@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The collectives and messages of collet.h: check the arguments, make one request, hand it to the group. What a call needs
- * follows from its line in ../program/registry.h; the functions themselves are at the end.
+ * follows from its line in ../program/registry.h. The functions of collet.h themselves are at the end.
  */
-#include "layers/vectors/counts.h"
+#include "api/coll.h"
 #include "api/group.h"
-#include "layers/vectors/op.h"
 #include "api/overlap.h"
-#include "layers/streams/stream.h"
 #include "base/log.h"
 #include "base/types.h"
 #include "seams/gpu.h"
+#include "seams/streams.h"
+#include "seams/vectors.h"
 #include "plan/choice.h"
 
 #include <stdlib.h>
@@ -68,9 +68,30 @@ static enum collet_result check_rank(const struct collet_comm *comm, int rank, c
                    comm->nranks - 1);
 }
 
-/* All but the buffers. An operator that was created becomes what it is. */
-static enum collet_result check_request(struct collet_comm *comm, struct exec_request *r, const void *stream,
-                                        size_t *block_bytes) {
+/* A factor makes averages of small types, whose sum might not fit. */
+static enum collet_result resolve_rare_op(const struct collet_comm *comm, struct exec_request *r) {
+    if (!op_valid(r->op))
+        return op_resolve_created(comm, r);
+    if (r->op == COLLET_PREMULSUM)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "op is COLLET_PREMULSUM itself: create one with collet_op_create_premul_sum()");
+    if (!op_takes(r->op, r->type))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %s, which is for integers, but type is %s", op_name(r->op),
+                       type_name(r->type));
+    if (r->op == COLLET_AVG) {
+        r->factor = type_average_factor(r->type, (uint32_t)comm->nranks);
+        r->scaling = r->factor != 0 ? WORK_BY_VALUE : WORK_UNSCALED;
+    }
+    return COLLET_SUCCESS;
+}
+
+/* Any type has the first operators. */
+static inline enum collet_result resolve_op(const struct collet_comm *comm, struct exec_request *r) {
+    return (unsigned)r->op < COLLET_AVG ? COLLET_SUCCESS : resolve_rare_op(comm, r);
+}
+
+enum collet_result coll_check(struct collet_comm *comm, struct exec_request *r, const void *stream,
+                              size_t *block_bytes) {
     COLLET_TRY(comm_check_usable(comm));
     COLLET_TRY(check_rank(comm, r->root, prog_is_p2p(r->collective) ? "peer" : "root"));
     if (stream != NULL && comm->device == COLLET_DEVICE_HOST)
@@ -78,19 +99,18 @@ static enum collet_result check_request(struct collet_comm *comm, struct exec_re
     if (!type_valid(r->type))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "type is %d: see enum collet_type", (int)r->type);
     if (prog_facts[r->collective].reduces)
-        COLLET_TRY(op_resolve(comm, r));
+        COLLET_TRY(resolve_op(comm, r));
     return check_size(comm, r, block_bytes);
 }
 
-/* What a refused call leaves behind: its text in the communicator, and an open group that will not run. */
-static enum collet_result refuse(struct collet_comm *comm, enum collet_result result) {
+enum collet_result coll_refuse(struct collet_comm *comm, enum collet_result result) {
     comm_fail_without_memory(comm, result);
     if (comm_is_live(comm))
         comm_remember(comm, result);
     return group_poison(result);
 }
 
-static void log_call(const struct collet_comm *comm, const struct exec_request *r) {
+void coll_log(const struct collet_comm *comm, const struct exec_request *r) {
     log_trace(COLL, "rank %d of %s: %s of %zu %s, op %s, %s %d", comm->rank,
               comm->name[0] != '\0' ? comm->name : "(unnamed)", prog_collective_name(r->collective), r->count,
               type_name(r->type), prog_facts[r->collective].reduces ? op_name(r->op) : "none",
@@ -100,129 +120,88 @@ static void log_call(const struct collet_comm *comm, const struct exec_request *
 static enum collet_result coll_call(struct exec_request *request, const void *in, void *out, struct collet_comm *comm,
                                     void *stream) {
     size_t block_bytes;
-    enum collet_result result = check_request(comm, request, stream, &block_bytes);
+    enum collet_result result = coll_check(comm, request, stream, &block_bytes);
     if (result == COLLET_SUCCESS)
         result = check_buffers(comm, request, block_bytes, in, out);
     if (result != COLLET_SUCCESS)
-        return refuse(comm, result);
+        return coll_refuse(comm, result);
     if (prog_is_p2p(request->collective)) { /* a message is bytes: the two ends need not name the same type */
         request->named_type = (uint8_t)(1 + request->type);
         request->count = block_bytes;
         request->type = COLLET_UINT8;
     }
-    log_call(comm, request);
+    coll_log(comm, request);
     if (request->count == 0 && !prog_keeps_empty(request->collective))
         return COLLET_SUCCESS;
     return group_call(comm, request, in, out, stream);
 }
 
-/* ---- blocks with counts of their own ---- */
+/* ---- the functions of collet.h ---- */
 
-static enum collet_result counted_check(struct collet_comm *comm, struct exec_request *request, const void *in,
-                                        void *out, const struct counts *in_counts, const struct counts *out_counts,
-                                        const void *stream) {
-    size_t ignored;
-    COLLET_TRY(check_request(comm, request, stream, &ignored));
-    if (comm_is_on_gpu(comm))
-        return err_set(COLLET_ERR_UNSUPPORTED,
-                       "collet_%s() is for communicators of host memory: a GPU does not get counts of blocks yet; use "
-                       "collet_send() and collet_recv() in a group",
-                       prog_collective_name(request->collective));
-    COLLET_TRY(counts_read(request, comm->rank, comm->nranks, in_counts, out_counts));
-    return counts_check_buffers(request, comm->rank, comm->nranks, in, out);
+enum collet_result collet_allreduce(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
+                                    enum collet_op op, struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_ALLREDUCE, .count = count, .type = type, .op = op};
+    return coll_call(&request, sendbuff, recvbuff, comm, stream);
 }
 
-static enum collet_result counted_call(struct exec_request *request, const void *in, void *out,
-                                       const struct counts *in_counts, const struct counts *out_counts,
-                                       struct collet_comm *comm, void *stream) {
-    enum collet_result result = counted_check(comm, request, in, out, in_counts, out_counts, stream);
-    bool empty = request->count == 0 && !prog_keeps_empty(request->collective);
-    if (result != COLLET_SUCCESS || empty) {
-        free(request->extents);
-        return result != COLLET_SUCCESS ? refuse(comm, result) : COLLET_SUCCESS;
-    }
-    log_call(comm, request);
-    return group_call(comm, request, in, out, stream);
+enum collet_result collet_reduce(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
+                                 enum collet_op op, int root, struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_REDUCE, .count = count, .type = type, .op = op, .root = root};
+    return coll_call(&request, sendbuff, recvbuff, comm, stream);
 }
 
-enum collet_result collet_allgatherv(const void *sendbuff, size_t sendcount, void *recvbuff, const size_t *recvcounts,
-                                     const size_t *displs, enum collet_type type, struct collet_comm *comm,
-                                     void *stream) {
-    return counted_call(&(struct exec_request){.collective = PROG_ALLGATHERV, .type = type}, sendbuff, recvbuff,
-                        &(struct counts){"sendcount", &sendcount, NULL},
-                        &(struct counts){"recvcounts", recvcounts, displs}, comm, stream);
+enum collet_result collet_broadcast(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type, int root,
+                                    struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_BROADCAST, .count = count, .type = type, .root = root};
+    return coll_call(&request, sendbuff, recvbuff, comm, stream);
 }
 
-enum collet_result collet_reducescatterv(const void *sendbuff, void *recvbuff, const size_t *recvcounts,
-                                         enum collet_type type, enum collet_op op, struct collet_comm *comm,
-                                         void *stream) {
-    return counted_call(&(struct exec_request){.collective = PROG_REDUCESCATTERV, .type = type, .op = op}, sendbuff,
-                        recvbuff, &(struct counts){"recvcounts", recvcounts, NULL},
-                        &(struct counts){"recvcounts", NULL, NULL}, comm, stream);
+enum collet_result collet_allgather(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
+                                    struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_ALLGATHER, .count = count, .type = type};
+    return coll_call(&request, sendbuff, recvbuff, comm, stream);
 }
 
-enum collet_result collet_alltoallv(const void *sendbuff, const size_t *sendcounts, const size_t *sdispls,
-                                    void *recvbuff, const size_t *recvcounts, const size_t *rdispls,
-                                    enum collet_type type, struct collet_comm *comm, void *stream) {
-    return counted_call(&(struct exec_request){.collective = PROG_ALLTOALLV, .type = type}, sendbuff, recvbuff,
-                        &(struct counts){"sendcounts", sendcounts, sdispls},
-                        &(struct counts){"recvcounts", recvcounts, rdispls}, comm, stream);
+enum collet_result collet_reducescatter(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
+                                        enum collet_op op, struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_REDUCESCATTER, .count = count, .type = type, .op = op};
+    return coll_call(&request, sendbuff, recvbuff, comm, stream);
 }
 
-/* ---- the functions of collet.h ----
- *
- * Signatures follow from the columns `root` and `does it reduce`; those of messages from which buffer there is. Functions of
- * collectives with COUNTS are above. */
+enum collet_result collet_alltoall(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,
+                                   struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_ALLTOALL, .count = count, .type = type};
+    return coll_call(&request, sendbuff, recvbuff, comm, stream);
+}
 
-#define REQUEST(NAME, op_, root_)                                                                                      \
-    (&(struct exec_request){.collective = PROG_##NAME, .count = count, .type = type, .op = op_, .root = root_})
+enum collet_result collet_gather(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type, int root,
+                                 struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_GATHER, .count = count, .type = type, .root = root};
+    return coll_call(&request, sendbuff, recvbuff, comm, stream);
+}
 
-#define NO_ROOT_COPIES(NAME, name, in, out) NO_ROOT_COPIES_INTO_##out(NAME, name)
-#define NO_ROOT_COPIES_INTO_COUNTS(NAME, name)
-#define NO_ROOT_REDUCES_COUNTS(NAME, name)
-#define NO_ROOT_COPIES_INTO_PER_RANK(NAME, name)                                                                       \
-    enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
-                                     struct collet_comm *comm, void *stream) {                                         \
-        return coll_call(REQUEST(NAME, COLLET_SUM, 0), sendbuff, recvbuff, comm, stream);                              \
-    }
-#define NO_ROOT_REDUCES(NAME, name, in, out) NO_ROOT_REDUCES_##in(NAME, name)
-#define NO_ROOT_REDUCES_WHOLE(NAME, name)                                                                              \
-    enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
-                                     enum collet_op op, struct collet_comm *comm, void *stream) {                      \
-        return coll_call(REQUEST(NAME, op, 0), sendbuff, recvbuff, comm, stream);                                      \
-    }
-#define NO_ROOT_REDUCES_PER_RANK NO_ROOT_REDUCES_WHOLE
-#define NO_ROOT_REDUCES_NONE(NAME, name)                                                                               \
-    enum collet_result collet_##name(struct collet_comm *comm, void *stream) {                                         \
-        struct exec_request request = {.collective = PROG_##NAME, .type = COLLET_UINT8};                               \
-        return coll_call(&request, NULL, NULL, comm, stream);                                                          \
-    }
-#define FROM_ROOT_COPIES(NAME, name, in, out)                                                                          \
-    enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
-                                     int root, struct collet_comm *comm, void *stream) {                               \
-        return coll_call(REQUEST(NAME, COLLET_SUM, root), sendbuff, recvbuff, comm, stream);                           \
-    }
-#define TO_ROOT_COPIES FROM_ROOT_COPIES
-#define TO_ROOT_REDUCES(NAME, name, in, out)                                                                           \
-    enum collet_result collet_##name(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type,        \
-                                     enum collet_op op, int root, struct collet_comm *comm, void *stream) {            \
-        return coll_call(REQUEST(NAME, op, root), sendbuff, recvbuff, comm, stream);                                   \
-    }
-#define PEER_COPIES(NAME, name, in, out) PEER_FROM_##in(NAME, name)
-#define PEER_FROM_WHOLE(NAME, name)                                                                                    \
-    enum collet_result collet_##name(const void *sendbuff, size_t count, enum collet_type type, int peer,              \
-                                     struct collet_comm *comm, void *stream) {                                         \
-        return coll_call(REQUEST(NAME, COLLET_SUM, peer), sendbuff, NULL, comm, stream);                               \
-    }
-#define PEER_FROM_NONE(NAME, name)                                                                                     \
-    enum collet_result collet_##name(void *recvbuff, size_t count, enum collet_type type, int peer,                    \
-                                     struct collet_comm *comm, void *stream) {                                         \
-        return coll_call(REQUEST(NAME, COLLET_SUM, peer), NULL, recvbuff, comm, stream);                               \
-    }
+enum collet_result collet_scatter(const void *sendbuff, void *recvbuff, size_t count, enum collet_type type, int root,
+                                  struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_SCATTER, .count = count, .type = type, .root = root};
+    return coll_call(&request, sendbuff, recvbuff, comm, stream);
+}
 
-#define X(NAME, name, in, out, reduces, root, in_place) root##_##reduces(NAME, name, in, out)
-PROG_COLLECTIVES(X)
-#undef X
+enum collet_result collet_barrier(struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_BARRIER, .type = COLLET_UINT8};
+    return coll_call(&request, NULL, NULL, comm, stream);
+}
+
+enum collet_result collet_send(const void *sendbuff, size_t count, enum collet_type type, int peer,
+                               struct collet_comm *comm, void *stream) {
+    struct exec_request request = {.collective = PROG_SEND, .count = count, .type = type, .root = peer};
+    return coll_call(&request, sendbuff, NULL, comm, stream);
+}
+
+enum collet_result collet_recv(void *recvbuff, size_t count, enum collet_type type, int peer, struct collet_comm *comm,
+                               void *stream) {
+    struct exec_request request = {.collective = PROG_RECV, .count = count, .type = type, .root = peer};
+    return coll_call(&request, NULL, recvbuff, comm, stream);
+}
 
 /* ---- what would be done ---- */
 
@@ -243,7 +222,7 @@ enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collec
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "collective is \"%s\": pass a name like \"allreduce\"",
                        collective != NULL ? collective : "(NULL)");
     size_t block_bytes;
-    COLLET_TRY(check_request(comm, &request, NULL, &block_bytes));
+    COLLET_TRY(coll_check(comm, &request, NULL, &block_bytes));
     if (text == NULL || size == 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "text is NULL or size is 0: nothing can be written there");
     request.may_switch = comm->gpu != NULL && exec_gpu_may_switch(comm->chan, &request);

@@ -4,9 +4,9 @@
  */
 #include "api/comm.h"
 #include "seams/memory.h"
-#include "layers/vectors/op.h"
+#include "seams/vectors.h"
 
-#include "layers/streams/engine_thread.h"
+#include "seams/streams.h"
 #include "layers/elastic/split.h"
 #include "seams/gpu.h"
 #include "base/log.h"

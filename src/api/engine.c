@@ -3,11 +3,10 @@
  * See engine.h.
  */
 #include "api/comm.h"
-#include "layers/streams/engine_thread.h"
 #include "layers/observe/exporter.h"
-#include "layers/vectors/probe.h"
+#include "seams/streams.h"
+#include "seams/vectors.h"
 #include "layers/observe/report.h"
-#include "layers/streams/stream.h"
 
 #include "base/memory.h"
 #include "base/os.h"
@@ -393,7 +392,6 @@ static bool post_now(struct post *post, struct driver *driver) {
 static enum collet_result post_later(struct post *post, struct driver *driver) {
     struct collet_comm *comm = post->comm;
     struct post *copy;
-    COLLET_TRY(engine_thread_start(comm));
     COLLET_TRY(stream_post(post, &copy));
     if (driver_has(driver, &comm->engine)) {
         post_admit(copy);

@@ -12,7 +12,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "layers/elastic/apology.h"
+#include "boot/apology.h"
 #include "boot/hub.h"
 #include "boot/member.h"
 #include "boot/process.h"

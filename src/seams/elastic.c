@@ -2,8 +2,6 @@
  *
  * Without the layer "elastic".
  */
-long apology_make(void);
-long apology_make(void) { return 0; }
 long hub_forget_consents(void);
 long hub_forget_consents(void) { return 0; }
 long hub_recall(void);

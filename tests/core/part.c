@@ -58,3 +58,23 @@ enum collet_result collet_comm_shrink(struct collet_comm *comm, const int *exclu
     (void)comm, (void)excluded, (void)nexcluded, (void)smaller, (void)config;
     NONE;
 }
+enum collet_result collet_allgatherv(const void *sendbuff, size_t sendcount, void *recvbuff, const size_t *recvcounts,
+                                     const size_t *displs, enum collet_type type, struct collet_comm *comm,
+                                     void *stream) {
+    (void)sendbuff, (void)sendcount, (void)recvbuff, (void)recvcounts, (void)displs, (void)type, (void)comm;
+    (void)stream;
+    NONE;
+}
+enum collet_result collet_reducescatterv(const void *sendbuff, void *recvbuff, const size_t *recvcounts,
+                                         enum collet_type type, enum collet_op op, struct collet_comm *comm,
+                                         void *stream) {
+    (void)sendbuff, (void)recvbuff, (void)recvcounts, (void)type, (void)op, (void)comm, (void)stream;
+    NONE;
+}
+enum collet_result collet_alltoallv(const void *sendbuff, const size_t *sendcounts, const size_t *sdispls,
+                                    void *recvbuff, const size_t *recvcounts, const size_t *rdispls,
+                                    enum collet_type type, struct collet_comm *comm, void *stream) {
+    (void)sendbuff, (void)sendcounts, (void)sdispls, (void)recvbuff, (void)recvcounts, (void)rdispls, (void)type;
+    (void)comm, (void)stream;
+    NONE;
+}

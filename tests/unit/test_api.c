@@ -3,6 +3,7 @@
  * Odd sequences of calls: every one ends in the error that collet.h promises, with a text that names what is wrong, and
  * leaves everything usable.
  */
+#include "common/whole.h"
 #include "common/api_case.h"
 
 #include <fcntl.h>
@@ -197,7 +198,7 @@ static void a_plan_can_be_asked_for_and_is_the_same_on_all_ranks(void **state) {
     const char *predicted = strstr(texts[0], ", predicted ");
     assert_non_null(predicted);
     assert_int_equal(sscanf(predicted, ", predicted %lf us", &us), 1);
-    assert_true(us > 0);
+    assert_true(us > 0 || !library_is_whole); /* the core does not predict */
     assert_success(collet_comm_plan(comms[0], "allreduce", 1 << 18, COLLET_FLOAT32, cut, sizeof(cut)));
     assert_int_equal(strncmp(cut, texts[0], sizeof(cut) - 1), 0);
     assert_int_equal(strlen(cut), sizeof(cut) - 1);

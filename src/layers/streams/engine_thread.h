@@ -11,17 +11,11 @@
 #ifndef COLLET_LAYERS_STREAMS_ENGINE_THREAD_H
 #define COLLET_LAYERS_STREAMS_ENGINE_THREAD_H
 
-#include "collet.h"
+#include "seams/streams.h"
 
 struct engine_thread;
 
 /* With the lock under which asynchronous calls are issued. Again: no effect. */
 enum collet_result engine_thread_start(struct collet_comm *comm);
-
-/* There may be something to be done. No effect where the communicator has no such thread. */
-void engine_thread_wake(struct collet_comm *comm);
-
-/* With the communicator's lock. */
-void engine_thread_stop(struct collet_comm *comm);
 
 #endif

@@ -6,12 +6,13 @@
  *    done   5   │ 4  │ 5  │ 6  │ 7  │ 8  │              the calls of a group share the place of its first one
  *               └────┴────┴────┴────┴────┴ ─ ─          a work handle is a number: all before it is done when done ≥ number
  */
-#include "layers/streams/stream.h"
+#include "seams/streams.h"
 
 #include "api/comm.h"
 #include "api/group.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "layers/streams/engine_thread.h"
 
 #include <stdlib.h>
 
@@ -81,6 +82,7 @@ static void take_place(struct post *post) {
 
 enum collet_result stream_post(struct post *post, struct post **copy_p) {
     struct post *copy;
+    COLLET_TRY(engine_thread_start(post->comm));
     COLLET_TRY(post_copy(post, &copy));
     if (post->partner != NULL && post_copy(post->partner, &copy->partner) != COLLET_SUCCESS) {
         stream_post_free(copy);

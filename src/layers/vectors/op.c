@@ -6,7 +6,7 @@
  *    COLLET_SUM … COLLET_PREMULSUM │ COLLET_OP_COUNT …                          │ COLLET_OP_LAST
  *    0              8              │ 9: of communicator a, 10: of b, 11: of a … │ then again from the beginning
  */
-#include "layers/vectors/op.h"
+#include "seams/vectors.h"
 
 #include "base/memory.h"
 #include "base/types.h"
@@ -39,7 +39,7 @@ static enum collet_result err_no_op(enum collet_op op) {
                    "op is %d: none of enum collet_op, and not created on this communicator, or destroyed", (int)op);
 }
 
-static enum collet_result resolve_created(const struct collet_comm *comm, struct exec_request *request) {
+enum collet_result op_resolve_created(const struct collet_comm *comm, struct exec_request *request) {
     SCOPED_LOCK(&ops_lock);
     const struct created_op *op = *find_op((struct collet_comm *)comm, request->op);
     if (op == NULL)
@@ -50,26 +50,6 @@ static enum collet_result resolve_created(const struct collet_comm *comm, struct
     request->op = COLLET_PREMULSUM;
     request->scaling = op->scaling;
     request->factor = op->factor;
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result resolve_average(const struct collet_comm *comm, struct exec_request *request) {
-    request->factor = type_average_factor(request->type, (uint32_t)comm->nranks);
-    request->scaling = request->factor != 0 ? WORK_BY_VALUE : WORK_UNSCALED;
-    return COLLET_SUCCESS;
-}
-
-enum collet_result op_resolve_rare(const struct collet_comm *comm, struct exec_request *request) {
-    if (!op_valid(request->op))
-        return resolve_created(comm, request);
-    if (request->op == COLLET_AVG)
-        return resolve_average(comm, request);
-    if (request->op == COLLET_PREMULSUM)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT,
-                       "op is COLLET_PREMULSUM itself: create one with collet_op_create_premul_sum()");
-    if (!op_takes(request->op, request->type))
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %s, which is for integers, but type is %s",
-                       op_name(request->op), type_name(request->type));
     return COLLET_SUCCESS;
 }
 

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See probe.h.
+ * Probes: calls that wait until a message has come, from whatever rank, and leave it where it is.
+ *
+ *    lane of receives from rank 0    m4 runs             a receive was issued: its messages are not the probe's affair
+ *    lane of receives from rank 1    (empty)  ◀── look ──┐
+ *    lane of receives from rank 2    (empty)  ◀── look ──┤  is there data in the connection of messages?
+ *    lane of probes                  p0  ────────────────┘
+ *
+ * A probe is a post like others (api/engine.h): a receive whose peer is PROBE_ANY, and whose buffer is where the rank goes.
  */
-#include "layers/vectors/probe.h"
+#include "seams/vectors.h"
 
 #include "api/group.h"
-#include "layers/streams/stream.h"
+#include "seams/streams.h"
 #include "program/program.h"
 #include "layers/gpu/proxy.h"
 #include "transport/transport.h"

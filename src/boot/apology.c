@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "layers/elastic/apology.h"
+#include "boot/apology.h"
 
 #include "base/os.h"
 #include "boot/inquiry.h"

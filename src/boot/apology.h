@@ -5,8 +5,8 @@
  *      begin_rank() fails ──▶ apology ──▶ watch: the meeting point is in this process? it is told
  *                                               in another one? dial ──▶ prove the secret ──▶ TABLE_ABSENT
  */
-#ifndef COLLET_LAYERS_ELASTIC_APOLOGY_H
-#define COLLET_LAYERS_ELASTIC_APOLOGY_H
+#ifndef COLLET_BOOT_APOLOGY_H
+#define COLLET_BOOT_APOLOGY_H
 
 #include "boot/id.h"
 #include "boot/table.h"

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the functions of collet.h that make calls have in common.
+ */
+#ifndef COLLET_API_COLL_H
+#define COLLET_API_COLL_H
+
+#include "api/comm.h"
+
+/* Checks all of a request but its buffers; an operator that was created becomes what it is. *block_bytes: of a block. */
+enum collet_result coll_check(struct collet_comm *comm, struct exec_request *request, const void *stream,
+                              size_t *block_bytes);
+
+/* What a refused call leaves behind: its text in the communicator, and an open group that will not run. Returns result. */
+enum collet_result coll_refuse(struct collet_comm *comm, enum collet_result result);
+
+void coll_log(const struct collet_comm *comm, const struct exec_request *request);
+
+#endif
