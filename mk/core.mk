@@ -15,11 +15,15 @@ CORE_LINK    := $(CORE_OBJECTS) $(call objects_of,$(foreach l,$(LAYERS),$(call l
 CORE_LIB     := $(BUILD)/core/libcollet.a
 
 core: $(CORE_LIB)
-$(CORE_LIB): $(CORE_LINK)
+# Another choice of layers is another link.
+$(BUILD)/core/layers: FORCE
+	@mkdir -p $(@D)
+	@[ "$$(cat $@ 2>/dev/null)" = '$(LAYERS)' ] || echo '$(LAYERS)' > $@
+$(CORE_LIB): $(CORE_LINK) $(BUILD)/core/layers
 	@mkdir -p $(@D)
 	$(call say,AR)
 	@rm -f $@
-	$(Q)ar rcs $@ $^
+	$(Q)$(AR) rcsD $@ $(CORE_LINK)
 core-files:
 	@$(AGAIN) core >&2
 	@cat $(CORE_LINK:.o=.d) | tr -d '\\' | tr ' ' '\n' | grep -E '^(src|include)/.*[^:]$$' | sort -u

@@ -5,11 +5,12 @@
 # files each dummy touched, builds the copy, and uses every dummy: verified, chosen by name, simulated, run with checked
 # results, and compiled for GPUs where nvcc is installed.
 #
-#    collective   its line in PROG_COLLECTIVES, its prototype in collet.h, its algorithm       at most 3 files
+#    collective   its line in PROG_COLLECTIVES, its prototype and its function, its algorithm  at most 4 files
 #    algorithm    src/algo/<collective>_<name>.c     and its line in ALGORITHMS                2
 #    type         its enumerator in collet.h         and its row in COLLET_TYPES               2
 #    protocol     src/fifo/proto_<name>.h            and its row in PROTOCOLS                  2
 #    transport    src/transport/<name>.c             and its line in TRANSPORTS                2
+#    layer        src/layers/<name>/, with a README  and its line in mk/layers.mk              3
 #
 # Each dummy is a copy of something that works, under another name.
 cd "$(dirname "$0")/../.." || exit 1
@@ -81,7 +82,23 @@ add_collective() {
         insert src/program/registry.h '#define PROG_COLLECTIVES(X)' '    X(DUMMY, dummy, WHOLE, WHOLE, COPIES, FROM_ROOT, SAME_PLACE) \' &&
         insert src/program/registry.h '#define ALGORITHMS(X)' '    X(DUMMY, dummy, chain, ANYWHERE, TO_FEW, ANY_ORDER, "a pipeline that starts at the root") \' &&
         insert include/collet.h 'COLLET_API enum collet_result collet_group_end(void);' \
-            'COLLET_API enum collet_result collet_dummy(const void *, void *, size_t, enum collet_type, int, struct collet_comm *, void *);'
+            'COLLET_API enum collet_result collet_dummy(const void *, void *, size_t, enum collet_type, int, struct collet_comm *, void *);' &&
+        sed -n '/^enum collet_result collet_broadcast(/,/^}/p' src/api/coll.c | sed 's/collet_broadcast/collet_dummy/; s/PROG_BROADCAST/PROG_DUMMY/' > "$copy.function" &&
+        cat "$copy.function" >> src/api/coll.c
+}
+
+add_layer() {
+    mkdir src/layers/dummy &&
+        printf '%s\n' '# Layer: dummy' > src/layers/dummy/README.md &&
+        printf '%s\n' '#include "collet.h"' 'COLLET_API int collet_dummy_layer(void);' 'int collet_dummy_layer(void) { return COLLET_VERSION; }' > src/layers/dummy/dummy.c &&
+        insert mk/layers.mk 'layer_nccl ' 'layer_dummy := src/layers/dummy'
+}
+
+# The core alone has it not; with it, only the link differs.
+layer_is_linked() {
+    local core=$build/core/libcollet.a
+    builds CUDA=0 core && ! nm "$core" 2>/dev/null | grep -q collet_dummy_layer && builds CUDA=0 LAYERS=dummy core &&
+        nm "$core" 2>/dev/null | grep -q 'T collet_dummy_layer'
 }
 
 # The program that measures a collective is its user's, as a test is, and not counted.
@@ -124,11 +141,12 @@ measures() {
 
 # ---- the cases
 
-check a_collective_touches_at_most_three_files adds collective 3 add_collective
+check a_collective_touches_at_most_four_files adds collective 4 add_collective
 check an_algorithm_touches_two_files adds algorithm 2 add_algorithm
 check a_type_touches_two_files adds type 2 add_type
 check a_protocol_touches_two_files adds protocol 2 add_protocol
 check a_transport_touches_two_files adds transport 2 add_transport
+check a_layer_touches_its_folder_and_one_line adds layer 3 add_layer
 
 cat "$copy.touched"
 
@@ -136,10 +154,11 @@ add_perf_program
 programs=(collet-prog collet-sim all_reduce_perf dummy_perf)
 check the_copy_with_all_of_them_builds builds CUDA=0 "${programs[@]/#/$build/bin/}"
 if [ -n "$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)" ]; then
-    check kernels_with_all_of_them_compile builds CUDA=1 CUDA_ARCH=ptx "$build/obj/src/kernels/exec_cuda_reduce.SUM.o"
+    check kernels_with_all_of_them_compile builds CUDA=1 CUDA_ARCH=ptx "$build/obj/src/kernels/cuda/exec_cuda_reduce.SUM.o"
 else
     skipped "kernels_with_all_of_them_compile: nvcc is not installed"
 fi
+check the_layer_is_linked_if_it_is_asked_for layer_is_linked
 check the_algorithm_is_verified verifies allreduce_dummy
 check the_collective_is_verified verifies dummy_chain
 check the_algorithm_is_simulated is_simulated dummy --collective allreduce --algo dummy
