@@ -48,20 +48,24 @@ CUDA_ARCH   ?= auto
 
 # ------------------------------------------------------------------------------------------------- what there is to build
 
+include mk/again.mk
+ifeq ($(ONE_BY_ONE),)
 include mk/flags.mk
 include mk/cuda.mk
-include mk/again.mk
 include mk/layers.mk
 include mk/sources.mk
 
 .PHONY: all libs
 all: libs $(TOOLS) $(SCRIPT_TOOLS) $(PERFS) $(EXAMPLES) portable
 libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(NCCL_LIB) $(NET_LIB) $(STATIC_LIB) $(FORECAST_LIB) $(INTERNAL_LIB)
+# Where there is nothing to do, nothing is said.
+all libs tests core core-tests portable man fuzzers:
+	+@:
 
 # For gdb: no optimisation, and no GPU kernels.
 .PHONY: gdb
 gdb:
-	@$(AGAIN) BUILD=build-gdb CUDA=0 CFLAGS='-g -O0' all
+	+@$(AGAIN) BUILD=build-gdb CUDA=0 CFLAGS='-g -O0' all
 
 # --------------------------------------------------------------------------------------------------------- how it is built
 
@@ -96,3 +100,4 @@ clean:
 	rm -rf $(BUILD) $(BUILD)-90 build-asan build-tsan build-fuzz build-dist build-gdb
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+endif

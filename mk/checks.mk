@@ -12,7 +12,7 @@ sass-lint:
 SEEDS ?= 273
 test-faults:
 	@scripts/deps.sh test
-	@$(AGAIN) $(BUILD)/tests/fault/test_faults
+	+@$(AGAIN) $(BUILD)/tests/fault/test_faults
 	@SEEDS=$(SEEDS) $(BUILD)/tests/fault/test_faults
 
 # A job that goes on and on, from a seed: communicators, calls and deaths at random; memory, threads and descriptors stay.
@@ -20,7 +20,7 @@ test-faults:
 SOAK_SECONDS ?= 1800
 soak:
 	@scripts/deps.sh test
-	@$(AGAIN) $(BUILD)/tests/fault/test_soak
+	+@$(AGAIN) $(BUILD)/tests/fault/test_soak
 	@SOAK_SECONDS=$(SOAK_SECONDS) $(BUILD)/tests/fault/test_soak
 
 # The slot layer in all interleavings, and broken in every way (tests/model/model.h). model: larger cases too, many minutes.
@@ -48,7 +48,7 @@ test-nccl-abi: libs
 demo-torch:
 	@scripts/deps.sh build
 	@scripts/deps.sh torch
-	@$(AGAIN) libs
+	+@$(AGAIN) libs
 	@BUILD=$(BUILD) scripts/torch.sh demo
 bench-torch: libs
 	@BUILD=$(BUILD) TORCH=$(TORCH) DOCS=$(DOCS) scripts/torch.sh bench
@@ -69,11 +69,11 @@ fabric-shell: fabric-ready
 fabric-ready:
 	@scripts/deps.sh build
 	@scripts/deps.sh fabric || true
-	@$(AGAIN) all
+	+@$(AGAIN) all
 
 # Breaks algorithms on purpose and reports what no check notices. MUTANTS=--all: every place, which takes hours (--resume: goes on).
 .PHONY: mutants
 mutants:
 	@scripts/deps.sh test
-	@$(AGAIN) $(TOOLS) $(BUILD)/tests/unit/test_algorithms
+	+@$(AGAIN) $(TOOLS) $(BUILD)/tests/unit/test_algorithms
 	LIBS='$(PRIVATE_LIBS)' scripts/mutants.py --build $(BUILD) $(MUTANTS)

@@ -10,9 +10,9 @@ FUZZERS      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BUILD   := BUILD=build-fuzz CUDA=0 SANITIZE=address,undefined WERROR= $(if $(FUZZ_ENGINE),CC=clang CFLAGS='-g1 -fsanitize=fuzzer-no-link')
 test-fuzz fuzz:
 	@scripts/deps.sh fuzz || true
-	@$(AGAIN) fuzz-run FUZZ_SECONDS=$(FUZZ_SECONDS)
+	+@$(AGAIN) fuzz-run FUZZ_SECONDS=$(FUZZ_SECONDS)
 fuzz-run:
-	@$(AGAIN) $(FUZZ_BUILD) fuzzers
+	+@$(AGAIN) $(FUZZ_BUILD) fuzzers
 	@BUILD=build-fuzz tests/fuzz/fuzz.sh $(if $(FUZZ_ENGINE),$(FUZZ_SECONDS),0)
 fuzzers: $(FUZZERS)
 $(FUZZERS): $(BUILD)/%: $(OBJ)/%.o $(OBJ)/tests/fuzz/common.o $(if $(FUZZ_ENGINE),,$(OBJ)/tests/fuzz/replay.o) $(INTERNAL_LIB)

@@ -95,13 +95,13 @@ RUN_SCENES = $(BUILD)/tests/gpusim/test_exec 20 $(RUNS) $(FIRST) || [ $$? = 77 ]
 WITH_SM_90 = GPUSIM_ARCH=90 GPUSIM_OBJECTS="$$(echo $(BUILD)-90/obj/src/kernels/cuda/*.o)"
 test-gpu-sim-full:
 	@scripts/deps.sh test
-	@for part in $(PARTS); do echo "=== $$part"; $(AGAIN) gpu-sim-$$part || exit 1; done
+	+@for part in $(PARTS); do echo "=== $$part"; $(AGAIN) gpu-sim-$$part || exit 1; done
 gpu-sim-kernels: libs $(BUILD)/tests/gpusim/test_ptx $(BUILD)/tests/gpusim/test_exec
 	@$(BUILD)/tests/gpusim/test_ptx
 	@BUILD=$(BUILD) $(RUN_SCENES)
 cuda-kernels: $(CUDA_KERNELS)
 gpu-sim-kernels-90: $(BUILD)/tests/gpusim/test_exec
-	@$(AGAIN) BUILD=$(BUILD)-90 CUDA_ARCH=ptx CUDA_PTX=90 cuda-kernels
+	+@$(AGAIN) BUILD=$(BUILD)-90 CUDA_ARCH=ptx CUDA_PTX=90 cuda-kernels
 	@$(WITH_SM_90) $(RUN_SCENES)
 ifeq ($(WITH_CUDA),1)
 gpu-sim-programs: libs $(SIM_TESTS) $(SIM_PERFS) $(SIM)/registers

@@ -53,7 +53,7 @@ deb: all man
 .PHONY: dist
 RELEASE := collet-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 dist:
-	@$(AGAIN) BUILD=build-dist CUDA_ARCH=all all
+	+@$(AGAIN) BUILD=build-dist CUDA_ARCH=all all
 	@rm -rf build-dist/$(RELEASE)
 	@$(MAKE) --no-print-directory BUILD=build-dist CUDA_ARCH=all PREFIX=/ DESTDIR=build-dist/$(RELEASE) BINDIR=/bin LIBDIR=/lib INCDIR=/include MANDIR=/share/man DOCDIR=/share/doc/collet install
 	@sed -i -e 's|^prefix=.*|prefix=$${pcfiledir}/../..|' -e 's|^libdir=.*|libdir=$${prefix}/lib|' -e 's|^includedir=.*|includedir=$${prefix}/include|' \

@@ -33,9 +33,8 @@ $(VARIANT_OBJECTS): $(OBJ)/src/kernels/reduce_variant.%.o: $(VARIANT_FILE) $(BUI
 	$(Q)$(COMPILE) -c $< -o $@
 
 # Kernels are compiled again when nvcc or its flags change. They do not depend on the flags of the C compiler.
-$(BUILD)/nvcc-flags: FORCE
-	@mkdir -p $(@D)
-	@[ "$$(cat $@ 2>/dev/null)" = '$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS)' ] || echo '$(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS)' > $@
+NVCC_NOW := $(NVCC) $(NVCC_TARGETS) $(NVCC_FLAGS)
+$(eval $(call stamp,$(BUILD)/nvcc-flags,NVCC_NOW))
 define COMPILE_CUDA
 @mkdir -p $(@D)
 $(call say,NVCC)
@@ -44,7 +43,7 @@ endef
 $(OBJ)/%.o: %.cu $(BUILD)/nvcc-flags
 	$(COMPILE_CUDA)
 $(addprefix $(OBJ)/src/kernels/cuda/exec_cuda.,o registers): NVCC_DEFINES = '-DEXEC_CODE="$(strip $(CUDA_CODE))"' -DEXEC_TEAM_SUM=$(if $(CUDA_TEAMS),exec_cuda_team_sum,NULL)
-$(OBJ)/src/kernels/cuda/exec_cuda_team.o: NVCC_TARGETS = $(call nvcc_targets,$(TEAM_ARCHS),$(TEAM_PTX))
+$(OBJ)/src/kernels/cuda/exec_cuda_team.o: private NVCC_TARGETS = $(call nvcc_targets,$(TEAM_ARCHS),$(TEAM_PTX))
 $(ROW_OBJECTS) $(ROW_OBJECTS:.o=.registers): NVCC_DEFINES = -DEXEC_OP=$(call of_operator,$*,2) -DEXEC_ROW=exec_cuda_$(call of_operator,$*,2) \
     -DEXEC_TYPES=$(call of_operator,$*,3) -DEXEC_SIGN=$(call of_operator,$*,4)
 $(ROW_OBJECTS): $(OBJ)/$(basename $(CUDA_REDUCE)).%.o: $(CUDA_REDUCE) $(BUILD)/nvcc-flags

@@ -2,13 +2,23 @@
 #
 # From a source to its object: build/obj/FOLDER/NAME.o, and what single files are compiled with.
 
-# Objects are made anew when the compiler or its flags change, and not before what they need is there.
-FLAGS_NOW := $(if $(WITH_CUDA),CUDA) $(CC) $(BASE_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
-$(BUILD)/flags: FORCE
-	@mkdir -p $(@D)
-	@[ "$$(cat $@ 2>/dev/null)" = '$(FLAGS_NOW)' ] || echo '$(FLAGS_NOW)' > $@
+# $(call stamp,FILE,VARIABLE): a file with the variable's text, written when the text changes and at no other time. It is compared
+# here, not in the recipe. So variables of a target that needs the file do not reach it, and `make -n` and `make -q` are right.
+define stamp
+$(1): FORCE
+ifeq ($$(strip $$(shell cat $(1) 2>/dev/null || echo none)),$$(strip $$($(2))))
+	+@:
+else
+	@mkdir -p $$(@D)
+	@echo '$$($(2))' > $$@
+endif
+endef
 .PHONY: FORCE
 FORCE:
+
+# Objects are made anew when the compiler or its flags change, and not before what they need is there.
+FLAGS_NOW := $(if $(WITH_CUDA),CUDA) $(CC) $(BASE_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+$(eval $(call stamp,$(BUILD)/flags,FLAGS_NOW))
 
 $(BUILD)/needs: scripts/deps.sh
 	@mkdir -p $(@D)

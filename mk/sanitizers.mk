@@ -8,5 +8,5 @@ asan asan-all: SANITIZERS := address,undefined
 tsan tsan-all: SANITIZERS := thread
 asan tsan asan-all tsan-all:
 	@scripts/deps.sh test
-	@$(AGAIN) $(SANITIZED) WERROR= tests
+	+@$(AGAIN) $(SANITIZED) WERROR= tests
 	@$(if $(filter %-all,$@),COLLET_TEST_TIMEOUT=3600) $(MAKE) --no-print-directory $(SANITIZED) run-$(if $(filter %-all,$@),test,check)

@@ -30,8 +30,8 @@ TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c)
 # The simulated GPU machine: what its tests and its runtime are linked with.
 GPUSIM_MACHINE  := $(addprefix tests/gpusim/,access.c chain.c exec.c machine.c memory.c module.c ptx_flow.c ptx_parse.c warp.c)
 TEST_SOURCES    := $(filter-out tests/common/% tests/portable/% tests/nccl/% tests/gpusim/%,$(wildcard tests/*/*.c)) tests/gpusim/test_ptx.c tests/gpusim/test_exec.c
-# The model checker and the fuzz targets have programs of their own.
-TEST_SOURCES    := $(filter-out tests/model/% tests/fuzz/%,$(TEST_SOURCES))
+# The model checker and the fuzz targets have programs of their own; tests/core is for mk/core.mk.
+TEST_SOURCES    := $(filter-out tests/model/% tests/fuzz/% tests/core/%,$(TEST_SOURCES))
 # So have the acceptance of GPUs and what it asks other libraries, out of many files.
 TEST_SOURCES    := $(filter-out tests/gpu/accept_% tests/gpu/beside% tests/gpu/one_program.c,$(TEST_SOURCES))
 BESIDE_SOURCES  := $(wildcard tests/gpu/beside*.c)
