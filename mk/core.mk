@@ -15,20 +15,17 @@ CORE_LINK    := $(CORE_OBJECTS) $(call objects_of,$(foreach l,$(LAYERS),$(call l
 CORE_LIB     := $(BUILD)/core/libcollet.a
 
 core: $(CORE_LIB)
-# Another choice of layers is another link.
-$(BUILD)/core/layers: FORCE
-	@mkdir -p $(@D)
-	@[ "$$(cat $@ 2>/dev/null)" = '$(LAYERS)' ] || echo '$(LAYERS)' > $@
+$(eval $(call stamp,$(BUILD)/core/layers,LAYERS))
 $(CORE_LIB): $(CORE_LINK) $(BUILD)/core/layers
 	@mkdir -p $(@D)
 	$(call say,AR)
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $(CORE_LINK)
 core-files:
-	@$(AGAIN) core >&2
+	+@$(AGAIN) core >&2
 	@cat $(CORE_LINK:.o=.d) | tr -d '\\' | tr ' ' '\n' | grep -E '^(src|include)/.*[^:]$$' | sort -u
 core-seams:
-	@$(AGAIN) core >&2
+	+@$(AGAIN) core >&2
 	@{ nm $(CORE_OBJECTS) | sed -n 's/^ * U //p' | sort -u; nm $(call objects_of,$(SEAM_SOURCES)) | awk 'NF == 3 && $$2 ~ /[TDBR]/ { print $$3 }' | sort -u; } | sort | uniq -d
 .PHONY: core-objects
 core-objects:
@@ -56,6 +53,6 @@ $(BUILD)/core/tests/unit/test_boot $(BUILD)/core/tests/fault/test_faults: LINK_F
 core-tests: $(CORE_PROGRAMS)
 test-core:
 	@scripts/deps.sh test
-	@$(AGAIN) core-tests
+	+@$(AGAIN) core-tests
 	@BUILD=$(BUILD)/core scripts/run-tests.sh --level fast --jobs $(TEST_JOBS) $(CORE_TESTS:%=$(BUILD)/core/tests/%)
 	@SEEDS=$(SEEDS) $(BUILD)/core/tests/fault/test_faults

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Refuses what this process asks the system for: memory, or descriptors. The linker leads the calls of the library and of the
- * test here (Makefile: REFUSED); calls of other libraries, some of which abort without memory, go where they always go.
+ * test here (mk/programs.mk: REFUSED); calls of other libraries, some of which abort without memory, go where they always go.
  *
  *      collet ── malloc() ──▶ __wrap_malloc() ── may have it ──▶ malloc() of libc
  *                                  └── is refused ──▶ NULL, ENOMEM

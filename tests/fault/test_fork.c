@@ -27,7 +27,7 @@ static void nap(void) { nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 static int is_set(const int *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 static void set(int *flag) { __atomic_store_n(flag, 1, __ATOMIC_RELEASE); }
 
-/* The linker leads the library's calls here (Makefile). */
+/* The linker leads the library's calls here (mk/programs.mk). */
 void *__real_dlopen(const char *name, int flags);
 void *__wrap_dlopen(const char *name, int flags);
 void *__wrap_dlopen(const char *name, int flags) {

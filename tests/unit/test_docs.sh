@@ -124,7 +124,7 @@ functions_named_exist() {
 variables_named_exist() {
     local page word bad=0
     while IFS=: read -r page word; do
-        grep -rqwE "$word|\"${word#COLLET_}\"" include src examples integrations scripts Makefile || { echo "$page names $word"; bad=1; }
+        grep -rqwE "$word|\"${word#COLLET_}\"" include src examples integrations scripts mk Makefile || { echo "$page names $word"; bad=1; }
     done < <(grep -HoE '\bCOLLET_[A-Z0-9_]+\b' "${pages[@]}" | sort -u)
     return $bad
 }

@@ -114,7 +114,7 @@ twins_are_noticed() { ! { names_of_functions; echo "src/api/twin.c:1:conn_try"; 
 
 files_say_their_licence() {
     local file bad=0
-    for file in $(git ls-files 'src/*.[ch]') include/*.h include/*/*.h examples/*.c examples/*/*.[ch] tests/*/*.[ch] tests/*/*.sh scripts/*.sh Makefile .ci/run; do
+    for file in $(git ls-files 'src/*.[ch]') include/*.h include/*/*.h examples/*.c examples/*/*.[ch] tests/*/*.[ch] tests/*/*.sh scripts/*.sh Makefile mk/*.mk .ci/run; do
         [ -e "$file" ] || continue
         head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || { echo "$file"; bad=1; }
     done

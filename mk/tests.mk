@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The demo and the tests. scripts/run-tests.sh runs programs and prints a line for each.
+
+RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(CHOSEN)
+# Programs without threads have nothing to show to the thread sanitizer, and some are slow under it. It cannot see what orders the ranks
+# of test_gpu_copies, either: words that each maps at an address of its own.
+UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
+    $(BUILD)/tests/unit/test_verifier $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
+    $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/multi/test_gpu_copies $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
+# PROGRAMS='unit/test_tcp fault/test_links.sh': these alone. PART=2/8: each eighth one, from the second on.
+RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
+each_nth  = $(shell printf '%s\n' $(RUNNABLE) | awk -v part=$(PART) 'BEGIN { split(part, p, "/") } NR % p[2] == p[1] % p[2]')
+CHOSEN   := $(if $(PROGRAMS),$(foreach p,$(PROGRAMS),$(or $(filter %tests/$(p),$(RUNNABLE)),$(BUILD)/tests/$(p))),$(if $(PART),$(each_nth),$(RUNNABLE)))
+
+.PHONY: deps demo tests test check test-full asan tsan asan-all tsan-all run-check run-test run-test-full
+# The bridge is there before script tests run, two at a time: each makes it if it is missing.
+tests: $(CHOSEN) $(if $(WITH_CUDA),$(ONE_PROGRAM) $(BESIDE)) $(if $(SCRIPT_TESTS),$(BUILD)/bench/slow_link)
+deps:
+	@scripts/deps.sh build
+demo:
+	@scripts/deps.sh build
+	+@$(AGAIN) all
+	@$(BUILD)/bin/hello_allreduce
+	@$(BUILD)/bin/all_reduce_perf --procs 4 -b 8 -e 64M -f 8 -n 20
+test check test-full:
+	@scripts/deps.sh test
+	+@$(AGAIN) all tests
+	@$(MAKE) --no-print-directory run-$@
+run-check:
+	@BUILD=$(BUILD) $(call RUN_TESTS,fast)
+run-test:
+	@BUILD=$(BUILD) $(call RUN_TESTS,normal)
+run-test-full:
+	@BUILD=$(BUILD) $(call RUN_TESTS,full)
