@@ -94,8 +94,12 @@ part() {
     local name=$1 limit=$(($2 * times)) start=$SECONDS status verdict how speaker left=$((last_second - SECONDS))
     shift 2
     if [ $left -lt 2 ]; then
-        row "$name" - 'FAILED (not run: the time is up)'
-        failed=1
+        if [ -n "${asks:-}" ]; then
+            row "$name" - 'not asked: the time is up'
+        else
+            row "$name" - 'FAILED (not run: the time is up)'
+            failed=1
+        fi
         return
     fi
     limit=$((left < limit ? left : limit))
@@ -111,9 +115,29 @@ part() {
     124 | 137) verdict="FAILED (stopped after $limit s${how:+: ${how#CUT OFF }})" ;;
     *) verdict="FAILED (exit status $status)" ;;
     esac
+    [ -z "${asks:-}" ] || answer $status $limit
     [[ $verdict == FAILED* ]] && failed=1
     row "$name" $((SECONDS - start)) "$verdict"
     printf -- '--- %s: %s, %s s; %s s are left\n' "$name" "$verdict" $((SECONDS - start)) $((last_second - SECONDS))
+}
+
+# A part that asks NVIDIA's library: whatever it answers is no fault of collet. What hung is not asked again.
+nvidia_hung=
+nvidia_part() { # NAME command…
+    local name=$1
+    shift
+    if grep -qxF "$name" <<<"$nvidia_hung"; then
+        row "$name" - "not asked again: NVIDIA's library hung"
+    else
+        asks=1 part "$name" 6 "$@"
+    fi
+}
+answer() { # STATUS SECONDS: the verdict, where it is no pass
+    case $1 in
+    0 | 77) ;;
+    124 | 137) verdict="NVIDIA's library hangs (stopped after $2 s)" nvidia_hung+=$name$'\n' ;;
+    *) verdict="NVIDIA's library fails (exit status $1)" ;;
+    esac
 }
 
 accept_part() { # NAME SECONDS [--seconds N] part…
@@ -230,7 +254,8 @@ tuning_file() {
 }
 
 ask_library() { # NAME PATH ranks
-    part "latency, $1, $3 ranks" 15 "$beside" --library "$2" --name "$1" --ranks "$3" --results "$results" ${slow:+--slow} latency
+    local ask=("$beside" --library "$2" --name "$1" --ranks "$3" --results "$results" ${slow:+--slow} latency) name="latency, $1, $3 ranks"
+    if [ "$1" = nvidia ]; then nvidia_part "$name" "${ask[@]}"; else part "$name" 15 "${ask[@]}"; fi
 }
 
 # The same program asks both libraries, by turns.
@@ -251,8 +276,11 @@ libraries_by_turns() {
 # Collet has to get through; of NVIDIA's library it is a question.
 whole_gpu_waits() {
     [ -x "$beside" ] && [ -z "$slow" ] || return
-    [ -z "$nvidia_nccl" ] || part 'whole-GPU waits, nvidia' 22 "$beside" --library "$nvidia_nccl" --name nvidia memset
-    part 'whole-GPU waits, collet' 22 "$beside" --library "$collet_nccl" --name collet memset
+    local what
+    for what in memset messages; do
+        [ -z "$nvidia_nccl" ] || nvidia_part "whole-GPU waits, nvidia, $what" "$beside" --library "$nvidia_nccl" --name nvidia $what
+        part "whole-GPU waits, collet, $what" 12 "$beside" --library "$collet_nccl" --name collet $what
+    done
 }
 
 # Its own daemon, in a folder of its own, for as long as the part takes.

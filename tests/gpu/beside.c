@@ -2,10 +2,11 @@
  *
  * Asks a library with NCCL's interface: NVIDIA's or collet's, by turns, by the same code.
  *
- *    beside --library PATH [--name NAME] [--ranks N] [--results FILE] [--slow] latency|memset
+ *    beside --library PATH [--name NAME] [--ranks N] [--results FILE] [--slow] latency|memset|messages
  *
  *    latency   an allreduce of N ranks on one GPU, in a graph and in streams: beside_latency.c
- *    memset    do two threads hang that wait for the whole GPU between calls? beside_memset.c
+ *    memset    do two threads hang that wait for the whole GPU between collectives? beside_memset.c
+ *    messages  the same between messages
  */
 #include "gpu/beside_library.h"
 
@@ -44,16 +45,18 @@ int main(int argc, char **argv) {
         .name = option("--name", argc, argv, "nccl"),
         .results = option("--results", argc, argv, NULL),
         .nranks = atoi(option("--ranks", argc, argv, "2")),
+        .messages = has("messages", argc, argv),
         .slow = has("--slow", argc, argv),
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (options.path == NULL || options.nranks < 1 || options.nranks > 8) {
-        printf("usage: beside --library PATH [--name NAME] [--ranks 1 … 8] [--results FILE] [--slow] latency|memset\n");
+        printf(
+            "usage: beside --library PATH [--name NAME] [--ranks 1 … 8] [--results FILE] [--slow] latency|memset|messages\n");
         return 2;
     }
     if (!finds_gpu()) {
         printf("skipped: no CUDA device\n");
         return 77;
     }
-    return has("memset", argc, argv) ? beside_memset(&options) : beside_latency(&options);
+    return has("memset", argc, argv) || options.messages ? beside_memset(&options) : beside_latency(&options);
 }

@@ -43,6 +43,8 @@ static void find_all(struct library *library, void *handle) {
     FIND(comm_get_async_error, "ncclCommGetAsyncError");
     FIND(all_reduce, "ncclAllReduce");
     FIND(all_gather, "ncclAllGather");
+    FIND(send, "ncclSend");
+    FIND(recv, "ncclRecv");
     FIND(group_start, "ncclGroupStart");
     FIND(group_end, "ncclGroupEnd");
     *(void **)&library->get_last_error = dlsym(handle, "ncclGetLastError"); /* from 2.13 on */

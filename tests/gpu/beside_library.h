@@ -27,6 +27,8 @@ struct library {
     int (*comm_get_async_error)(void *comm, int *result);
     int (*all_reduce)(const void *in, void *out, size_t count, int type, int op, void *comm, cudaStream_t stream);
     int (*all_gather)(const void *in, void *out, size_t count, int type, void *comm, cudaStream_t stream);
+    int (*send)(const void *in, size_t count, int type, int peer, void *comm, cudaStream_t stream);
+    int (*recv)(void *out, size_t count, int type, int peer, void *comm, cudaStream_t stream);
     int (*group_start)(void);
     int (*group_end)(void);
 };
@@ -47,6 +49,7 @@ struct beside_options {
     const char *path, *name; /* of the library */
     const char *results;     /* a file for rows, or NULL */
     int nranks;
+    bool messages; /* beside_memset(): not collectives */
     bool slow;
 };
 

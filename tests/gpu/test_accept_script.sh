@@ -63,6 +63,23 @@ the_acceptance_itself_says_how_far_it_is() {
     [ $status = 124 ] || [ $status = 143 ] && grep -E '^CUT OFF simple: [0-9]+ of [0-9]+ cases, 0 wrong' "$work/long.txt"
 }
 
+# NVIDIA's library is asked by turns: what hangs there is said, asked no second time, and no failure.
+nvidias_library_may_hang() {
+    local start
+    stubs ''
+    mkdir -p "$work/build/lib"
+    printf '#!/bin/bash\ncase "$*" in *nvidia*--ranks\ 4*) sleep 30 ;; *nvidia*messages*) exit 3 ;; esac\n' >"$work/build/tests/gpu/beside"
+    chmod +x "$work/build/tests/gpu/beside"
+    echo collet_ >"$work/build/lib/libnccl.so.2"
+    echo another >"$work/nvidia.so"
+    start=$SECONDS
+    ACCEPT_NCCL=$work/nvidia.so run || return 1
+    [ $((SECONDS - start)) -lt 30 ] && in_table "^latency, nvidia, 4 ranks +[67] s +NVIDIA's library hangs \(stopped after 6 s\)$" &&
+        in_table "^latency, nvidia, 4 ranks +- s +not asked again: NVIDIA's library hung$" &&
+        in_table '^latency, nvidia, 8 ranks .*passed$' && in_table '^whole-GPU waits, collet, messages .*passed$' &&
+        in_table "^whole-GPU waits, nvidia, messages .*NVIDIA's library fails \(exit status 3\)$"
+}
+
 is_skipped_without_a_gpu() {
     stubs 'none) echo "skipped: no CUDA device"; exit 77 ;;'
     run && [ "$(cat "$work/out.txt")" = 'skipped: no CUDA device' ]
@@ -134,6 +151,7 @@ check names_a_part_that_fails names_a_part_that_fails
 check says_how_far_a_part_was_that_it_stops says_how_far_a_part_was_that_it_stops
 check the_acceptance_itself_says_how_far_it_is the_acceptance_itself_says_how_far_it_is
 check ends_in_time_whatever_hangs ends_in_time_whatever_hangs
+check nvidias_library_may_hang nvidias_library_may_hang
 check is_skipped_without_a_gpu is_skipped_without_a_gpu
 check fails_where_a_gpu_cannot_be_used fails_where_a_gpu_cannot_be_used
 check says_what_can_be_done_within_a_minute says_what_can_be_done_within_a_minute

@@ -96,7 +96,7 @@ figures_are_in_a_file() {
 # Two threads wait for the whole GPU between calls, as nccl-tests does. No kernel of one of them waits there for a call of the other one:
 # whoever calls last launches for both.
 whole_gpu_waits_get_through() {
-    GPUSIM_GPUS=1 timeout $limit "$sim/beside" --library "$sim/lib/libnccl.so.2" --name collet --slow memset >"$work/memset" 2>&1
+    GPUSIM_GPUS=1 timeout $limit "$sim/beside" --library "$sim/lib/libnccl.so.2" --name collet --slow "$1" >"$work/memset" 2>&1
     [ "$(grep -c ' passes$' "$work/memset")" = 2 ] || { cat "$work/memset"; return 1; }
 }
 
@@ -150,11 +150,11 @@ threads_share_a_gpu() { timeout $limit "$sim/test_threads"; }
 on_16_multiprocessors() { GPUSIM_GPUS=1 GPUSIM_SMS=16 timeout $limit "$sim/all_reduce_perf" -t 8 -b 8 -e 512K -f 65536 -n 1 -w 0; }
 check ranks_of_2_to_16_threads_share_a_gpu_with_eight_queues_beside_busy_streams threads_share_a_gpu
 on_8_queues() { GPUSIM_GPUS=1 timeout $limit "$sim/all_reduce_perf" -t "$1" -b 8 -e 8 -n 1 -w 0; }
-# Messages are launched one by one: more ranks than queues are warned of, and with as many queues they get through.
-messages_of_12_threads() { GPUSIM_GPUS=1 GPUSIM_SMS=132 timeout $limit "$sim/sendrecv_perf" -t 12 -b 8 -e 8 -n 1 -w 0 "$@" 2>&1; }
+# More ranks than queues are warned of. Their messages get through all the same: they are launched together.
+messages_of_12_threads() { GPUSIM_GPUS=1 GPUSIM_SMS=132 timeout $limit "$sim/sendrecv_perf" -t 12 -b 8 -e 8 -n 1 -w 0 "$@" >"$work/queues" 2>&1; }
 more_ranks_than_queues_are_warned_of() {
-    COLLET_TIMEOUT=2 messages_of_12_threads | tee "$work/queues" | grep -q '9 ranks of this process share GPU 0, whose streams share 8 queues' || { cat "$work/queues"; return 1; }
-    CUDA_DEVICE_MAX_CONNECTIONS=32 messages_of_12_threads >"$work/queues" && ! grep 'queues' "$work/queues" || { cat "$work/queues"; return 1; }
+    messages_of_12_threads && grep -q '9 ranks of this process share GPU 0, whose streams share 8 queues' "$work/queues" || { cat "$work/queues"; return 1; }
+    CUDA_DEVICE_MAX_CONNECTIONS=32 messages_of_12_threads && ! grep 'queues' "$work/queues" || { cat "$work/queues"; return 1; }
 }
 check more_ranks_than_queues_are_warned_of more_ranks_than_queues_are_warned_of
 check sums_of_7_threads_on_a_gpu on_8_queues 7
@@ -188,7 +188,8 @@ check the_acceptance_runs_all_collectives_in_LL128_between_2_gpus accept_lines_o
 for gpus in 1 2; do
     check "the_acceptance_passes_with_a_graph_of_each_rank_on_${gpus}_gpus" accept_rankgraphs_on $gpus
 done
-check threads_that_wait_for_the_whole_gpu_between_calls_get_through whole_gpu_waits_get_through
+check threads_that_wait_for_the_whole_gpu_between_calls_get_through whole_gpu_waits_get_through memset
+check threads_that_wait_for_the_whole_gpu_between_messages_get_through whole_gpu_waits_get_through messages
 for part in streams processes graphs; do
     check "the_acceptance_passes_with_${part}_on_2_gpus" accept 2 $part
 done

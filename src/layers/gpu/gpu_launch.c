@@ -210,12 +210,14 @@ int gpu_set_ranks(const struct gpu_entry *set, int n) {
 
 static struct gpu_rank *rank_of(const struct gpu_entry *e) { return e->call->chan->owner.gpu; }
 
-/* Is its stream another one than the set's, and has no call before it named it? */
+/* Is its stream another one than the set's, and has no call before it named it? Of a guest's rank one event stands for all its streams. */
 static bool is_another_stream(const struct gpu_entry *set, int k, const void *stream) {
+    if (set[k].is_guest)
+        return is_first_of_rank(set, k);
     for (int before = 0; before < k; before++)
         if (!set[before].is_guest && set[before].call->stream == set[k].call->stream)
             return false;
-    return set[k].is_guest || set[k].call->stream != stream;
+    return set[k].call->stream != stream;
 }
 
 /* The set's stream waits for what the calls' streams have, and for the newest operations of the ranks. */
@@ -290,31 +292,58 @@ static enum collet_result check_set(const struct gpu_entry *set, int n, uint32_t
 
 enum collet_result gpu_launch_set(const struct gpu_entry *set, int n) {
     const struct gpu_rank *gpu = rank_of(set);
-    const struct gpu_entry *own = set;
     uint32_t resident = gpu->driver->streams->resident(gpu->ordinal);
     COLLET_TRY(check_set(set, n, resident));
-    while (own->is_guest)
-        own++;
     struct gpu_scope scope = gpu->driver->enter_streams(gpu->ordinal);
-    enum collet_result result = launch_in_order(set, n, resident, own->call->stream);
+    enum collet_result result = launch_in_order(set, n, resident, set->into);
     gpu->driver->leave(scope);
     return result;
 }
 
 /* ---- guests ---- */
 
-enum collet_result gpu_guest_comes(const struct gpu_entry *guest) {
-    struct gpu_rank *gpu = rank_of(guest);
+/* Has an entry before it the same rank, and the same stream or another one? */
+static bool is_named_before(const struct gpu_entry *guests, int k, bool same_stream) {
+    for (int before = 0; before < k; before++)
+        if (guests[before].call->chan == guests[k].call->chan &&
+            (guests[before].call->stream == guests[k].call->stream) == same_stream)
+            return true;
+    return false;
+}
+
+/* A rank has one event: with several streams, each waits for the one before it, and the event stands behind the last. */
+static enum collet_result guest_comes(struct gpu_rank *gpu, void *stream, bool again) {
+    if (again)
+        COLLET_TRY(gpu->driver->streams->wait(stream, gpu->ready, false));
+    return gpu_rank_ready(gpu, stream);
+}
+
+static enum collet_result guests_come(const struct gpu_entry *guests, int n) {
+    for (int k = 0; k < n; k++)
+        if (!is_named_before(guests, k, true))
+            COLLET_TRY(guest_comes(rank_of(&guests[k]), guests[k].call->stream, is_named_before(guests, k, false)));
+    return COLLET_SUCCESS;
+}
+
+enum collet_result gpu_guests_come(const struct gpu_entry *guests, int n) {
+    const struct gpu_rank *gpu = rank_of(guests);
     struct gpu_scope scope = gpu->driver->enter_streams(gpu->ordinal);
-    enum collet_result result = gpu_rank_ready(gpu, guest->call->stream);
+    enum collet_result result = guests_come(guests, n);
     gpu->driver->leave(scope);
     return result;
 }
 
-enum collet_result gpu_guest_leaves(const struct gpu_entry *guest) {
-    struct gpu_rank *gpu = rank_of(guest);
+static enum collet_result guests_leave(const struct gpu_entry *guests, int n) {
+    for (int k = 0; k < n; k++)
+        if (!is_named_before(guests, k, true))
+            COLLET_TRY(gpu_rank_follow(rank_of(&guests[k]), &rank_of(&guests[k])->newest, guests[k].call->stream));
+    return COLLET_SUCCESS;
+}
+
+enum collet_result gpu_guests_leave(const struct gpu_entry *guests, int n) {
+    const struct gpu_rank *gpu = rank_of(guests);
     struct gpu_scope scope = gpu->driver->enter_streams(gpu->ordinal);
-    enum collet_result result = gpu_rank_follow(gpu, &gpu->newest, guest->call->stream);
+    enum collet_result result = guests_leave(guests, n);
     gpu->driver->leave(scope);
     return result;
 }

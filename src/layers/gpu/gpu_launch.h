@@ -15,7 +15,8 @@ struct gpu_entry {
     struct exec_call *call;
     uint64_t wave;    /* its place in the order of the communicator's calls of the group */
     uint64_t capture; /* that its stream is in; 0: in none */
-    bool is_guest;    /* another thread made it: that thread alone may name its stream (gpu_company.c) */
+    void *into;       /* the stream of its launch: its call's, or, of a guest, one of the thread that launches */
+    bool is_guest;    /* another thread made it: that thread alone may name its stream (gpu_party.h) */
 };
 
 static inline bool gpu_entry_is_message(const struct gpu_entry *e) { return prog_is_p2p(e->call->request.collective); }
@@ -33,14 +34,14 @@ uint32_t gpu_set_channels(const struct gpu_entry *set, int n);
 /* Of how many ranks are the calls? */
 int gpu_set_ranks(const struct gpu_entry *set, int n);
 
-/* Puts the set into the stream of its first call that is no guest's. The streams of the others wait for it, and it for them; those of
+/* Puts the set into the stream `into` of its first call. The streams of the others wait for it, and it for them; those of
  * guests their threads make wait. Errors: UNSUPPORTED, with the numbers, if one channel of the set does not fit on the GPU;
  * MISMATCH, if its ranks make different calls. */
 enum collet_result gpu_launch_set(const struct gpu_entry *set, int n);
 
-/* Of a guest's rank, by its thread: gpu_launch_set() elsewhere waits for what is in the call's stream now. And afterwards: what comes
- * in the stream waits for the set. */
-enum collet_result gpu_guest_comes(const struct gpu_entry *guest);
-enum collet_result gpu_guest_leaves(const struct gpu_entry *guest);
+/* Of guests, by their thread: gpu_launch_set() elsewhere waits for what is in their streams now. And afterwards: what comes in these
+ * streams waits for the sets. */
+enum collet_result gpu_guests_come(const struct gpu_entry *guests, int n);
+enum collet_result gpu_guests_leave(const struct gpu_entry *guests, int n);
 
 #endif
