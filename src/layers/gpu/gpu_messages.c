@@ -204,7 +204,8 @@ static enum arrival arrive_last(struct company *company, struct party *party, co
 }
 
 /* LAST and UNFIT: nobody can take any of those in the list back, and they are in `exchange`. EARLY: the party has come in, if it stays. */
-static enum collet_result arrive(struct party *party, bool stays, struct exchange *exchange, enum arrival *arrival) {
+static enum collet_result messages_arrive(struct party *party, bool stays, struct exchange *exchange,
+                                          enum arrival *arrival) {
     SCOPED_LOCK(gpu_company_lock());
     struct company *company = gpu_company_find(&party->set->call->chan->owner);
     *arrival = GONE;
@@ -231,7 +232,7 @@ static enum collet_result arrive(struct party *party, bool stays, struct exchang
 /* ---- waiting: for whom, and how long ---- */
 
 /* False: too late. */
-static bool take_back(struct party *party) {
+static bool messages_take_back(struct party *party) {
     SCOPED_LOCK(gpu_company_lock());
     if (!party->taken)
         go_out(gpu_company_find(&party->set->call->chan->owner), party);
@@ -283,7 +284,7 @@ static void lose_patience(struct company *company, struct party *party, uint64_t
     party->done = true;
 }
 
-static enum collet_result check_wait(struct company *company, struct party *party, uint64_t waited_ns) {
+static enum collet_result messages_check_wait(struct company *company, struct party *party, uint64_t waited_ns) {
     const struct chan *chan = party->set->call->chan;
     COLLET_TRY(boot_check(chan->owner.boot));
     lose_patience(company, party, waited_ns);
@@ -301,13 +302,13 @@ static enum collet_result wait_for_ends(struct company *company, struct party *p
         now_lones = __atomic_load_n(&company->nlones, __ATOMIC_ACQUIRE);
         if (now_lones != nlones) { /* then it may have nobody to wait for any more */
             nlones = now_lones;
-            COLLET_TRY(arrive(party, true, exchange, arrival));
+            COLLET_TRY(messages_arrive(party, true, exchange, arrival));
             if (*arrival != EARLY && *arrival != GONE)
                 return COLLET_SUCCESS;
         }
         enum collet_result result =
-            wait_pause(&waiter) ? check_wait(company, party, os_now_ns() - came_ns) : COLLET_SUCCESS;
-        if (result < 0 && take_back(party))
+            wait_pause(&waiter) ? messages_check_wait(company, party, os_now_ns() - came_ns) : COLLET_SUCCESS;
+        if (result < 0 && messages_take_back(party))
             return result;
     }
     *arrival = party->is_alone ? ALONE : GONE;
@@ -316,7 +317,7 @@ static enum collet_result wait_for_ends(struct company *company, struct party *p
 
 /* ---- launching ---- */
 
-static enum collet_result launch_all(const struct party *party, const struct exchange *exchange) {
+static enum collet_result messages_launch(const struct party *party, const struct exchange *exchange) {
     enum collet_result result = gpu_waves_launch(exchange->set, exchange->n);
     gpu_party_tell(party->next, result);
     return result;
@@ -331,22 +332,22 @@ static enum collet_result refuse_all(const struct party *party) {
 static enum collet_result exchange_with_others(struct company *company, struct party *party,
                                                struct exchange *exchange) {
     enum arrival arrival;
-    COLLET_TRY(arrive(party, false, exchange, &arrival));
+    COLLET_TRY(messages_arrive(party, false, exchange, &arrival));
     if (arrival == EARLY) { /* others may launch it: they have to know what is in its streams */
         COLLET_TRY(gpu_guests_come(party->set, party->n));
-        COLLET_TRY(arrive(party, true, exchange, &arrival));
+        COLLET_TRY(messages_arrive(party, true, exchange, &arrival));
     }
     if (arrival == EARLY)
         COLLET_TRY(wait_for_ends(company, party, exchange, &arrival));
     switch (arrival) {
-    case LAST: return launch_all(party, exchange);
+    case LAST: return messages_launch(party, exchange);
     case UNFIT: return refuse_all(party);
     case ALONE: return gpu_waves_launch(party->set, party->n);
     default: return gpu_party_end(party);
     }
 }
 
-static struct company *company_of(const struct gpu_entry *messages) {
+static struct company *messages_company(const struct gpu_entry *messages) {
     SCOPED_LOCK(gpu_company_lock());
     struct company *company = gpu_company_find(&messages->call->chan->owner);
     return company->nmembers > 1 ? company : NULL;
@@ -355,7 +356,7 @@ static struct company *company_of(const struct gpu_entry *messages) {
 enum collet_result gpu_company_exchange(struct gpu_entry *messages, int n) {
     struct party party = {.set = messages, .n = n};
     struct exchange exchange = {.set = NULL};
-    struct company *company = company_of(messages);
+    struct company *company = messages_company(messages);
     if (company == NULL)
         return gpu_waves_launch(messages, n);
     enum collet_result result = exchange_with_others(company, &party, &exchange);
