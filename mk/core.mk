@@ -37,7 +37,7 @@ CORE_TESTS   := unit/test_api unit/test_base unit/test_boot unit/test_boot_death
     unit/test_boot_init unit/test_crowd unit/test_net_sockets unit/test_reduce unit/test_tcp unit/test_tcp_connecting unit/test_tree \
     multi/test_determinism multi/test_engine multi/test_threads multi/test_conformance \
     fault/test_death fault/test_intruder fault/test_rendezvous
-CORE_PROGRAMS := $(CORE_TESTS:%=$(BUILD)/core/tests/%) $(BUILD)/core/tests/fault/test_faults
+CORE_PROGRAMS := $(BUILD)/core/tests/fault/test_faults $(CORE_TESTS:%=$(BUILD)/core/tests/%)
 CORE_COMMON  := $(BUILD)/core/tests/common.a
 $(CORE_COMMON): $(call objects_of,$(filter-out tests/common/whole.c,$(TEST_COMMON)) tests/core/part.c)
 	@mkdir -p $(@D)
@@ -54,5 +54,6 @@ core-tests: $(CORE_PROGRAMS)
 test-core:
 	@scripts/deps.sh test
 	+@$(AGAIN) core-tests
-	@BUILD=$(BUILD)/core scripts/run-tests.sh --level fast --jobs $(TEST_JOBS) $(CORE_TESTS:%=$(BUILD)/core/tests/%)
-	@SEEDS=$(SEEDS) $(BUILD)/core/tests/fault/test_faults
+	@BUILD=$(BUILD)/core SEEDS=$(SEEDS) COLLET_TEST_TIMEOUT=400 scripts/run-tests.sh --level fast --jobs $(TEST_JOBS) $(CORE_PROGRAMS)
+	@echo "lines of the core: $$($(MAKE) -s --no-print-directory core-files | xargs cat | wc -l), at most $$(sed -n 's/^lines //p' tests/core/limits.txt)"
+	@echo "seams of the core: $$($(MAKE) -s --no-print-directory core-seams | wc -l), at most $$(sed -n 's/^seams //p' tests/core/limits.txt)"

@@ -50,12 +50,12 @@ compile_checked() {
 
 # Loans of a few bytes have two parts. A commons of a few bytes has four grains, and its variables are the model's.
 for_model() { # folder
-    [ ! -f "$1/fifo/loan.c" ] || sed -i -E 's/^#define (NEAR|FAR|LEAST_FAR)_PART_BYTES .*/#define \1_PART_BYTES 8u/' "$1/fifo/loan.c"
-    [ ! -f "$1/fifo/commons.c" ] || sed -i -e 's/^#define GRAIN_BYTES .*/#define GRAIN_BYTES 64u/' \
-        -e '/^static pthread_mutex_t commons_lock/,/^static struct commons_view \*views;/d' "$1/fifo/commons.c"
+    [ ! -f "$1/layers/memory/loan.c" ] || sed -i -E 's/^#define (NEAR|FAR|LEAST_FAR)_PART_BYTES .*/#define \1_PART_BYTES 8u/' "$1/layers/memory/loan.c"
+    [ ! -f "$1/layers/memory/commons.c" ] || sed -i -e 's/^#define GRAIN_BYTES .*/#define GRAIN_BYTES 64u/' \
+        -e '/^static pthread_mutex_t commons_lock/,/^static struct commons_view \*views;/d' "$1/layers/memory/commons.c"
 }
 copies_for_model() {
-    mkdir -p "$build/small/fifo" && cp src/fifo/{loan,commons}.c "$build/small/fifo/" && for_model "$build/small"
+    mkdir -p "$build/small/layers/memory" && cp src/layers/memory/{loan,commons}.c "$build/small/layers/memory/" && for_model "$build/small"
 }
 
 # One line each: file, program of perl -0p, what it does. N: which of the lines with such a call.
@@ -98,7 +98,7 @@ accesses='__(atomic|sync)_|port_(load|store|fence|line|lines|word|flag)[a-z0-9_]
 spared='^fifo/fifo_place.c:.*(__atomic_thread_fence|gauged)|^kernels/interp.h:.*port_fence\(\)'
 accessed_lines() { # on a CPU; port.h says what accesses are, lanes.h has those of a GPU
     local path
-    for path in src/fifo/*.[ch] src/kernels/interp.h; do
+    for path in src/fifo/*.[ch] src/layers/memory/{loan,commons}.[ch] src/kernels/interp.h; do
         [[ $path =~ /(port|lanes)\.h$ ]] || host_part "$path" | grep -nE "$accesses" | sed "s|^|${path#src/}:|"
     done
 }
@@ -119,7 +119,7 @@ every_access_has_a_mutant() {
 # The models that have that file. Of several, one must notice.
 models_of() { # file
     case $1 in
-    api/* | base/*) echo wake ;;
+    api/* | base/* | layers/streams/*) echo wake ;;
     layers/memory/loan.c) echo loans ;;
     layers/memory/commons.c) echo commons ;;
     fifo/fifo.h) echo slots loans ;;
@@ -132,7 +132,7 @@ is_noticed() { # number, file, program
     mkdir -p "$folder/$(dirname "$2")"
     perl -0pe "$3" "src/$2" >"$folder/$2" || return 1
     ! cmp -s "src/$2" "$folder/$2" || { echo "it changes nothing: $3"; return 1; }
-    [ "$2" != fifo/fifo.h ] || cp "$build/small/fifo/loan.c" "$folder/fifo/"
+    [ "$2" != fifo/fifo.h ] || { mkdir -p "$folder/layers/memory" && cp "$build/small/layers/memory/loan.c" "$folder/layers/memory/"; }
     for_model "$folder"
     for model in $(models_of "$2"); do
         compile_checked "$folder/checked" "$model" "$folder" >"$folder/log" 2>&1 || { cat "$folder/log"; return 1; }
