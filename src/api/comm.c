@@ -14,7 +14,6 @@
 #include "base/output.h"
 #include "base/wait.h"
 #include "boot/patience.h"
-#include "layers/observe/selftest.h"
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -266,14 +265,13 @@ static enum collet_result try_join_alone(struct collet_comm *comm) {
     if (comm->nranks == 0) /* this rank has nothing to join */
         return COLLET_SUCCESS;
     COLLET_TRY(boot_try_init(comm->boot));
-    if (journal_wants_times(&comm->config) || comm->config.trace[0] != '\0') /* times of several hosts are compared */
-        COLLET_TRY(boot_try_clock(comm->boot));
     if (comm->chan == NULL) {
+        COLLET_TRY(observe_try_join(comm));
         COLLET_TRY(survey_the_machine(comm));
         COLLET_TRY(rooms_open(comm));
         comm->selftest_deadline_ns = os_now_ns() + (uint64_t)comm->config.init_timeout * 1000000000u;
     }
-    return selftest_all_try(comm->chan, comm->selftest_deadline_ns);
+    return observe_try_join(comm);
 }
 
 enum collet_result comm_try_join(struct collet_comm *comm) {
@@ -425,7 +423,7 @@ static void print_state(const struct collet_comm *comm, FILE *out) {
                 (unsigned long long)engine_collectives(comm));
     if (phase == COMM_READY) {
         plan_dump(comm->planner, out);
-        engine_dump(comm, out);
+        observe_print(comm, out);
     }
 }
 

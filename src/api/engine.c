@@ -3,10 +3,8 @@
  * See engine.h.
  */
 #include "api/comm.h"
-#include "layers/observe/exporter.h"
 #include "seams/streams.h"
 #include "seams/vectors.h"
-#include "layers/observe/report.h"
 
 #include "base/memory.h"
 #include "base/os.h"
@@ -141,14 +139,14 @@ static inline enum collet_result lane_begin(struct lane *lane) {
     call->args.out = post->out;
     call->args.sequence = lane->begun + 1;
     __atomic_store_n(&lane->begun, call->args.sequence, __ATOMIC_RELAXED); /* dumps look */
-    lane->entry = journal_begin(&post->comm->engine.journal, lane->entry, call);
+    lane->entry = journal_begin(post->comm->engine.journal, lane->entry, call);
     if (call->program->nremote > 0)
         proxy_count(call->chan, call->program->conns, call->program->nconns, 1);
     return COLLET_SUCCESS;
 }
 
 static inline void lane_end(struct lane *lane) {
-    journal_end(&lane->first->comm->engine.journal, lane->entry, &lane->call);
+    journal_end(lane->first->comm->engine.journal, lane->entry, &lane->call);
     lane->call.state = EXEC_IDLE;
     exec_said_no_more(&lane->call);
     if (lane->call.program->nremote > 0)
@@ -198,13 +196,6 @@ static enum collet_result lane_turn(struct lane *lane, bool *moved) {
 
 /* ---- a communicator's turn ---- */
 
-/* What this rank did, for whoever looks for the cause; also if it was in no call. */
-static void engine_dump_failure(struct collet_comm *comm) {
-    const enum collet_result failed = comm->boot != NULL ? boot_failed(comm->boot) : COLLET_SUCCESS;
-    if (failed != COLLET_SUCCESS)
-        journal_dump(&comm->engine.journal, failed, boot_failed_text(comm->boot));
-}
-
 /* A call that stops half-way leaves its connections in the middle of a message, so its communicator is over. */
 static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     struct engine *engine = &comm->engine;
@@ -226,7 +217,7 @@ static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     }
     engine->busy = NULL;
     engine->busy_end = &engine->busy;
-    engine_dump_failure(comm);
+    observe_failure(comm);
 }
 
 static void engine_turn(struct collet_comm *comm, bool *moved) {
@@ -491,49 +482,24 @@ enum collet_result engine_open(struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
     COLLET_TRY(memory_get(&engine->lanes, 2 + 2 * (size_t)comm->nranks, sizeof(*engine->lanes),
                           "no memory for the calls of %d ranks", comm->nranks));
-    COLLET_TRY(journal_open(&engine->journal, comm->chan));
+    engine->none.args_id = UINT64_MAX;
     for (int k = 0; k < 2 + 2 * comm->nranks; k++)
-        engine->lanes[k].entry = &engine->journal.none;
+        engine->lanes[k].entry = &engine->none;
     boot_count_at(comm->boot, &engine->lanes->begun);
-    boot_report_by(comm->boot, &(struct boot_reporter){report_make, comm});
     engine->patience = comm->chan->patience;
-    return exporter_add(comm);
+    return observe_open(comm);
 }
 
 void engine_close(struct collet_comm *comm) {
-    exporter_remove(comm);
-    if (comm->boot != NULL) {
+    observe_close(comm);
+    if (comm->boot != NULL)
         boot_count_at(comm->boot, NULL);
-        boot_report_by(comm->boot, NULL);
-    }
-    engine_dump_failure(comm);
-    journal_close(&comm->engine.journal);
     free(comm->engine.lanes);
     comm->engine.lanes = NULL;
     comm->engine.probed = 0;
 }
 
-/* ---- dumps ---- */
-
-#define SHOWN_OPERATIONS 8 /* of the journal */
-
 uint64_t engine_collectives(const struct collet_comm *comm) {
     const struct lane *collectives = comm->engine.lanes;
     return collectives != NULL ? __atomic_load_n(&collectives->begun, __ATOMIC_RELAXED) : 0;
-}
-
-/* Another thread may be driving: see exec_dump(). */
-__attribute__((no_sanitize("thread"))) void engine_dump(const struct collet_comm *comm, FILE *out) {
-    const struct lane *lanes = comm->engine.lanes;
-    for (int k = 0; lanes != NULL && k < 2 + 2 * comm->nranks; k++)
-        if (lanes[k].call.state != EXEC_IDLE)
-            exec_dump(&lanes[k].call, out);
-        else if (lanes[k].first != NULL)
-            fprintf(out, " a %s waits for an earlier call of its stream\n",
-                    k == 0                      ? "collective"
-                    : k == 1 + 2 * comm->nranks ? "probe"
-                    : k % 2 == 1                ? "send"
-                                                : "receive");
-    if (lanes != NULL)
-        journal_print(&comm->engine.journal, SHOWN_OPERATIONS, out);
 }

@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 #include "base/wait.h"
-#include "layers/observe/journal.h"
+#include "seams/observe.h"
 
 /* Calls that are done in order: those of a host stream. Or those that a thread waits for: of one blocking call or group. */
 struct queue {
@@ -58,7 +58,8 @@ struct lane {
 
 struct engine {
     struct lane *lanes; /* 0: collectives; 1 + 2·peer: sends to peer; 2 + 2·peer: receives from peer; last: probes */
-    struct journal journal;
+    struct journal *journal;      /* NULL: nobody writes down */
+    struct journal_entry none;    /* no call's */
     int probed;                   /* the rank that a probe found last */
     struct lane *busy;            /* those that are not empty */
     struct lane **busy_end;       /* where the next one goes */
@@ -72,9 +73,6 @@ struct engine {
 
 enum collet_result engine_open(struct collet_comm *comm);
 void engine_close(struct collet_comm *comm);
-
-/* Prints what the engine is doing. Another thread may be driving it. */
-void engine_dump(const struct collet_comm *comm, FILE *out);
 
 /* How many there have been. */
 uint64_t engine_collectives(const struct collet_comm *comm);

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "layers/observe/census.h"
+#include "seams/observe.h"
 #include "boot/patience.h"
 #include "boot/process.h"
 #include "boot/table.h"
@@ -163,7 +163,6 @@ static void free_boot(struct boot *boot) {
 void hub_remove(struct boot *boot) {
     boot_say(boot, NULL, 0);
     boot_count_at(boot, NULL);
-    boot_report_by(boot, NULL);
     take_out(process_lock(), boot);
     process_unlock();
     free_boot(boot);

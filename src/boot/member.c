@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/join.h"
-#include "layers/observe/reception.h"
+#include "seams/observe.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,7 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "chan/crowd.h"
-#include "layers/observe/selftest.h"
-#include "layers/observe/tracer.h"
+#include "seams/observe.h"
 #include "seams/gpu.h"
 #include "transport/transport.h"
 
@@ -157,8 +156,6 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->owner.counters = chan->counters;
     waiting_init(chan, options->kernel_copies);
     enum collet_result result = gpu_chan_open(chan);
-    if (result == COLLET_SUCCESS && config->trace[0] != '\0')
-        result = tracer_create(&chan->owner, &chan->tracer);
     if (result != COLLET_SUCCESS) {
         gpu_chan_close(chan);
         free(chan);
@@ -199,7 +196,7 @@ void chan_destroy(struct chan *chan) {
         tdelete(conn, &chan->index, by_key);
         free(conn);
     }
-    tracer_destroy(chan->tracer);
+    observe_end_trace(chan->tracer);
     free(chan->inquest);
     free(chan);
 }

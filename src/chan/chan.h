@@ -28,7 +28,7 @@ struct chan {
     uint64_t cache_bytes;    /* this rank's part of the last cache */
     int64_t timeout_ms;      /* longest time without progress */
     const char *name;        /* of the communicator; "": it has none */
-    struct tracer *tracer;   /* tracer.h; NULL: nothing is traced */
+    struct tracer *tracer;   /* NULL: nothing is traced */
 
     /* windows.c, on GPUs */
     struct gpu_window *windows;

@@ -236,7 +236,4 @@ enum collet_result exec_check_callers(struct chan *chan, const int *ranks, int n
 /* A rank that the call waits for now, −1: none; *sending: for credit, not for data. Another thread may be running it. */
 int exec_waits_for(const struct exec_call *call, bool *sending);
 
-/* Prints where a call stands, worker by worker. Another thread may be running it. */
-void exec_dump(const struct exec_call *call, FILE *out);
-
 #endif

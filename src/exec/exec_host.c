@@ -6,9 +6,7 @@
 #include "exec/exec.h"
 
 #include "base/err.h"
-#include "layers/observe/tracer.h"
-#include "layers/observe/exec_trace.h"
-#include "layers/observe/observer.h"
+#include "seams/observe.h"
 #include "kernels/interp.h"
 #include "transport/transport.h"
 
@@ -72,6 +70,28 @@ static void fill_extents(struct interp_op *op, const struct prog *prog, const st
     op->geometry = geometry_of_extents(longest, op->args.chunk_elems, channel, op->args.nchannels);
 }
 
+/* To trace a call of 8 bytes takes a few per cent of its time. So of small calls only one in COLLET_TRACE_EVERY is traced, once there
+ * were many. The number of a call says which one it is, so all ranks trace the same calls. */
+#define TRACE_SMALL_BYTES 4096u
+#define TRACE_FIRST_CALLS 256u
+
+/* Of calls of this kind, those are traced whose number has none of these bits. A division would take longer at each visit than a
+ * step of 8 bytes may: so it is one in a power of two. */
+static uint32_t trace_mask_of(const struct exec_call *call, uint64_t bytes) {
+    const uint32_t every = (uint32_t)call->chan->owner.config->trace_every;
+    uint32_t mask = 0;
+    if (bytes >= TRACE_SMALL_BYTES || call->request.extents != NULL || prog_is_p2p(call->request.collective))
+        return mask;
+    while (mask + 1 < every)
+        mask = 2 * mask + 1;
+    return mask;
+}
+
+static bool trace_leaves_out(const struct exec_call *call) {
+    const uint64_t sequence = call->args.sequence;
+    return sequence > TRACE_FIRST_CALLS && ((uint32_t)sequence & call->program->trace_mask) != 0;
+}
+
 /* Calls of one kind tend to follow each other: what they have in common is computed once. Local results are streamed when a
  * call's two buffers cannot stay in this rank's part of the last cache anyway. */
 static void fill_ops(struct exec_program *program, const struct exec_call *call) {
@@ -101,7 +121,7 @@ static void fill_ops(struct exec_program *program, const struct exec_call *call)
         op->multiply = (const void *)reduce_host_multiply(call->request.type);
     }
     program->ops_id = call->args_id;
-    program->trace_mask = exec_trace_mask(call, bytes);
+    program->trace_mask = trace_mask_of(call, bytes);
 }
 
 static void exec_call_start(struct exec_call *call) {
@@ -135,6 +155,12 @@ static void exec_call_start(struct exec_call *call) {
     call->state = EXEC_RUNNING;
 }
 
+static inline void note_wait(struct interp_worker *w, uint64_t now) {
+    struct trace_wait *wait = (struct trace_wait *)(void *)w->trace; /* it begins with one */
+    if (wait->since == 0)
+        wait->since = now;
+}
+
 /* everywhere: see proto_at(). traced: it notes what it does. */
 static inline enum collet_result exec_worker_visit(struct exec_call *call, struct interp_worker *w, bool *moved,
                                                    uint32_t everywhere, bool traced) {
@@ -142,8 +168,10 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
     for (int k = 0; k < STEPS_PER_VISIT; k++) {
         const struct interp_try next = interp_try_of(w);
         enum interp_result result = interp_try_step(w, &next, exec_reduce, exec_borrow, everywhere);
-        if (traced)
+        if (traced && result != INTERP_BUSY)
             now = exec_trace(call, w, &next, result, now);
+        else if (traced)
+            note_wait(w, now);
         if (result == INTERP_BUSY) {
             if (!proto_has_lines(everywhere) && w->op->lands_from > 0)
                 exec_announce(w);
@@ -161,8 +189,7 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
     return COLLET_SUCCESS;
 }
 
-/* So ranks that are not traced, and programs without wires, do not pay for those. Of the calls of a traced rank some are left out
- * (exec_trace.h). */
+/* So ranks that are not traced, and programs without wires, do not pay for those. Of the calls of a traced rank some are left out. */
 #define VISIT(name, everywhere, traced)                                                                                \
     __attribute__((flatten, noinline)) static enum collet_result exec_visit_##name(                                    \
         struct exec_call *call, struct interp_worker *w, bool *moved) {                                                \
@@ -172,8 +199,7 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
     VISIT(name, everywhere, false)                                                                                     \
     VISIT(traced_##name, everywhere, true)                                                                             \
     static enum collet_result exec_visit_some_##name(struct exec_call *call, struct interp_worker *w, bool *moved) {   \
-        return exec_trace_leaves_out(call) ? exec_visit_##name(call, w, moved)                                         \
-                                           : exec_visit_traced_##name(call, w, moved);                                 \
+        return trace_leaves_out(call) ? exec_visit_##name(call, w, moved) : exec_visit_traced_##name(call, w, moved);  \
     }
 #define VISITS_OF(NAME, name, ...) VISITS(name, PROTOCOL_##NAME)
 PROTOCOLS(VISITS_OF)

@@ -6,7 +6,7 @@
 #include "exec/exec.h"
 
 #include "base/err.h"
-#include "layers/observe/exec_trace.h"
+#include "seams/observe.h"
 #include "seams/proxy.h"
 #include "transport/transport.h"
 

@@ -48,7 +48,7 @@ static enum collet_result call_begin(const struct post *post, struct exec_call *
     call->stream = post->stream;
     call->nth = lane->begun - lane->launched - 1;
     lane->call = *call; /* for dumps */
-    lane->entry = journal_begin(&post->comm->engine.journal, lane->entry, call);
+    lane->entry = journal_begin(post->comm->engine.journal, lane->entry, call);
     return COLLET_SUCCESS;
 }
 

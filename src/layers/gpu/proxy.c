@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/wait.h"
 #include "boot/process.h"
-#include "layers/observe/tracer.h"
+#include "seams/observe.h"
 #include "transport/transport.h"
 
 #include <pthread.h>

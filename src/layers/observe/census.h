@@ -11,6 +11,7 @@
 #define COLLET_LAYERS_OBSERVE_CENSUS_H
 
 #include "boot/hub.h"
+#include "seams/observe.h"
 
 /* What is known of a rank. It leaves the process as it is. */
 struct census_rank {
@@ -39,10 +40,5 @@ struct census {
 enum collet_result census_begin(struct hub *hub, bool all, void (*done)(struct census *census), void *owner);
 /* Every census of the hub is over. */
 void census_end_all(struct hub *hub);
-
-/* A rank's answer. Takes the letter. */
-void census_hear(struct hub *hub, struct letter *report);
-/* Makes it. NULL if the rank has left, or there is no memory. */
-struct letter *census_answer(struct hub *hub, const struct letter *question);
 
 #endif

@@ -4,7 +4,7 @@
  * synchronisation, because a call must not pay for being looked at; each is a small integer, and the picture may be a
  * moment old. Thread sanitizers are told so.
  */
-#include "exec/exec.h"
+#include "layers/observe/journal.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,14 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "layers/observe/exec_trace.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a traced worker notes around each try of a step (layers/observe/tracer.h). Only the traced copies of exec_worker_visit() do.
+ *
+ *      visit        try: BUSY │ … │ visit        try: STEPPED        try: STEPPED      a reading of the counter at each mark: when
+ *      ▲                            ▲                        ▲                   ▲     the visit begins, and behind a step that was done
+ *                   └─ since        └─ begin                 └─ end, begin       └─ end
+ *
+ * A try that is BUSY reads nothing: the wait begins where the last reading was.
+ */
+#include "layers/observe/tracer.h"
 
 #include "base/err.h"
 
@@ -62,4 +71,26 @@ enum collet_result exec_trace_bind(struct exec_program *program, struct tracer *
     for (int k = 0; k < nworkers; k++)
         COLLET_TRY(describe_worker(program, k, tracer));
     return COLLET_SUCCESS;
+}
+
+uint64_t exec_trace(const struct exec_call *call, const struct interp_worker *w, const struct interp_try *tried,
+                    enum interp_result result, uint64_t now) {
+    struct trace_worker *worker = w->trace;
+    if ((result != INTERP_STEPPED && result != INTERP_DONE) || interp_skips(w->op, tried->bytes))
+        return now;
+    const uint64_t since = worker->wait.since;
+    struct trace_event *event = trace_ring_next(worker->ring);
+    event->worker = worker;
+    event->sequence = call->args.sequence;
+    event->next_round = (uint32_t)w->round;
+    event->next_step = w->pc;
+    event->bytes = tried->bytes;
+    event->since = since;
+    event->begin = now;
+    if (since != 0) {
+        event->blocked_on = w->blocked_on;
+        event->sending = w->blocked_sending;
+        worker->wait.since = 0;
+    }
+    return event->end = os_ticks();
 }

@@ -164,7 +164,8 @@ static void begin_time(struct journal *journal, struct journal_times *times, str
         call->observed = observed;
 }
 
-struct journal_entry *journal_add(struct journal *journal, struct exec_call *call) {
+struct journal_entry *journal_add(struct journal *journal, struct journal_entry *last, struct exec_call *call) {
+    (void)last;
     const struct exec_request *request = &call->request;
     const uint64_t number = journal->added % JOURNAL_ENTRIES;
     journal->entries[number] = (struct journal_entry){.args_id = journal_has_times(journal) ? 0 : call->args_id,
@@ -198,7 +199,6 @@ void journal_note_end(struct journal *journal, const struct journal_entry *entry
 enum collet_result journal_open(struct journal *journal, const struct chan *chan) {
     const struct config *config = chan->owner.config;
     journal->chan = chan;
-    journal->none.args_id = UINT64_MAX;
     COLLET_TRY(memory_get(&journal->entries, JOURNAL_ENTRIES, sizeof(*journal->entries), "no memory for the journal"));
     COLLET_TRY(observing_open(&journal->observing, chan));
     if (journal_wants_times(config) || journal->observing.observer != NULL)

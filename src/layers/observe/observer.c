@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "seams/observe.h"
 #include "layers/observe/observer.h"
 
 #include "base/log.h"

@@ -85,8 +85,6 @@ enum collet_result observing_open(struct observing *observing, const struct chan
 void observing_close(struct observing *observing);                                                 /* zeroed is fine */
 struct observed;                                                                                   /* a call */
 struct observed *observing_begin(const struct observing *observing, const struct exec_call *call); /* NULL: no memory */
-/* Tells what its messages have done since the last look. The call runs. */
-void observing_look(struct observed *observed);
-void observing_end(struct observed *observed); /* NULL is fine */
+void observing_end(struct observed *observed);                                                     /* NULL is fine */
 
 #endif

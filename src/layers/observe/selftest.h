@@ -13,10 +13,7 @@
 #define COLLET_LAYERS_OBSERVE_SELFTEST_H
 
 #include "chan/chan.h"
-
-/* The transport of the connection is ready. SUCCESS when the test has passed or there is none, IN_PROGRESS before. REMOTE, on the
- * consumer: data changed on the way. */
-enum collet_result selftest_conn_try(struct conn *conn);
+#include "seams/observe.h"
 
 /* Makes and tests connections with all ranks. All ranks call it again and again until it is not IN_PROGRESS any more. */
 enum collet_result selftest_all_try(struct chan *chan, uint64_t deadline_ns);

@@ -15,6 +15,7 @@
 #define COLLET_LAYERS_OBSERVE_TRACER_H
 
 #include "base/os.h"
+#include "seams/observe.h"
 #include "transport/conn.h"
 #include "transport/transport.h"
 
@@ -49,12 +50,6 @@ struct trace_event {
 };
 _Static_assert(sizeof(struct trace_event) <= 64, "is one cache line");
 
-enum tracer_thread {
-    TRACER_EXECUTOR,
-    TRACER_PROXY /* the first one */,
-    TRACER_THREADS = TRACER_PROXY + CONFIG_PROXIES
-};
-
 struct trace_ring {
     struct trace_event *events, *end; /* the first, and behind the last */
     struct trace_event *next;         /* the oldest, which goes next */
@@ -69,6 +64,7 @@ static inline struct trace_event *trace_ring_next(struct trace_ring *ring) {
 
 /* A worker of a program. */
 struct trace_worker {
+    struct trace_wait wait;
     struct trace_ring *ring; /* of the thread that runs it */
     const char *call;        /* name of its collective; constant */
     struct trace_step *steps;
@@ -76,7 +72,6 @@ struct trace_worker {
     uint32_t nsteps;
     uint16_t track;
     uint8_t channel;
-    uint64_t since;            /* os_ticks(): it waits since then; 0: it does not wait */
     struct trace_worker *next; /* the tracer's */
 };
 
@@ -91,15 +86,8 @@ struct tracer {
 
 /* Of a rank with COLLET_TRACE. */
 enum collet_result tracer_create(const struct conn_owner *owner, struct tracer **tracer_p);
-void tracer_destroy(struct tracer *tracer); /* writes the file; NULL is fine */
 
 /* A worker with room for the description of so many steps and messages; the tracer's. NULL: no memory. */
 struct trace_worker *tracer_add_worker(struct tracer *tracer, size_t nsteps, size_t nmessages);
-
-/* Lets a connection over a wire make progress; with a tracer, notes when it carried something. */
-enum collet_result tracer_progress(struct tracer *tracer, enum tracer_thread thread, struct conn *conn);
-static inline enum collet_result tracer_carry(struct tracer *tracer, enum tracer_thread thread, struct conn *conn) {
-    return tracer == NULL ? conn->transport->progress(conn) : tracer_progress(tracer, thread, conn);
-}
 
 #endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the layer does for a communicator: begins to look at it, looks, and ends.
+ */
+#include "seams/observe.h"
+
+#include "api/comm.h"
+#include "base/memory.h"
+#include "layers/observe/exporter.h"
+#include "layers/observe/journal.h"
+#include "layers/observe/report.h"
+#include "layers/observe/selftest.h"
+#include "layers/observe/tracer.h"
+
+#include <stdlib.h>
+
+static bool is_traced(const struct collet_comm *comm) { return comm->config.trace[0] != '\0'; }
+
+/* Times of several hosts are compared. */
+static bool compares_clocks(const struct collet_comm *comm) {
+    return journal_wants_times(&comm->config) || is_traced(comm);
+}
+
+enum collet_result observe_try_join(struct collet_comm *comm) {
+    if (comm->chan != NULL)
+        return selftest_all_try(comm->chan, comm->selftest_deadline_ns);
+    return compares_clocks(comm) ? boot_try_clock(comm->boot) : COLLET_SUCCESS;
+}
+
+enum collet_result observe_open(struct collet_comm *comm) {
+    struct engine *engine = &comm->engine;
+    COLLET_TRY(memory_get(&engine->journal, 1, sizeof *engine->journal, "no memory for the journal"));
+    COLLET_TRY(journal_open(engine->journal, comm->chan));
+    if (is_traced(comm))
+        COLLET_TRY(tracer_create(&comm->chan->owner, &comm->chan->tracer));
+    boot_report_by(comm->boot, &(struct boot_reporter){report_make, comm});
+    return exporter_add(comm);
+}
+
+void observe_close(struct collet_comm *comm) {
+    exporter_remove(comm);
+    if (comm->boot != NULL)
+        boot_report_by(comm->boot, NULL);
+    observe_failure(comm);
+    if (comm->engine.journal != NULL)
+        journal_close(comm->engine.journal);
+    free(comm->engine.journal);
+    comm->engine.journal = NULL;
+}
+
+/* What this rank did, for whoever looks for the cause; also if it was in no call. */
+void observe_failure(struct collet_comm *comm) {
+    const enum collet_result failed = comm->boot != NULL ? boot_failed(comm->boot) : COLLET_SUCCESS;
+    if (failed != COLLET_SUCCESS && comm->engine.journal != NULL)
+        journal_dump(comm->engine.journal, failed, boot_failed_text(comm->boot));
+}
+
+#define SHOWN_OPERATIONS 8 /* of the journal */
+
+/* Another thread may be driving: see exec_dump(). */
+__attribute__((no_sanitize("thread"))) void observe_print(const struct collet_comm *comm, FILE *out) {
+    const struct lane *lanes = comm->engine.lanes;
+    for (int k = 0; lanes != NULL && k < 2 + 2 * comm->nranks; k++)
+        if (lanes[k].call.state != EXEC_IDLE)
+            exec_dump(&lanes[k].call, out);
+        else if (lanes[k].first != NULL)
+            fprintf(out, " a %s waits for an earlier call of its stream\n",
+                    k == 0                      ? "collective"
+                    : k == 1 + 2 * comm->nranks ? "probe"
+                    : k % 2 == 1                ? "send"
+                                                : "receive");
+    if (lanes != NULL && comm->engine.journal != NULL)
+        journal_print(comm->engine.journal, SHOWN_OPERATIONS, out);
+}

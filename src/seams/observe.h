@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the core knows of the layer "observe": journal, record and dump of calls, traces, metrics, collet-status, the self-test. Without
+ * the layer nobody looks, and nothing is written down.
+ */
+#ifndef COLLET_SEAMS_OBSERVE_H
+#define COLLET_SEAMS_OBSERVE_H
+
+#include "boot/hub.h"
+#include "exec/exec.h"
+#include "kernels/interp.h"
+#include "transport/transport.h"
+
+#include <stdio.h>
+
+struct collet_comm;
+struct tracer;
+
+/* ---- a communicator ---- */
+
+/* A communicator whose rooms are open is looked at from now on, until close. The rank's trace ends later, with its connections. */
+enum collet_result observe_open(struct collet_comm *comm);
+void observe_close(struct collet_comm *comm);
+void observe_end_trace(struct tracer *tracer); /* writes the file; NULL is fine */
+
+/* While it joins, called again and again: first without rooms, to compare clocks, then with them, to test connections. SUCCESS or
+ * IN_PROGRESS, or a failure. */
+enum collet_result observe_try_join(struct collet_comm *comm);
+
+/* It has failed: this rank's operations go to COLLET_DUMP_FILE. */
+void observe_failure(struct collet_comm *comm);
+
+/* Prints what its engine is doing. Another thread may be driving it. */
+void observe_print(const struct collet_comm *comm, FILE *out);
+
+/* ---- its calls ---- */
+
+struct journal;
+
+/* Equal calls of a lane that follow each other share an entry: so a call pays for being written down only if it differs. */
+struct journal_entry {
+    uint64_t args_id;     /* of the calls (struct exec_call); 0: the journal has times; UINT64_MAX: no call's */
+    uint64_t first, last; /* their sequence numbers */
+    uint64_t ended;       /* `last` has ended if this is equal; on a GPU, it is in a stream, and its end is not seen */
+    uint64_t count;
+    const struct algorithm *algorithm;
+    int32_t root;
+    int16_t result;               /* of the last one, if it has failed */
+    uint8_t collective, type, op; /* enums */
+    uint8_t protocol, nchannels;
+    bool on_gpu;
+};
+_Static_assert(sizeof(struct journal_entry) == 64, "is one cache line");
+
+/* An entry for a call that differs from the one before it on its lane, whose entry is `last`. */
+struct journal_entry *journal_add(struct journal *journal, struct journal_entry *last, struct exec_call *call);
+/* In a journal with times: the call of this entry has ended. */
+void journal_note_end(struct journal *journal, const struct journal_entry *entry, const struct exec_call *call);
+
+static inline struct journal_entry *journal_begin(struct journal *journal, struct journal_entry *last,
+                                                  struct exec_call *call) {
+    if (last->args_id != call->args_id)
+        return journal_add(journal, last, call);
+    last->last = call->args.sequence;
+    return last;
+}
+
+static inline void journal_end(struct journal *journal, struct journal_entry *entry, const struct exec_call *call) {
+    entry->ended = call->args.sequence;
+    if (entry->args_id == 0)
+        journal_note_end(journal, entry, call);
+}
+
+/* A call that somebody observes is given a moment of the observer's. */
+void observing_look(struct observed *observed);
+
+/* ---- its steps and wires: of a rank with COLLET_TRACE ---- */
+
+enum tracer_thread {
+    TRACER_EXECUTOR,
+    TRACER_PROXY /* the first one */,
+    TRACER_THREADS = TRACER_PROXY + CONFIG_PROXIES
+};
+
+/* Describes the program's workers to the tracer of its rank. */
+enum collet_result exec_trace_bind(struct exec_program *program, struct tracer *tracer);
+/* What the executor itself notes of a worker; the layer's struct trace_worker begins with it. */
+struct trace_wait {
+    uint64_t since; /* os_ticks(): it waits since then; 0: it does not wait */
+};
+/* Notes what a try of a step came to that began at `now`, and is not busy. Returns what time it is, as far as is known. */
+uint64_t exec_trace(const struct exec_call *call, const struct interp_worker *w, const struct interp_try *tried,
+                    enum interp_result result, uint64_t now);
+
+/* Lets a connection over a wire make progress; with a tracer, notes when it carried something. */
+enum collet_result tracer_progress(struct tracer *tracer, enum tracer_thread thread, struct conn *conn);
+static inline enum collet_result tracer_carry(struct tracer *tracer, enum tracer_thread thread, struct conn *conn) {
+    return tracer == NULL ? conn->transport->progress(conn) : tracer_progress(tracer, thread, conn);
+}
+
+/* ---- its connections and its process ---- */
+
+/* The transport of the connection is ready. SUCCESS when its test has passed or there is none, IN_PROGRESS before. REMOTE, on the
+ * consumer: data changed on the way. */
+enum collet_result selftest_conn_try(struct conn *conn);
+
+/* On the watch thread: a hub that has a side on the watch comes and goes. */
+void reception_add(struct hub *hub);
+void reception_remove(struct hub *hub);
+
+/* A message CENSUS asks a rank what it is doing: its answer; NULL if the rank has left, or there is no memory. A message REPORT is
+ * such an answer, and is taken. */
+struct letter *census_answer(struct hub *hub, const struct letter *question);
+void census_hear(struct hub *hub, struct letter *report);
+
+#endif
