@@ -7,7 +7,7 @@
 #include "seams/vectors.h"
 
 #include "seams/streams.h"
-#include "layers/elastic/split.h"
+#include "seams/elastic.h"
 #include "seams/gpu.h"
 #include "base/log.h"
 #include "base/os.h"
@@ -189,8 +189,7 @@ void comm_discard(struct collet_comm *comm) {
         return;
     engine_drain(comm);
     __atomic_store_n(&comm->magic, 0, __ATOMIC_SEQ_CST);
-    split_give_up(comm);
-    split_end(comm);
+    split_discard(comm);
     wait_for_readers(comm);
     comm_close(comm);
     call_lock_release(&comm->lock); /* a thread that waits for it will see the magic */
@@ -260,9 +259,10 @@ enum collet_result comm_join(struct collet_comm *comm, const struct collet_uniqu
 
 /* Until this rank could be used, if it were for it alone. */
 static enum collet_result try_join_alone(struct collet_comm *comm) {
+    bool settles = false;
     if (comm->split != NULL)
-        COLLET_TRY(split_try(comm));
-    if (comm->nranks == 0) /* this rank has nothing to join */
+        COLLET_TRY(split_try(comm, &settles));
+    if (settles || comm->nranks == 0) /* this rank has nothing to join */
         return COLLET_SUCCESS;
     COLLET_TRY(boot_try_init(comm->boot));
     if (comm->chan == NULL) {
@@ -279,16 +279,16 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
         return comm->failure;
     if (comm->phase != COMM_JOINING)
         return COLLET_SUCCESS;
-    enum collet_result result = split_settles(comm) ? COLLET_SUCCESS : try_join_alone(comm);
+    enum collet_result result = try_join_alone(comm);
     if (result != COLLET_IN_PROGRESS)
         result = split_settle(comm, result);
     if (result == COLLET_SUCCESS && comm->nranks == 0) {
-        split_end(comm);
+        split_end(comm, result);
         comm_set_phase(comm, COMM_FINALIZED);
         return COLLET_SUCCESS;
     }
     if (result < 0) {
-        split_keep_error(comm, result);
+        split_end(comm, result);
         comm_remember(comm, result);
         if (comm->boot != NULL)
             boot_fail(comm->boot, result, err_last());
@@ -297,7 +297,7 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
     } else if (result == COLLET_SUCCESS) {
         log_info(INIT, "communicator %s: rank %d of %d ready", comm->name[0] ? comm->name : "(unnamed)", comm->rank,
                  comm->nranks);
-        split_end(comm);
+        split_end(comm, result);
         comm_set_phase(comm, COMM_READY);
     }
     return result;

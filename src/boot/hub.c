@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "seams/elastic.h"
 #include "seams/observe.h"
 #include "boot/patience.h"
 #include "boot/process.h"

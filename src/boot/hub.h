@@ -81,13 +81,6 @@ struct boot {
 /* Makes the answer of a rank of this process to a question; NULL if it has left, or there is no memory. */
 struct letter *hub_answer(struct hub *hub, const struct letter *question);
 
-/* Makes a letter with the verdict that the receiver of this vote has had before (consent.h); NULL: it has not, or there is no
- * memory. */
-struct letter *hub_recall(struct hub *hub, const struct letter *vote);
-void hub_forget_consents(struct hub *hub);
-/* Sees to it that this rank can say no when there is no memory. */
-enum collet_result hub_stock_consent(struct boot *boot);
-
 enum hub_phase { HUB_GATHERS, HUB_LINKS, HUB_READY };
 
 struct hub {

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "boot/door.h"
-#include "layers/elastic/relay.h"
+#include "seams/elastic.h"
 #include "boot/table.h"
 
 enum meeting_state { MEETING_GATHERS, MEETING_LINKS, MEETING_FAILED };

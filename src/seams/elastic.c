@@ -1,34 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Without the layer "elastic".
+ * Without the layer "elastic": no communicator has a parent, no vote comes, and no guest is sent on to another meeting point.
  */
-long hub_forget_consents(void);
-long hub_forget_consents(void) { return 0; }
-long hub_recall(void);
-long hub_recall(void) { return 0; }
-long hub_stock_consent(void);
-long hub_stock_consent(void) { return 0; }
-long relay_announce(void);
-long relay_announce(void) { return 0; }
-long relay_create(void);
-long relay_create(void) { return 0; }
-long relay_destroy(void);
-long relay_destroy(void) { return 0; }
-long relay_fail(void);
-long relay_fail(void) { return 0; }
-long relay_leads_to(void);
-long relay_leads_to(void) { return 0; }
-long relay_pass_up(void);
-long relay_pass_up(void) { return 0; }
-long split_end(void);
-long split_end(void) { return 0; }
-long split_give_up(void);
-long split_give_up(void) { return 0; }
-long split_keep_error(void);
-long split_keep_error(void) { return 0; }
-long split_poll(void);
-long split_poll(void) { return 0; }
-long split_refuse(void);
-long split_refuse(void) { return 0; }
-long split_try(void);
-long split_try(void) { return 0; }
+#include "seams/elastic.h"
+
+#include "base/err.h"
+
+enum collet_result split_try(struct collet_comm *comm, bool *settles) {
+    (void)comm, (void)settles;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result split_settle(struct collet_comm *comm, enum collet_result result) {
+    (void)comm;
+    return result;
+}
+
+void split_end(struct collet_comm *comm, enum collet_result result) { (void)comm, (void)result; }
+void split_refuse(struct collet_comm *comm, enum collet_result code) { (void)comm, (void)code; }
+
+enum collet_result split_poll(struct collet_comm *parent) {
+    (void)parent;
+    return COLLET_SUCCESS;
+}
+
+void split_discard(struct collet_comm *comm) { (void)comm; }
+
+struct letter *hub_recall(struct hub *hub, const struct letter *vote) {
+    (void)hub, (void)vote;
+    return NULL;
+}
+
+void hub_forget_consents(struct hub *hub) { (void)hub; }
+
+enum collet_result hub_stock_consent(struct boot *boot) {
+    (void)boot;
+    return COLLET_SUCCESS;
+}
+
+void relay_create(struct rendezvous *meeting, const struct frame *frame) { (void)meeting, (void)frame; }
+void relay_destroy(struct relay *relay) { (void)relay; }
+
+bool relay_leads_to(const struct relay *relay, const struct frame *frame) {
+    (void)relay, (void)frame;
+    return false;
+}
+
+void relay_announce(struct relay *relay, int rank) { (void)relay, (void)rank; }
+void relay_pass_up(struct relay *relay, const struct frame *frame) { (void)relay, (void)frame; }
+void relay_fail(struct relay *relay, const struct failure *failure) { (void)relay, (void)failure; }

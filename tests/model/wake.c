@@ -109,9 +109,9 @@ static void prepare(const struct model *model) {
     comm->magic = COMM_MAGIC;
     comm->phase = COMM_READY;
     comm->nranks = 1;
-    comm->engine.journal.none.args_id = 1; /* all calls are alike: they share this entry */
+    comm->engine.none.args_id = 1; /* all calls are alike: they share this entry */
     for (size_t k = 0; k < sizeof shared()->lanes / sizeof *shared()->lanes; k++)
-        shared()->lanes[k].entry = &comm->engine.journal.none;
+        shared()->lanes[k].entry = &comm->engine.none;
     comm->engine.lanes = shared()->lanes;
     comm->engine.busy_end = &comm->engine.busy;
     comm->engine.thread = &shared()->thread;

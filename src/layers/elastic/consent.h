@@ -25,6 +25,7 @@
 #define COLLET_LAYERS_ELASTIC_CONSENT_H
 
 #include "boot/boot.h"
+#include "seams/elastic.h"
 
 #include "base/err.h"
 

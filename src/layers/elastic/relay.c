@@ -11,7 +11,7 @@
  * on all that guests say. Downwards it looks for whom a frame is: for the guest of one rank, for those that asked, or for all.
  * What the ranks have to know of each other goes down the tree of processes as ever, and not through here, except to rank 0.
  */
-#include "layers/elastic/relay.h"
+#include "seams/elastic.h"
 
 #include "base/log.h"
 #include "boot/dial.h"

@@ -205,10 +205,13 @@ static void give_up(struct collet_comm *comm, enum collet_result code, const cha
         boot_cancel_id(&s->id, code, text);
 }
 
-enum collet_result split_try(struct collet_comm *comm) {
+enum collet_result split_try(struct collet_comm *comm, bool *settles) {
     const struct split *s = comm->split;
     enum collet_result result;
     enum split_stage stage;
+    *settles = s->stage == SPLIT_SETTLE;
+    if (*settles)
+        return COLLET_SUCCESS;
     do {
         stage = s->stage;
         result = s->way->stages[stage](comm);
@@ -218,7 +221,12 @@ enum collet_result split_try(struct collet_comm *comm) {
     return result;
 }
 
-void split_keep_error(const struct collet_comm *comm, enum collet_result result) {
+enum collet_result split_settle(struct collet_comm *comm, enum collet_result result) {
+    const struct split *s = comm->split;
+    return s != NULL && s->way->settle != NULL ? s->way->settle(comm, result) : result;
+}
+
+static void keep_error(const struct collet_comm *comm, enum collet_result result) {
     const struct split *s = comm->split;
     char text[ERR_TEXT_BYTES];
     if (s == NULL || s->stage == SPLIT_BEGIN)
@@ -248,7 +256,7 @@ void split_refuse(struct collet_comm *comm, enum collet_result code) {
     err_adopt(code, text);
 }
 
-void split_end(struct collet_comm *comm) {
+static void end(struct collet_comm *comm) {
     struct split *s = comm->split;
     char text[96];
     if (s == NULL)
@@ -264,6 +272,13 @@ void split_end(struct collet_comm *comm) {
     sodium_memzero(s, sizeof *s); /* its id has a secret */
     free(s);
     comm->split = NULL;
+}
+
+void split_end(struct collet_comm *comm, enum collet_result result) {
+    if (result < 0)
+        keep_error(comm, result);
+    else
+        end(comm);
 }
 
 /* ---- non-blocking parents ---- */
@@ -285,10 +300,11 @@ enum collet_result split_poll(struct collet_comm *parent) {
     return result;
 }
 
-void split_give_up(struct collet_comm *parent) {
-    struct collet_comm *comm = __atomic_exchange_n(&parent->making, NULL, __ATOMIC_ACQ_REL);
-    if (comm != NULL)
-        comm_give_up(comm, COLLET_ERR_ABORTED);
+void split_discard(struct collet_comm *comm) {
+    struct collet_comm *made = __atomic_exchange_n(&comm->making, NULL, __ATOMIC_ACQ_REL);
+    if (made != NULL)
+        comm_give_up(made, COLLET_ERR_ABORTED);
+    end(comm);
 }
 
 /* ---- the calls ---- */

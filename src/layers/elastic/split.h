@@ -8,6 +8,7 @@
 #include "api/comm.h"
 #include "layers/elastic/agree.h"
 #include "layers/elastic/consent.h"
+#include "seams/elastic.h"
 
 enum split_call { CALL_SPLIT, CALL_SHRINK, CALL_GROW };
 enum split_stage { SPLIT_BEGIN, SPLIT_AGREE, SPLIT_AWAIT_ID, SPLIT_KEEP_WATCH, SPLIT_SETTLE };
@@ -50,38 +51,6 @@ struct split_way {
     void (*refuse)(struct collet_comm *parent, const int *exclude_ranks, int count, enum collet_result code);
 };
 extern const struct split_way shrink_way;
-
-/* Moves comm, which is made of another one, toward its place among the ranks. SUCCESS: it has begun to join them, and nothing
- * in its parent stops it; or comm->nranks is 0, because this rank is in no new communicator. */
-enum collet_result split_try(struct collet_comm *comm);
-
-/* Has comm joined the others, and only asks whether all have? */
-static inline bool split_settles(const struct collet_comm *comm) {
-    return comm->split != NULL && comm->split->stage == SPLIT_SETTLE;
-}
-
-/* As settle() of the way; result for a communicator that is made of no other one. */
-static inline enum collet_result split_settle(struct collet_comm *comm, enum collet_result result) {
-    const struct split *s = comm->split;
-    return s != NULL && s->way->settle != NULL ? s->way->settle(comm, result) : result;
-}
-
-/* comm no longer needs its parent: it is complete, or is given up. Harmless on a communicator that has none. */
-void split_end(struct collet_comm *comm);
-
-/* comm could not be made, for the thread's last error: that becomes its parent's as well, so that a parent that is aborted then
- * says why. Harmless on a communicator that has no parent. */
-void split_keep_error(const struct collet_comm *comm, enum collet_result result);
-
-/* comm is given up for want of memory (code), with the thread's last error: the others, which make it too, hear of it. Harmless on
- * a communicator that is made of no other one. */
-void split_refuse(struct collet_comm *comm, enum collet_result code);
-
-/* Moves what a non-blocking parent is being made into. IN_PROGRESS while it is; its failure, once; else SUCCESS. */
-enum collet_result split_poll(struct collet_comm *parent);
-
-/* Gives that up. */
-void split_give_up(struct collet_comm *parent);
 
 /* ---- for the ways ---- */
 
