@@ -4,18 +4,25 @@
 #
 #    make core         build/core/libcollet.a; LAYERS="verbs topology" adds these
 #    make -s core-files    the files that it compiles or includes
-#    make -s core-seams    the names by which the core knows its layers
+#    make -s core-seams    the names by which the core knows its layers, and the slots that they fill
 
 .PHONY: core core-files core-seams
 LAYERS      ?=
-SEAM_SOURCES := $(wildcard src/seams/*.c)
+SEAM_SOURCES := $(filter-out src/seams/list.c,$(wildcard src/seams/*.c))
 CORE_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(CORE_SOURCES))) $(VARIANT_OBJECTS)
 ABSENT       := $(filter-out $(LAYERS),$(LIB_LAYERS))
-CORE_LINK    := $(CORE_OBJECTS) $(call objects_of,$(foreach l,$(LAYERS),$(call layer_sources,$(l))) $(wildcard $(ABSENT:%=src/seams/%.c)))
+CORE_LINK    := $(CORE_OBJECTS) $(call objects_of,$(foreach l,$(LAYERS),$(call layer_sources,$(l))) $(wildcard $(ABSENT:%=src/seams/%.c))) $(BUILD)/core/list.o
 CORE_LIB     := $(BUILD)/core/libcollet.a
 
 core: $(CORE_LIB)
 $(eval $(call stamp,$(BUILD)/core/layers,LAYERS))
+CORE_MOMENTS := $(call moments_of,$(LAYERS))
+$(BUILD)/core/list.o: INCLUDES = $(INTERNAL_INCLUDES)
+$(BUILD)/core/list.o: CPPFLAGS += -DMOMENTS='$(CORE_MOMENTS)'
+$(BUILD)/core/list.o: src/seams/list.c $(BUILD)/core/layers $(BUILD)/flags | $(BUILD)/needs
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(COMPILE) -c $< -o $@
 $(CORE_LIB): $(CORE_LINK) $(BUILD)/core/layers
 	@mkdir -p $(@D)
 	$(call say,AR)
@@ -26,7 +33,9 @@ core-files:
 	@cat $(CORE_LINK:.o=.d) | tr -d '\\' | tr ' ' '\n' | grep -E '^(src|include)/.*[^:]$$' | sort -u
 core-seams:
 	+@$(AGAIN) core >&2
-	@{ nm $(CORE_OBJECTS) | sed -n 's/^ * U //p' | sort -u; nm $(call objects_of,$(SEAM_SOURCES)) | awk 'NF == 3 && $$2 ~ /[TDBR]/ { print $$3 }' | sort -u; } | sort | uniq -d
+	@{ nm $(CORE_OBJECTS) | sed -n 's/^ * U //p' | sort -u; nm $(call objects_of,$(SEAM_SOURCES)) | awk 'NF == 3 && $$2 ~ /[TDBR]/ { print $$3 }' | sort -u; } | \
+	    sort | uniq -d | sed 's/^transport_.*/the table of transports/' | sort -u
+	@sed -n 's/^    [^(]*(\*\([a-z_]*\))(.*/struct layer: \1()/p' src/seams/layer.h
 .PHONY: core-objects
 core-objects:
 	@echo $(CORE_LINK)

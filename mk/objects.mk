@@ -42,6 +42,12 @@ $(OBJ)/tests/gpu/accept_kernels.o: NVCC_DEFINES = -Itests -Iexamples
 $(call objects_of,src/layers/gpu/registry.c tests/gpu/test_accept.c tests/unit/test_cuda_context.c examples/perf/device.c): CPPFLAGS += $(if $(WITH_CUDA),-DCOLLET_CUDA)
 $(call objects_of,$(CUDA_SOURCES) tests/common/gpu_side_cuda.c tests/unit/test_cuda_context.c examples/perf/device_cuda.c): CPPFLAGS += -I$(CUDA_HOME)/include
 
+# The list of the layers of a link: of all of them here, of those in LAYERS in mk/core.mk.
+ALL_MOMENTS := $(call moments_of,$(LIB_LAYERS))
+$(eval $(call stamp,$(BUILD)/moments,ALL_MOMENTS))
+$(OBJ)/src/seams/list.o: $(BUILD)/moments
+$(OBJ)/src/seams/list.o: CPPFLAGS += -DMOMENTS='$(ALL_MOMENTS)'
+
 # The device executor's source in C++, for tests that run it on the host.
 COMPILE_CXX = $(CXX) $(filter-out -std=% -D_GNU_SOURCE=,$(BASE_FLAGS)) -std=gnu++17 $(CXX_BARE) $(CXX_QUIET) $(if $(SANITIZE),-O0,-O1) $(INCLUDES) $(CPPFLAGS) $(CFLAGS)
 CXX_QUIET  := -Wno-unknown-pragmas

@@ -3,12 +3,8 @@
  * The life of a communicator: handle → joining → ready → finalized or failed → handle reused.
  */
 #include "api/comm.h"
-#include "seams/memory.h"
-#include "seams/vectors.h"
-
-#include "seams/streams.h"
 #include "seams/elastic.h"
-#include "seams/gpu.h"
+#include "seams/layer.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/output.h"
@@ -166,20 +162,30 @@ enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p
 
 void comm_show(struct collet_comm *comm) { __atomic_store_n(&comm->magic, comm_magic(), __ATOMIC_SEQ_CST); }
 
+/* False: something is still at work with its rooms. */
+static bool layers_close(struct collet_comm *comm) {
+    bool ended = true;
+    for (int k = nlayers - 1; k >= 0; k--)
+        if (layers[k]->comm_close != NULL)
+            ended &= layers[k]->comm_close(comm);
+    return ended;
+}
+
+static void layers_free(struct collet_comm *comm) {
+    for (int k = nlayers - 1; k >= 0; k--)
+        if (layers[k]->comm_free != NULL)
+            layers[k]->comm_free(comm);
+}
+
 void comm_close(struct collet_comm *comm) {
-    engine_thread_stop(comm);
+    const bool ended = layers_close(comm);
     engine_close(comm);
-    op_destroy_all(comm);
-    memory_close(comm);
-    if (comm->chan == NULL || gpu_end(comm->chan)) {
+    if (ended) {
         planner_destroy(comm->planner);
         chan_destroy(comm->chan);
-        gpu_rank_destroy(comm->gpu);
-    } else {
-        log_warn(INIT, "the GPU is still at work for a communicator that has ended: its memory is kept");
     }
+    layers_free(comm);
     map_destroy(comm->map);
-    survey_destroy(comm->survey);
     boot_destroy(comm->boot);
     forget_rooms(comm);
 }
@@ -200,16 +206,6 @@ void comm_set_phase(struct collet_comm *comm, enum comm_phase phase) {
     __atomic_store_n(&comm->phase, phase, __ATOMIC_RELEASE);
 }
 
-/* Until all ranks have the same map. */
-static enum collet_result survey_the_machine(struct collet_comm *comm) {
-    if (comm->survey == NULL)
-        COLLET_TRY(survey_create(comm->boot, &comm->config, comm->nranks, comm->rank, &comm->survey));
-    COLLET_TRY(survey_try(comm->survey, &comm->map));
-    survey_destroy(comm->survey);
-    comm->survey = NULL;
-    return COLLET_SUCCESS;
-}
-
 /* All ranks on GPUs, or none. */
 static enum collet_result check_devices(const struct collet_comm *comm) {
     const struct peer_info *peers = boot_peers(comm->boot);
@@ -225,8 +221,8 @@ static enum collet_result check_devices(const struct collet_comm *comm) {
 
 static enum collet_result rooms_open(struct collet_comm *comm) {
     COLLET_TRY(check_devices(comm));
-    if (comm->device != COLLET_DEVICE_HOST)
-        COLLET_TRY(gpu_rank_create(comm->device - COLLET_DEVICE_CUDA(0), &comm->gpu));
+    if (comm->map == NULL) /* no layer has made one */
+        COLLET_TRY(map_create(boot_peers(comm->boot), comm->nranks, &comm->map));
     bool on_host = comm->gpu == NULL;
     struct chan_options options = {.boot = comm->boot,
                                    .config = &comm->config,
@@ -240,10 +236,12 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
                                    .name = comm->name,
                                    .lock = on_host ? &comm->lock : NULL};
     COLLET_TRY(chan_create(&options, &comm->chan));
-    if (!on_host)
-        COLLET_TRY(exec_gpu_watch(comm->chan));
     COLLET_TRY(planner_create(comm->chan, &comm->config, comm->map, &comm->planner));
-    return engine_open(comm);
+    COLLET_TRY(engine_open(comm));
+    for (int k = 0; k < nlayers; k++)
+        if (layers[k]->comm_open != NULL)
+            COLLET_TRY(layers[k]->comm_open(comm));
+    return COLLET_SUCCESS;
 }
 
 enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *ids, int nids) {
@@ -257,21 +255,23 @@ enum collet_result comm_join(struct collet_comm *comm, const struct collet_uniqu
     return result;
 }
 
-/* Until this rank could be used, if it were for it alone. */
-static enum collet_result try_join_alone(struct collet_comm *comm) {
-    bool settles = false;
-    if (comm->split != NULL)
-        COLLET_TRY(split_try(comm, &settles));
-    if (settles || comm->nranks == 0) /* this rank has nothing to join */
+static enum collet_result layers_join(struct collet_comm *comm) {
+    for (int k = 0; k < nlayers; k++)
+        if (layers[k]->comm_join != NULL)
+            COLLET_TRY(layers[k]->comm_join(comm));
+    return COLLET_SUCCESS;
+}
+
+enum collet_result comm_join_alone(struct collet_comm *comm) {
+    if (comm->nranks == 0) /* this rank has nothing to join */
         return COLLET_SUCCESS;
     COLLET_TRY(boot_try_init(comm->boot));
     if (comm->chan == NULL) {
-        COLLET_TRY(observe_try_join(comm));
-        COLLET_TRY(survey_the_machine(comm));
+        COLLET_TRY(layers_join(comm));
         COLLET_TRY(rooms_open(comm));
         comm->selftest_deadline_ns = os_now_ns() + (uint64_t)comm->config.init_timeout * 1000000000u;
     }
-    return observe_try_join(comm);
+    return layers_join(comm);
 }
 
 enum collet_result comm_try_join(struct collet_comm *comm) {
@@ -279,16 +279,12 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
         return comm->failure;
     if (comm->phase != COMM_JOINING)
         return COLLET_SUCCESS;
-    enum collet_result result = try_join_alone(comm);
-    if (result != COLLET_IN_PROGRESS)
-        result = split_settle(comm, result);
+    enum collet_result result = comm->split != NULL ? split_join(comm) : comm_join_alone(comm);
     if (result == COLLET_SUCCESS && comm->nranks == 0) {
-        split_end(comm, result);
         comm_set_phase(comm, COMM_FINALIZED);
         return COLLET_SUCCESS;
     }
     if (result < 0) {
-        split_end(comm, result);
         comm_remember(comm, result);
         if (comm->boot != NULL)
             boot_fail(comm->boot, result, err_last());
@@ -297,7 +293,6 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
     } else if (result == COLLET_SUCCESS) {
         log_info(INIT, "communicator %s: rank %d of %d ready", comm->name[0] ? comm->name : "(unnamed)", comm->rank,
                  comm->nranks);
-        split_end(comm, result);
         comm_set_phase(comm, COMM_READY);
     }
     return result;
@@ -423,7 +418,9 @@ static void print_state(const struct collet_comm *comm, FILE *out) {
                 (unsigned long long)engine_collectives(comm));
     if (phase == COMM_READY) {
         plan_dump(comm->planner, out);
-        observe_print(comm, out);
+        for (int k = 0; k < nlayers; k++)
+            if (layers[k]->comm_print != NULL)
+                layers[k]->comm_print(comm, out);
     }
 }
 

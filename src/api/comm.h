@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "boot/process.h"
 #include "plan/plan.h"
-#include "seams/topology.h"
+#include "plan/map.h"
 
 #include <pthread.h>
 
@@ -112,6 +112,9 @@ void comm_set_phase(struct collet_comm *comm, enum comm_phase phase);
 
 /* Begins to join the other ranks, with nranks, rank and configuration set. */
 enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *ids, int nids);
+
+/* Moves a rank toward the others as if it were for it alone: without a parent. */
+enum collet_result comm_join_alone(struct collet_comm *comm);
 
 /* Moves a joining communicator forward; IN_PROGRESS until it is ready. On failure it is FAILED. */
 enum collet_result comm_try_join(struct collet_comm *comm);

@@ -3,6 +3,7 @@
  * See engine.h.
  */
 #include "api/comm.h"
+#include "seams/layer.h"
 #include "seams/streams.h"
 #include "seams/vectors.h"
 
@@ -217,7 +218,9 @@ static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     }
     engine->busy = NULL;
     engine->busy_end = &engine->busy;
-    observe_failure(comm);
+    for (int k = 0; k < nlayers; k++)
+        if (layers[k]->comm_failed != NULL)
+            layers[k]->comm_failed(comm);
 }
 
 static void engine_turn(struct collet_comm *comm, bool *moved) {
@@ -380,10 +383,10 @@ static bool post_now(struct post *post, struct driver *driver) {
     return false;
 }
 
-static enum collet_result post_later(struct post *post, struct driver *driver) {
+static enum collet_result post_later(struct post *post, uint64_t issue, struct driver *driver) {
     struct collet_comm *comm = post->comm;
     struct post *copy;
-    COLLET_TRY(stream_post(post, &copy));
+    COLLET_TRY(stream_post(post, issue, &copy));
     if (driver_has(driver, &comm->engine)) {
         post_admit(copy);
         return COLLET_SUCCESS;
@@ -394,9 +397,9 @@ static enum collet_result post_later(struct post *post, struct driver *driver) {
 }
 
 /* Later, collet's own thread or one that waits carries it. */
-static void post_on_stream(struct post *post, struct queue *queue, struct driver *driver) {
+static void post_on_stream(struct post *post, uint64_t issue, struct queue *queue, struct driver *driver) {
     bool is_comm = comm_enter(post->comm);
-    enum collet_result result = is_comm ? post_later(post, driver) : comm_check(post->comm);
+    enum collet_result result = is_comm ? post_later(post, issue, driver) : comm_check(post->comm);
     if (result == COLLET_SUCCESS)
         post->done = true;
     else
@@ -433,7 +436,8 @@ static void wait_for_posts(struct post *posts, int nposts, struct queue *queue, 
     }
 }
 
-static bool post_all(struct post *posts, int nposts, struct queue *queue, struct driver *driver) {
+/* issue: the number of the group, of which some calls are on streams. */
+static bool post_all(struct post *posts, int nposts, uint64_t issue, struct queue *queue, struct driver *driver) {
     bool outside = false;
     for (int k = 0; k < nposts; k++) {
         struct post *post = &posts[k];
@@ -441,7 +445,7 @@ static bool post_all(struct post *posts, int nposts, struct queue *queue, struct
             continue;
         if (post->stream != NULL) {
             if (!post->is_partner)
-                post_on_stream(post, queue, driver);
+                post_on_stream(post, issue, queue, driver);
             continue;
         }
         post->queue = queue;
@@ -461,11 +465,10 @@ enum collet_result engine_run(struct post *posts, int nposts, bool on_streams) {
     queue.failure = COLLET_SUCCESS;
     queue.issued = queue.done = 0;
     queue.shared = false;
+    const uint64_t issue = on_streams ? ++process_lock()->issues : 0;
+    bool outside = post_all(posts, nposts, issue, &queue, &driver);
     if (on_streams)
-        stream_issue_begin();
-    bool outside = post_all(posts, nposts, &queue, &driver);
-    if (on_streams)
-        stream_issue_end();
+        process_unlock();
     if (on_streams && queue_failure(&queue, UINT64_MAX) != COLLET_SUCCESS)
         engine_fail_posts(posts, nposts, queue.failure, queue.text);
     wait_for_posts(posts, nposts, &queue, &driver, outside);
@@ -487,11 +490,10 @@ enum collet_result engine_open(struct collet_comm *comm) {
         engine->lanes[k].entry = &engine->none;
     boot_count_at(comm->boot, &engine->lanes->begun);
     engine->patience = comm->chan->patience;
-    return observe_open(comm);
+    return COLLET_SUCCESS;
 }
 
 void engine_close(struct collet_comm *comm) {
-    observe_close(comm);
     if (comm->boot != NULL)
         boot_count_at(comm->boot, NULL);
     free(comm->engine.lanes);

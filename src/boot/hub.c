@@ -3,8 +3,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "seams/elastic.h"
-#include "seams/observe.h"
+#include "seams/layer.h"
 #include "boot/patience.h"
 #include "boot/process.h"
 #include "boot/table.h"
@@ -91,13 +90,22 @@ void hub_release(struct hub *hub) {
     if (left > 0)
         return;
     letter_queue_clear(&hub->outbox);
-    hub_forget_consents(hub);
+    for (int k = 0; k < nlayers; k++)
+        if (layers[k]->hub_free != NULL)
+            layers[k]->hub_free(hub);
     pthread_mutex_destroy(&hub->lock);
     pthread_cond_destroy(&hub->flushed);
     arena_free(&hub->arena);
     sodium_memzero(&hub->id, sizeof hub->id);
     sodium_memzero(&hub->via, sizeof hub->via);
     free(hub);
+}
+
+static enum collet_result layers_begin(struct boot *boot) {
+    for (int k = 0; k < nlayers; k++)
+        if (layers[k]->rank_begin != NULL)
+            COLLET_TRY(layers[k]->rank_begin(boot));
+    return COLLET_SUCCESS;
 }
 
 enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *self, struct config *config,
@@ -113,7 +121,7 @@ enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *se
     boot->deadline_ns = os_now_ns() + (uint64_t)config->init_timeout * 1000000000u;
     for (int i = 0; i < MAILBOX_COUNT; i++)
         letter_queue_init(&boot->mailboxes[i]);
-    enum collet_result result = hub_stock_consent(boot);
+    enum collet_result result = layers_begin(boot);
     if (result != COLLET_SUCCESS) {
         free(boot);
         return result;
@@ -293,36 +301,27 @@ void hub_send(struct hub *hub, struct letter *letter) {
     watch_post(hub->work);
 }
 
-/* What a letter for the watch is answered with; NULL: it is none, or has no answer. */
-static struct letter *answer_to(struct hub *hub, const struct letter *letter) {
-    switch (letter->key >> 56) {
-    case BOOT_QUESTION: return hub_answer(hub, letter);
-    case BOOT_CENSUS: return census_answer(hub, letter);
-    case BOOT_VOTE: return hub_recall(hub, letter);
-    default: return NULL;
+/* Is this letter for the process, not for the rank? Then *answer is what it is answered with; NULL: nothing. */
+static bool is_for_process(struct hub *hub, const struct letter *letter, struct letter **answer) {
+    *answer = NULL;
+    if (letter->key >> 56 == BOOT_QUESTION) {
+        *answer = hub_answer(hub, letter);
+        return true;
     }
-}
-
-/* Is this letter for the watch, not for the rank? A vote that a rank sends to a higher one only asks. Takes the letter then. */
-static bool answered(struct hub *hub, struct letter *letter) {
-    const uint64_t subject = letter->key >> 56;
-    struct letter *answer = answer_to(hub, letter);
-    if (answer == NULL && subject != BOOT_QUESTION && subject != BOOT_CENSUS &&
-        !(subject == BOOT_VOTE && letter->from < letter->to))
-        return false;
-    letter_free(letter);
-    if (answer != NULL)
-        hub_send(hub, answer);
-    return true;
+    for (int k = 0; k < nlayers; k++)
+        if (layers[k]->hub_hear != NULL && layers[k]->hub_hear(hub, letter, answer))
+            return true;
+    return false;
 }
 
 void hub_deliver(struct hub *hub, struct letter *letter) {
-    if (letter->key >> 56 == BOOT_REPORT) {
-        census_hear(hub, letter);
+    struct letter *answer;
+    if (is_for_process(hub, letter, &answer)) {
+        letter_free(letter);
+        if (answer != NULL)
+            hub_send(hub, answer);
         return;
     }
-    if (answered(hub, letter))
-        return;
     SCOPED_LOCK(&hub->lock);
     struct boot *boot = hub->local[letter->to];
     if (boot != NULL)

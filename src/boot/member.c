@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/join.h"
-#include "seams/observe.h"
+#include "seams/layer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +106,9 @@ static void start_once(struct member *member) {
     if (member->started)
         return;
     member->started = true;
-    reception_add(member->hub);
+    for (int k = 0; k < nlayers; k++)
+        if (layers[k]->hub_begin != NULL)
+            layers[k]->hub_begin(member->hub);
     member->warn_ns = os_now_ns() + WARN_NS;
     join_start(&member->join);
 }
@@ -147,7 +149,9 @@ static bool is_over(const struct member *member) {
 }
 
 static void member_destroy(struct member *member) {
-    reception_remove(member->hub);
+    for (int k = 0; k < nlayers; k++)
+        if (layers[k]->hub_end != NULL)
+            layers[k]->hub_end(member->hub);
     join_stop(&member->join);
     tree_close(&member->tree);
     watch_timer_stop(&member->timer);

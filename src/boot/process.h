@@ -28,6 +28,7 @@ struct process {
     bool probe_made;
     struct watch *watch;
     struct hub *gathering;
+    uint64_t issues;                  /* of calls on streams, so far; the number of the newest group */
     struct boot *sayers;              /* ranks of this process that wait in a call, and say in which */
     struct collet_comm *free_handles; /* of destroyed communicators, to be used again */
     struct reception *reception;      /* NULL: none yet */

@@ -303,11 +303,8 @@ static bool on_absent(struct guest *guest, const struct frame *frame) {
 }
 
 static bool on_via(struct guest *guest, const struct frame *frame) {
-    struct rendezvous *meeting = guest->meeting;
-    if (meeting->state == MEETING_GATHERS && meeting->relay == NULL && meeting->nranks == 0)
-        relay_create(meeting, frame);
     guest->via = true;
-    guest->astray = !relay_leads_to(meeting->relay, frame);
+    guest->astray = !relay_via(guest->meeting, frame);
     return true;
 }
 

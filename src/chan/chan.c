@@ -155,12 +155,6 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->last = &chan->owner.first;
     chan->owner.counters = chan->counters;
     waiting_init(chan, options->kernel_copies);
-    enum collet_result result = gpu_chan_open(chan);
-    if (result != COLLET_SUCCESS) {
-        gpu_chan_close(chan);
-        free(chan);
-        return result;
-    }
     if (options->lock != NULL)
         chan_list(chan, options->lock);
     *chan_p = chan;
@@ -188,7 +182,6 @@ void chan_destroy(struct chan *chan) {
     if (chan == NULL)
         return;
     chan_unlist(chan);
-    gpu_chan_close(chan);
     for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
         conn->transport->close(conn);
     for (struct conn *conn = chan->owner.first, *next; conn != NULL; conn = next) {
@@ -196,7 +189,6 @@ void chan_destroy(struct chan *chan) {
         tdelete(conn, &chan->index, by_key);
         free(conn);
     }
-    observe_end_trace(chan->tracer);
     free(chan->inquest);
     free(chan);
 }

@@ -10,7 +10,6 @@
 #include "base/memory.h"
 #include "plan/extent.h"
 #include "seams/gpu_plan.h"
-#include "seams/topology.h"
 #include "seams/tuner.h"
 #include "transport/transport.h"
 
@@ -38,19 +37,6 @@ struct planner {
     struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
     uint64_t prepared;                     /* how many there have been */
 };
-
-/* ---- ranks, as algorithms see them ---- */
-
-static enum collet_result shapes_init(struct planner *planner) {
-    bool alike = planner->limits.determinism != DETERMINISM_NONE; /* an element's channel must not matter */
-    int nshapes = alike ? 1 : planner->map->norders;
-    COLLET_TRY(
-        memory_get(&planner->shapes, (size_t)nshapes, sizeof(*planner->shapes), "no memory for %d rings", nshapes));
-    for (; planner->nshapes < nshapes; planner->nshapes++)
-        COLLET_TRY(
-            map_shape(planner->map, planner->chan->owner.peers, planner->nshapes, &planner->shapes[planner->nshapes]));
-    return COLLET_SUCCESS;
-}
 
 /* ---- the log ---- */
 
@@ -112,8 +98,9 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     enum collet_result result = tuner_limits_read(config, chan->owner.layouts, map->nrails, &planner->limits);
     if (result == COLLET_SUCCESS && chan->owner.gpu != NULL)
         result = gpu_limit(chan, config, map, &planner->limits);
-    if (result == COLLET_SUCCESS)
-        result = shapes_init(planner);
+    const bool alike = planner->limits.determinism != DETERMINISM_NONE; /* an element's channel must not matter */
+    planner->shapes = map->shapes;
+    planner->nshapes = alike ? 1 : map->norders;
     if (result == COLLET_SUCCESS)
         result =
             chooser_create(chan, config, map, planner->shapes, planner->nshapes, &planner->limits, &planner->chooser);
@@ -125,9 +112,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     chan_plan(chan, map, map_ties(map, most_channels(planner)),
               chan->owner.gpu != NULL && planner->limits.protocol_allowed[PROTOCOL_LL128],
               map->facts[chan->owner.rank].joined);
-    const bool tells_all = chan->owner.rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH);
-    map_log(map, chan->owner.rank, tells_all);
-    if (tells_all)
+    if (chan->owner.rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
         log_shapes(planner);
     *planner_p = planner;
     return COLLET_SUCCESS;
@@ -140,9 +125,6 @@ void planner_destroy(struct planner *planner) {
         next = program->next;
         exec_program_destroy(program);
     }
-    for (int k = 0; k < planner->nshapes; k++)
-        prog_shape_fini(&planner->shapes[k]);
-    free(planner->shapes);
     chooser_destroy(planner->chooser);
     free(planner);
 }

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Without the layer "elastic": no communicator has a parent, no vote comes, and no guest is sent on to another meeting point.
+ * Without the layer "elastic": no communicator has a parent, and no guest is sent on to another meeting point.
  */
 #include "seams/elastic.h"
 
-#include "base/err.h"
+#include "api/comm.h"
 
-enum collet_result split_try(struct collet_comm *comm, bool *settles) {
-    (void)comm, (void)settles;
-    return COLLET_SUCCESS;
-}
+enum collet_result split_join(struct collet_comm *comm) { return comm_join_alone(comm); }
 
-enum collet_result split_settle(struct collet_comm *comm, enum collet_result result) {
-    (void)comm;
-    return result;
-}
-
-void split_end(struct collet_comm *comm, enum collet_result result) { (void)comm, (void)result; }
 void split_refuse(struct collet_comm *comm, enum collet_result code) { (void)comm, (void)code; }
 
 enum collet_result split_poll(struct collet_comm *parent) {
@@ -26,23 +17,10 @@ enum collet_result split_poll(struct collet_comm *parent) {
 
 void split_discard(struct collet_comm *comm) { (void)comm; }
 
-struct letter *hub_recall(struct hub *hub, const struct letter *vote) {
-    (void)hub, (void)vote;
-    return NULL;
-}
-
-void hub_forget_consents(struct hub *hub) { (void)hub; }
-
-enum collet_result hub_stock_consent(struct boot *boot) {
-    (void)boot;
-    return COLLET_SUCCESS;
-}
-
-void relay_create(struct rendezvous *meeting, const struct frame *frame) { (void)meeting, (void)frame; }
 void relay_destroy(struct relay *relay) { (void)relay; }
 
-bool relay_leads_to(const struct relay *relay, const struct frame *frame) {
-    (void)relay, (void)frame;
+bool relay_via(struct rendezvous *meeting, const struct frame *frame) {
+    (void)meeting, (void)frame;
     return false;
 }
 

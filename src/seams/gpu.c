@@ -16,30 +16,6 @@ enum collet_result gpu_find(int device, const char *argument, int *ordinal_p) {
 
 /* ---- of ranks on GPUs: never called, or there is nothing to do ---- */
 
-enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
-    (void)rank_p;
-    return err_set(COLLET_ERR_UNSUPPORTED, "GPU %d: this build of collet knows host memory only", ordinal);
-}
-
-void gpu_rank_destroy(struct gpu_rank *rank) { (void)rank; }
-
-enum collet_result gpu_chan_open(struct chan *chan) {
-    (void)chan;
-    return COLLET_SUCCESS;
-}
-
-void gpu_chan_close(struct chan *chan) { (void)chan; }
-
-enum collet_result exec_gpu_watch(struct chan *chan) {
-    (void)chan;
-    return COLLET_SUCCESS;
-}
-
-bool gpu_end(struct chan *chan) {
-    (void)chan;
-    return true;
-}
-
 enum collet_result launch_run(struct post *posts, int nposts) {
     (void)posts;
     (void)nposts;

@@ -13,8 +13,6 @@ enum collet_result window_register_all(const struct window_post *posts, int npos
     return err_set(COLLET_ERR_UNSUPPORTED, "this build of collet has no windows");
 }
 
-void memory_close(struct collet_comm *comm) { (void)comm; }
-
 /* ---- the commons ---- */
 
 const struct commons *commons_own(void) {

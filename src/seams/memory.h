@@ -22,7 +22,4 @@ struct window_post {
  * failure. */
 enum collet_result window_register_all(const struct window_post *posts, int nposts);
 
-/* The end of a communicator ends its registrations and its windows. */
-void memory_close(struct collet_comm *comm);
-
 #endif

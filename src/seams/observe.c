@@ -6,22 +6,6 @@
 
 #include "base/err.h"
 
-enum collet_result observe_open(struct collet_comm *comm) {
-    (void)comm;
-    return COLLET_SUCCESS;
-}
-
-void observe_close(struct collet_comm *comm) { (void)comm; }
-void observe_end_trace(struct tracer *tracer) { (void)tracer; }
-
-enum collet_result observe_try_join(struct collet_comm *comm) {
-    (void)comm;
-    return COLLET_SUCCESS;
-}
-
-void observe_failure(struct collet_comm *comm) { (void)comm; }
-void observe_print(const struct collet_comm *comm, FILE *out) { (void)comm, (void)out; }
-
 struct journal_entry *journal_add(struct journal *journal, struct journal_entry *last, struct exec_call *call) {
     (void)journal;
     last->args_id = call->args_id;
@@ -53,17 +37,4 @@ enum collet_result tracer_progress(struct tracer *tracer, enum tracer_thread thr
 enum collet_result selftest_conn_try(struct conn *conn) {
     (void)conn;
     return COLLET_SUCCESS;
-}
-
-void reception_add(struct hub *hub) { (void)hub; }
-void reception_remove(struct hub *hub) { (void)hub; }
-
-struct letter *census_answer(struct hub *hub, const struct letter *question) {
-    (void)hub, (void)question;
-    return NULL;
-}
-
-void census_hear(struct hub *hub, struct letter *report) {
-    (void)hub;
-    letter_free(report);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the core knows of the layer "observe": journal, record and dump of calls, traces, metrics, collet-status, the self-test. Without
- * the layer nobody looks, and nothing is written down.
+ * What the core knows of the layer "observe": journal, record and dump of calls, traces, metrics, collet-status, the self-test. Beside
+ * the moments of its list, calls, steps and connections tell it what happens. Without the layer nothing is written down.
  */
 #ifndef COLLET_SEAMS_OBSERVE_H
 #define COLLET_SEAMS_OBSERVE_H
@@ -11,29 +11,9 @@
 #include "kernels/interp.h"
 #include "transport/transport.h"
 
-#include <stdio.h>
-
-struct collet_comm;
 struct tracer;
 
-/* ---- a communicator ---- */
-
-/* A communicator whose rooms are open is looked at from now on, until close. The rank's trace ends later, with its connections. */
-enum collet_result observe_open(struct collet_comm *comm);
-void observe_close(struct collet_comm *comm);
-void observe_end_trace(struct tracer *tracer); /* writes the file; NULL is fine */
-
-/* While it joins, called again and again: first without rooms, to compare clocks, then with them, to test connections. SUCCESS or
- * IN_PROGRESS, or a failure. */
-enum collet_result observe_try_join(struct collet_comm *comm);
-
-/* It has failed: this rank's operations go to COLLET_DUMP_FILE. */
-void observe_failure(struct collet_comm *comm);
-
-/* Prints what its engine is doing. Another thread may be driving it. */
-void observe_print(const struct collet_comm *comm, FILE *out);
-
-/* ---- its calls ---- */
+/* ---- calls ---- */
 
 struct journal;
 
@@ -74,7 +54,7 @@ static inline void journal_end(struct journal *journal, struct journal_entry *en
 /* A call that somebody observes is given a moment of the observer's. */
 void observing_look(struct observed *observed);
 
-/* ---- its steps and wires: of a rank with COLLET_TRACE ---- */
+/* ---- steps and wires of a rank with COLLET_TRACE ---- */
 
 enum tracer_thread {
     TRACER_EXECUTOR,
@@ -98,19 +78,10 @@ static inline enum collet_result tracer_carry(struct tracer *tracer, enum tracer
     return tracer == NULL ? conn->transport->progress(conn) : tracer_progress(tracer, thread, conn);
 }
 
-/* ---- its connections and its process ---- */
+/* ---- connections ---- */
 
 /* The transport of the connection is ready. SUCCESS when its test has passed or there is none, IN_PROGRESS before. REMOTE, on the
  * consumer: data changed on the way. */
 enum collet_result selftest_conn_try(struct conn *conn);
-
-/* On the watch thread: a hub that has a side on the watch comes and goes. */
-void reception_add(struct hub *hub);
-void reception_remove(struct hub *hub);
-
-/* A message CENSUS asks a rank what it is doing: its answer; NULL if the rank has left, or there is no memory. A message REPORT is
- * such an answer, and is taken. */
-struct letter *census_answer(struct hub *hub, const struct letter *question);
-void census_hear(struct hub *hub, struct letter *report);
 
 #endif

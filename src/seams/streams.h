@@ -11,22 +11,16 @@
 /* INVALID_ARGUMENT or INVALID_USAGE with a remedy unless stream is a host stream of this process. */
 enum collet_result stream_check(const void *stream);
 
-/* Between these two, the calls of one thread get their places in streams and in communicators: so every two calls that share
- * a stream and a communicator are in the same order in both, and the calls of a group get one place in each stream. */
-void stream_issue_begin(void);
-void stream_issue_end(void);
-
-/* A copy of the post that stays until it is done, with its place in its stream; its partner's too. From the first one on the
+/* With the process's lock, under which the calls of one thread get their places in streams and in communicators: so every two calls
+ * that share a stream and a communicator are in the same order in both, and the calls of a group get one place in each stream.
+ * A copy of the post that stays until it is done, with its place in its stream; its partner's too. issue: the group's number. From the first one on the
  * communicator has the thread collet-engine. */
-enum collet_result stream_post(struct post *post, struct post **copy_p);
+enum collet_result stream_post(struct post *post, uint64_t issue, struct post **copy_p);
 
 /* Takes such a copy back, by whichever thread drives. */
 void stream_post_free(struct post *copy);
 
 /* There may be something to be done for the thread collet-engine. No effect where the communicator has no such thread. */
 void engine_thread_wake(struct collet_comm *comm);
-
-/* With the communicator's lock: that thread ends. */
-void engine_thread_stop(struct collet_comm *comm);
 
 #endif

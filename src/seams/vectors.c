@@ -9,8 +9,6 @@ enum collet_result op_resolve_created(const struct collet_comm *comm, struct exe
     return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %d: none of enum collet_op", (int)request->op);
 }
 
-void op_destroy_all(struct collet_comm *comm) { (void)comm; }
-
 enum collet_result probe_try(struct collet_comm *comm, struct post *probe) {
     (void)comm, (void)probe;
     return err_set(COLLET_ERR_UNSUPPORTED, "this build has no probes");

@@ -14,9 +14,6 @@
  * its factor. Errors: INVALID_ARGUMENT; without the layer always. */
 enum collet_result op_resolve_created(const struct collet_comm *comm, struct exec_request *request);
 
-/* The end of a communicator ends its operators. */
-void op_destroy_all(struct collet_comm *comm);
-
 /* By the driver. SUCCESS: a message is there, and the probe has its rank; IN_PROGRESS; or a failure. */
 enum collet_result probe_try(struct collet_comm *comm, struct post *probe);
 

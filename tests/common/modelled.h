@@ -97,9 +97,7 @@ static inline void modelled_open(struct modelled *job, const char *machine, int 
     const struct chan_scale scale = {job->map->nranks, job->map->nranks / nnodes, nnodes > 1, owner->gpu != NULL,
                                      false};
     chan_layouts(&job->config, &scale, owner->layouts);
-    job->shapes = calloc((size_t)norders, sizeof *job->shapes);
-    for (int k = 0; k < norders; k++)
-        assert_int_equal(map_shape(job->map, job->peers, k, &job->shapes[k]), COLLET_SUCCESS);
+    job->shapes = job->map->shapes;
     assert_int_equal(tuner_limits_read(&job->config, owner->layouts, job->map->nrails, &job->limits), COLLET_SUCCESS);
     bool apart;
     int sharers = modelled_sharers(job, &apart);
@@ -111,10 +109,7 @@ static inline void modelled_open(struct modelled *job, const char *machine, int 
 
 static inline void modelled_close(struct modelled *job) {
     model_destroy(job->model);
-    for (int k = 0; k < job->map->norders; k++)
-        prog_shape_fini(&job->shapes[k]);
-    free(job->shapes);
-    map_destroy(job->map);
+    chart_destroy(job->map);
     topo_destroy(job->host);
 }
 

@@ -84,7 +84,7 @@ static void with_surveys(struct job *job, struct fuzz_input *input) {
         struct map *map;
         const int rank = (k + 1) % RANKS; /* 1, 2, 0 */
         if (surveys[rank] != NULL && survey_try(surveys[rank], &map) == COLLET_SUCCESS) {
-            map_destroy(map);
+            chart_destroy(map);
             survey_destroy(surveys[rank]);
             surveys[rank] = NULL;
         }

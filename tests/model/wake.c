@@ -85,10 +85,16 @@ enum collet_result comm_check(const struct collet_comm *comm) { return comm_chec
 bool comm_enter(struct collet_comm *comm) { return comm != NULL; }
 void comm_leave(struct collet_comm *comm) { (void)comm; }
 enum collet_result boot_check(const struct boot *boot) { return boot ? COLLET_ERR_INTERNAL : COLLET_SUCCESS; }
-void stream_issue_begin(void) {}
-void stream_issue_end(void) {}
+struct process *process_lock(void) {
+    static struct process process;
+    return &process;
+}
+void process_unlock(void) {}
+const struct layer *const layers[] = {NULL};
+const int nlayers = 0;
 void stream_post_free(struct post *copy) { (void)copy; }
-enum collet_result stream_post(struct post *post, struct post **copy_p) {
+enum collet_result stream_post(struct post *post, uint64_t issue, struct post **copy_p) {
+    (void)issue;
     struct post *copy = &shared()->copies[shared()->ncopies++];
     *copy = *post;
     copy->is_copy = true;

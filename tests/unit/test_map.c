@@ -63,7 +63,7 @@ static void draw(struct job *job, const char *machine, int nnodes, int node_rank
 }
 
 static void end(struct job *job) {
-    map_destroy(job->map);
+    chart_destroy(job->map);
     topo_destroy(job->host);
     free(job->atlas);
 }
@@ -160,13 +160,11 @@ static void every_order_lists_ranks_node_by_node_along_its_ring(void **state) {
         draw(&job, machines[m % 3], 3, 8, m >= 3);
         assert_int_equal(job.map->norders, chart_of(job.map)->rings->nrings);
         for (int k = 0; k < job.map->norders; k++) {
-            struct prog_shape shape;
+            const struct prog_shape *shape = &job.map->shapes[k];
             ring_order(chart_of(job.map)->rings, k, order);
-            assert_int_equal(map_shape(job.map, job.peers, k, &shape), COLLET_SUCCESS);
-            assert_true(shape.chains);
+            assert_true(shape->chains);
             for (int place = 0; place < job.nranks; place++)
-                assert_int_equal(prog_shape_rank(&shape, prog_shape_turn(&shape, place)), order[place]);
-            prog_shape_fini(&shape);
+                assert_int_equal(prog_shape_rank(shape, prog_shape_turn(shape, place)), order[place]);
         }
         end(&job);
     }
@@ -317,12 +315,10 @@ static void programs_along_every_order_are_right(void **state) {
     draw(&job, "4 gpu nvswitch : 4 nic 100", 3, 4, true);
     assert_true(chart_of(job.map)->rings->zigzag);
     for (int k = 0; k < job.map->norders; k++) {
-        struct prog_shape shape;
-        assert_int_equal(map_shape(job.map, job.peers, k, &shape), COLLET_SUCCESS);
+        const struct prog_shape *shape = &job.map->shapes[k];
         for (const struct algorithm *a = algorithms; a->name != NULL; a++)
-            if (algorithm_applies(a, &shape) && !prog_check(a, &shape, 5, 2, false, why, sizeof why))
+            if (algorithm_applies(a, shape) && !prog_check(a, shape, 5, 2, false, why, sizeof why))
                 fail_msg("%s_%s along ring %d: %s", prog_collective_name(a->collective), a->name, k, why);
-        prog_shape_fini(&shape);
     }
     end(&job);
 }

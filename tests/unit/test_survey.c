@@ -39,7 +39,7 @@ static void begin(struct group *group, int nsurveys) {
 static void end(struct group *group) {
     for (int r = 0; r < NRANKS; r++) {
         survey_destroy(group->surveys[r]);
-        map_destroy(group->maps[r]);
+        chart_destroy(group->maps[r]);
         boot_destroy(group->boots[r]);
     }
 }

@@ -33,7 +33,7 @@ struct consent_memory {
 };
 
 /* A rank always has one to spare: so it can say no when there is no memory. */
-enum collet_result hub_stock_consent(struct boot *boot) {
+static enum collet_result stock(struct boot *boot) {
     const int nranks = boot->hub->nranks;
     if (boot->spare_memory != NULL)
         return COLLET_SUCCESS;
@@ -67,9 +67,9 @@ static struct consent_memory *memory_of(const struct consent_terms *terms) {
 
 static enum collet_result memory_begin(const struct consent_terms *terms, uint64_t *number) {
     SCOPED_LOCK(&terms->boot->hub->lock);
-    COLLET_TRY(hub_stock_consent(terms->boot));
+    COLLET_TRY(stock(terms->boot));
     struct consent_memory *memory = memory_of(terms);
-    hub_stock_consent(terms->boot); /* for a no under another key. Without memory: before the next one */
+    stock(terms->boot); /* for a no under another key. Without memory: before the next one */
     memory->gave_up = false;
     *number = memory->number + 1;
     return COLLET_SUCCESS;
@@ -104,7 +104,8 @@ void consent_refuse(const struct consent_terms *terms, enum collet_result code, 
     memset(memory->verdict->lives, 1, (size_t)terms->nranks);
 }
 
-struct letter *hub_recall(struct hub *hub, const struct letter *vote) {
+/* Makes a letter with the verdict that the receiver of this vote has had before; NULL: it has not, or there is no memory. */
+static struct letter *recall(struct hub *hub, const struct letter *vote) {
     const uint64_t key = vote->key & BOOT_KEY_REST;
     struct consent_vote asked;
     if (vote->bytes != sizeof asked)
@@ -131,7 +132,15 @@ struct letter *hub_recall(struct hub *hub, const struct letter *vote) {
     return recalled ? letter : NULL;
 }
 
-void hub_forget_consents(struct hub *hub) {
+/* A vote that a rank sends to a higher one only asks. */
+static bool hear(struct hub *hub, const struct letter *letter, struct letter **answer) {
+    if (letter->key >> 56 != BOOT_VOTE)
+        return false;
+    *answer = recall(hub, letter);
+    return *answer != NULL || letter->from < letter->to;
+}
+
+static void forget(struct hub *hub) {
     struct consent_memory *memory;
     while ((memory = hub->consents) != NULL) {
         hub->consents = memory->next;
@@ -139,6 +148,8 @@ void hub_forget_consents(struct hub *hub) {
         free(memory);
     }
 }
+
+const struct layer layer_elastic = {.rank_begin = stock, .hub_hear = hear, .hub_free = forget};
 
 /* --------------------------------------------------------------------------------------------------------------- letters */
 

@@ -25,7 +25,7 @@
 #define COLLET_LAYERS_ELASTIC_CONSENT_H
 
 #include "boot/boot.h"
-#include "seams/elastic.h"
+#include "seams/layer.h"
 
 #include "base/err.h"
 

@@ -155,7 +155,7 @@ static bool read_via(const struct frame *frame, struct id *id) {
     return id_unpack(&unique_id, id) == COLLET_SUCCESS;
 }
 
-void relay_create(struct rendezvous *meeting, const struct frame *frame) {
+static void become(struct rendezvous *meeting, const struct frame *frame) {
     SCOPED_ID struct id id;
     struct relay *relay = read_via(frame, &id) ? calloc(1, sizeof *relay) : NULL;
     if (relay == NULL)
@@ -166,13 +166,19 @@ void relay_create(struct rendezvous *meeting, const struct frame *frame) {
     dial_start(&relay->dial, &id.set, relay->key, 0, on_above_proven, on_above_round_failed);
 }
 
-bool relay_leads_to(const struct relay *relay, const struct frame *frame) {
+static bool leads_to(const struct relay *relay, const struct frame *frame) {
     SCOPED_ID struct id id;
     SCOPED_KEY uint8_t key[SECRET_BYTES];
     if (relay == NULL || !read_via(frame, &id))
         return false;
     id_key(id.secret, "meeting point", NULL, 0, key);
     return sodium_memcmp(key, relay->key, sizeof key) == 0;
+}
+
+bool relay_via(struct rendezvous *meeting, const struct frame *frame) {
+    if (meeting->state == MEETING_GATHERS && meeting->relay == NULL && meeting->nranks == 0)
+        become(meeting, frame);
+    return leads_to(meeting->relay, frame);
 }
 
 void relay_destroy(struct relay *relay) {

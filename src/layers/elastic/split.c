@@ -205,13 +205,11 @@ static void give_up(struct collet_comm *comm, enum collet_result code, const cha
         boot_cancel_id(&s->id, code, text);
 }
 
-enum collet_result split_try(struct collet_comm *comm, bool *settles) {
+/* SUCCESS: comm has begun to join the others, and nothing in its parent stops it; or this rank is in no new communicator. */
+static enum collet_result find_place(struct collet_comm *comm) {
     const struct split *s = comm->split;
     enum collet_result result;
     enum split_stage stage;
-    *settles = s->stage == SPLIT_SETTLE;
-    if (*settles)
-        return COLLET_SUCCESS;
     do {
         stage = s->stage;
         result = s->way->stages[stage](comm);
@@ -221,9 +219,12 @@ enum collet_result split_try(struct collet_comm *comm, bool *settles) {
     return result;
 }
 
-enum collet_result split_settle(struct collet_comm *comm, enum collet_result result) {
-    const struct split *s = comm->split;
-    return s != NULL && s->way->settle != NULL ? s->way->settle(comm, result) : result;
+/* As far as it is for this rank alone. */
+static enum collet_result join_alone(struct collet_comm *comm) {
+    if (comm->split->stage == SPLIT_SETTLE) /* it has joined, and only asks whether all have */
+        return COLLET_SUCCESS;
+    COLLET_TRY(find_place(comm));
+    return comm_join_alone(comm);
 }
 
 static void keep_error(const struct collet_comm *comm, enum collet_result result) {
@@ -274,11 +275,16 @@ static void end(struct collet_comm *comm) {
     comm->split = NULL;
 }
 
-void split_end(struct collet_comm *comm, enum collet_result result) {
+enum collet_result split_join(struct collet_comm *comm) {
+    const struct split *s = comm->split;
+    enum collet_result result = join_alone(comm);
+    if (result != COLLET_IN_PROGRESS && s->way->settle != NULL)
+        result = s->way->settle(comm, result);
     if (result < 0)
         keep_error(comm, result);
-    else
+    else if (result == COLLET_SUCCESS)
         end(comm);
+    return result;
 }
 
 /* ---- non-blocking parents ---- */

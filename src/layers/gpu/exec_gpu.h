@@ -35,6 +35,9 @@ enum collet_result exec_gpu_check(const struct chan *chan);
 /* Ends every launch of the rank, those in its streams too. */
 void exec_gpu_end(const struct chan *chan);
 
+/* From now on a thread of the process sees to it that a failure elsewhere ends this rank's launches, and that one here is
+ * told to the others (gpu_watch.c), and other threads wait for this rank's part in launches (gpu_company.h). */
+enum collet_result exec_gpu_watch(struct chan *chan);
 /* Ends what exec_gpu_watch() began. */
 void exec_gpu_unwatch(struct chan *chan);
 

@@ -238,6 +238,9 @@ struct gpu_rank {
 };
 #define GPU_STATUS_BYTES 256
 
+enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p);
+void gpu_rank_destroy(struct gpu_rank *rank); /* its operations are done; NULL is fine */
+
 /* IN_PROGRESS: there are some that are not done. A failure: the GPU's. By any thread, in a capture of another one too. */
 enum collet_result gpu_rank_query(const struct gpu_rank *rank);
 

@@ -6,6 +6,7 @@
  *    what is mapped     │ … │ the program's memory │ … │          in the commons (layers/memory/commons.h); if it has no room, elsewhere
  *                           ▲ a page; a huge page if it is that long
  */
+#include "seams/layer.h"
 #include "layers/memory/window.h"
 
 #include "base/memory.h"
@@ -186,7 +187,11 @@ static void deregister_all(struct collet_comm *comm) {
     }
 }
 
-void memory_close(struct collet_comm *comm) {
+/* The end of a communicator ends its registrations and its windows. */
+static bool memory_close(struct collet_comm *comm) {
     deregister_all(comm);
     window_deregister_all(comm);
+    return true;
 }
+
+const struct layer layer_memory = {.comm_close = memory_close};

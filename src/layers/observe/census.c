@@ -60,7 +60,7 @@ void census_end_all(struct hub *hub) {
 
 static void on_deadline(struct watch_timer *timer) { census_end(WATCH_OWNER(timer, struct census, deadline)); }
 
-void census_hear(struct hub *hub, struct letter *report) {
+void census_hear(struct hub *hub, const struct letter *report) {
     struct census *census = hub->censuses;
     const uint64_t number = report->key - boot_key(BOOT_REPORT, 0);
     while (census != NULL && census->number != number)
@@ -72,7 +72,6 @@ void census_hear(struct hub *hub, struct letter *report) {
         memcpy(of->report, report->data, report->bytes);
         census->missing--;
     }
-    letter_free(report);
     if (of != NULL && census->missing == 0)
         census_end(census);
 }

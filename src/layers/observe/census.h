@@ -41,4 +41,9 @@ enum collet_result census_begin(struct hub *hub, bool all, void (*done)(struct c
 /* Every census of the hub is over. */
 void census_end_all(struct hub *hub);
 
+/* A message CENSUS asks a rank what it is doing: its answer; NULL if the rank has left, or there is no memory. A message REPORT is
+ * such an answer. */
+struct letter *census_answer(struct hub *hub, const struct letter *question);
+void census_hear(struct hub *hub, const struct letter *report);
+
 #endif

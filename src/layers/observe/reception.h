@@ -29,4 +29,8 @@ struct reception_head {
     int32_t asked; /* the lowest rank of the asked process */
 };
 
+/* On the watch thread: a hub that has a side on the watch comes and goes. */
+void reception_add(struct hub *hub);
+void reception_remove(struct hub *hub);
+
 #endif

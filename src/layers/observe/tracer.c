@@ -50,7 +50,7 @@ enum collet_result tracer_create(const struct conn_owner *owner, struct tracer *
     for (int thread = 0; thread <= TRACER_PROXY || thread < TRACER_PROXY + owner->config->proxy; thread++) {
         struct trace_event *events = calloc(room, sizeof *events);
         if (events == NULL) {
-            observe_end_trace(tracer);
+            tracer_end(tracer);
             return err_set(COLLET_ERR_NO_MEMORY, "no memory for %zu events (COLLET_TRACE_EVENTS)", room);
         }
         tracer->ring[thread] = (struct trace_ring){.events = events, .end = events + room, .next = events};
@@ -276,7 +276,7 @@ static bool any_events(const struct tracer *tracer) {
     return false;
 }
 
-void observe_end_trace(struct tracer *tracer) {
+void tracer_end(struct tracer *tracer) {
     if (tracer == NULL)
         return;
     if (any_events(tracer)) {

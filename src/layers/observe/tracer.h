@@ -86,6 +86,7 @@ struct tracer {
 
 /* Of a rank with COLLET_TRACE. */
 enum collet_result tracer_create(const struct conn_owner *owner, struct tracer **tracer_p);
+void tracer_end(struct tracer *tracer); /* writes the file; NULL is fine */
 
 /* A worker with room for the description of so many steps and messages; the tracer's. NULL: no memory. */
 struct trace_worker *tracer_add_worker(struct tracer *tracer, size_t nsteps, size_t nmessages);

@@ -5,6 +5,7 @@
 #include "layers/streams/engine_thread.h"
 
 #include "api/comm.h"
+#include "seams/layer.h"
 #include "base/memory.h"
 #include "base/os.h"
 
@@ -95,10 +96,10 @@ void engine_thread_wake(struct collet_comm *comm) {
     pthread_cond_signal(&thread->wake);
 }
 
-void engine_thread_stop(struct collet_comm *comm) {
+static bool engine_thread_stop(struct collet_comm *comm) {
     struct engine_thread *thread = comm->engine.thread;
     if (thread == NULL)
-        return;
+        return true;
     pthread_mutex_lock(&thread->lock);
     thread->over = true;
     pthread_cond_signal(&thread->wake);
@@ -108,4 +109,8 @@ void engine_thread_stop(struct collet_comm *comm) {
     pthread_cond_destroy(&thread->wake);
     pthread_mutex_destroy(&thread->lock);
     free(thread);
+    return true;
 }
+
+/* With the communicator the thread ends. */
+const struct layer layer_streams = {.comm_close = engine_thread_stop};

@@ -28,16 +28,8 @@ struct collet_stream {
 
 #define STREAM_MAGIC 0x73747265616d0000ull /* and, as a communicator's, it counts forks */
 
-static uint64_t issues;          /* so far; the number of the current one */
 static struct post *spare_posts; /* taken by one thread at a time, given back by any */
 static struct collet_stream *destroyed;
-
-void stream_issue_begin(void) {
-    process_lock();
-    issues++;
-}
-
-void stream_issue_end(void) { process_unlock(); }
 
 /* ---- posts ---- */
 
@@ -68,10 +60,10 @@ static enum collet_result post_copy(struct post *post, struct post **copy_p) {
     return COLLET_SUCCESS;
 }
 
-static void take_place(struct post *post) {
+static void take_place(struct post *post, uint64_t issue) {
     struct collet_stream *stream = post->stream;
-    if (stream->group != issues) {
-        stream->group = issues;
+    if (stream->group != issue) {
+        stream->group = issue;
         stream->place = stream->queue.issued;
     }
     post->queue = &stream->queue;
@@ -80,7 +72,7 @@ static void take_place(struct post *post) {
     __atomic_store_n(&stream->queue.issued, stream->queue.issued + 1, __ATOMIC_RELEASE); /* pairs with issued_on() */
 }
 
-enum collet_result stream_post(struct post *post, struct post **copy_p) {
+enum collet_result stream_post(struct post *post, uint64_t issue, struct post **copy_p) {
     struct post *copy;
     COLLET_TRY(engine_thread_start(post->comm));
     COLLET_TRY(post_copy(post, &copy));
@@ -88,9 +80,9 @@ enum collet_result stream_post(struct post *post, struct post **copy_p) {
         stream_post_free(copy);
         return COLLET_ERR_NO_MEMORY;
     }
-    take_place(copy);
+    take_place(copy, issue);
     if (copy->partner != NULL)
-        take_place(copy->partner);
+        take_place(copy->partner, issue);
     *copy_p = copy;
     return COLLET_SUCCESS;
 }

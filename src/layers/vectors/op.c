@@ -6,6 +6,7 @@
  *    COLLET_SUM … COLLET_PREMULSUM │ COLLET_OP_COUNT …                          │ COLLET_OP_LAST
  *    0              8              │ 9: of communicator a, 10: of b, 11: of a … │ then again from the beginning
  */
+#include "seams/layer.h"
 #include "seams/vectors.h"
 
 #include "base/memory.h"
@@ -53,13 +54,17 @@ enum collet_result op_resolve_created(const struct collet_comm *comm, struct exe
     return COLLET_SUCCESS;
 }
 
-void op_destroy_all(struct collet_comm *comm) {
+static bool op_destroy_all(struct collet_comm *comm) {
     SCOPED_LOCK(&ops_lock);
     for (struct created_op *next; comm->ops != NULL; comm->ops = next) {
         next = comm->ops->next;
         free(comm->ops);
     }
+    return true;
 }
+
+/* The end of a communicator ends its operators. */
+const struct layer layer_vectors = {.comm_close = op_destroy_all};
 
 /* ---- the API ---- */
 

@@ -20,6 +20,54 @@ static uint64_t hash_atlas(const unsigned char *bytes, size_t size) {
     return hash;
 }
 
+/* ---- orders ---- */
+
+/* All ranks, host by host, each along the ring's route through it. */
+static void list_along(const struct topo_rings *rings, int ring, int *along) {
+    for (int h = 0; h < rings->nhosts; h++) {
+        bool backwards;
+        const int *route = topo_route_of(rings, ring, h, &backwards)->order;
+        for (int i = 0; i < topo_nlocal(rings, h); i++)
+            *along++ = topo_rank_of(rings, h, route[i]);
+    }
+}
+
+static bool has_gpus(const struct chart *chart) {
+    for (int rank = 0; rank < chart->map.nranks; rank++)
+        if (chart->topo->nodes[chart->place[rank]].kind == TOPO_GPU)
+            return true;
+    return false;
+}
+
+static enum collet_result make_shape(const struct chart *chart, const struct peer_info *peers, int order,
+                                     struct prog_shape *shape) {
+    const struct map *map = &chart->map;
+    struct arena arena SCOPED_ARENA = {0};
+    int *node_of = arena_get(&arena, (size_t)map->nranks, sizeof *node_of);
+    int *along = arena_get(&arena, (size_t)map->nranks, sizeof *along);
+    COLLET_TRY(arena_check(&arena, "no memory to order %d ranks", map->nranks));
+    for (int rank = 0; rank < map->nranks; rank++)
+        node_of[rank] = peers[rank].node;
+    if (chart->rings != NULL)
+        list_along(chart->rings, order, along);
+    COLLET_TRY(prog_shape_init_along(shape, map->nranks, node_of, chart->rings != NULL ? along : NULL));
+    shape->zigzag = chart->rings != NULL && chart->rings->zigzag;
+    shape->chains = has_gpus(chart);
+    return COLLET_SUCCESS;
+}
+
+static enum collet_result make_shapes(struct chart *chart, const struct peer_info *peers) {
+    struct map *map = &chart->map;
+    const int norders = chart->rings == NULL ? 1 : chart->rings->nrings;
+    map->shapes = arena_get(&chart->arena, (size_t)norders, sizeof *map->shapes);
+    COLLET_TRY(arena_check(&chart->arena, "no memory for %d rings", norders));
+    for (; map->norders < norders; map->norders++)
+        COLLET_TRY(make_shape(chart, peers, map->norders, &map->shapes[map->norders]));
+    return COLLET_SUCCESS;
+}
+
+/* ---- the chart ---- */
+
 /* A machine that the search does not take is no reason to fail: ranks then go by their numbers, everywhere. */
 static enum collet_result find_rings(struct chart *chart) {
     enum collet_result result = topo_search(chart->topo, chart->map.nranks, chart->place, &chart->rings);
@@ -44,7 +92,7 @@ static enum collet_result read_chart(struct chart *chart, const struct peer_info
     COLLET_TRY(arena_check(&chart->arena, "no memory for the places of %d ranks", map->nranks));
     COLLET_TRY(atlas_read(atlas, size, peers, map->nranks, &chart->topo, chart->place, map->facts, &chart->costs));
     COLLET_TRY(find_rings(chart));
-    map->norders = chart->rings == NULL ? 1 : chart->rings->nrings;
+    COLLET_TRY(make_shapes(chart, peers));
     map->nrails = chart_rails(chart->rings);
     map->turns = takes_turns(map);
     return COLLET_SUCCESS;
@@ -60,55 +108,21 @@ enum collet_result chart_create(const struct peer_info *peers, int nranks, const
     if (result == COLLET_SUCCESS)
         *map_p = &chart->map;
     else
-        map_destroy(&chart->map);
+        chart_destroy(&chart->map);
     return result;
 }
 
-void map_destroy(struct map *map) {
+void chart_destroy(struct map *map) {
     struct chart *chart = (struct chart *)map; /* of which it is the first field */
     if (map == NULL)
         return;
     import_destroy(map->imported);
+    for (int k = 0; k < map->norders; k++)
+        prog_shape_fini(&map->shapes[k]);
     topo_rings_destroy(chart->rings);
     topo_destroy(chart->topo);
     arena_free(&chart->arena);
     free(chart);
-}
-
-/* ---- orders ---- */
-
-/* All ranks, host by host, each along the ring's route through it. */
-static void list_along(const struct topo_rings *rings, int ring, int *along) {
-    for (int h = 0; h < rings->nhosts; h++) {
-        bool backwards;
-        const int *route = topo_route_of(rings, ring, h, &backwards)->order;
-        for (int i = 0; i < topo_nlocal(rings, h); i++)
-            *along++ = topo_rank_of(rings, h, route[i]);
-    }
-}
-
-static bool has_gpus(const struct chart *chart) {
-    for (int rank = 0; rank < chart->map.nranks; rank++)
-        if (chart->topo->nodes[chart->place[rank]].kind == TOPO_GPU)
-            return true;
-    return false;
-}
-
-enum collet_result map_shape(const struct map *map, const struct peer_info *peers, int order,
-                             struct prog_shape *shape) {
-    const struct chart *chart = chart_of(map);
-    struct arena arena SCOPED_ARENA = {0};
-    int *node_of = arena_get(&arena, (size_t)map->nranks, sizeof *node_of);
-    int *along = arena_get(&arena, (size_t)map->nranks, sizeof *along);
-    COLLET_TRY(arena_check(&arena, "no memory to order %d ranks", map->nranks));
-    for (int rank = 0; rank < map->nranks; rank++)
-        node_of[rank] = peers[rank].node;
-    if (chart->rings != NULL)
-        list_along(chart->rings, order, along);
-    COLLET_TRY(prog_shape_init_along(shape, map->nranks, node_of, chart->rings != NULL ? along : NULL));
-    shape->zigzag = chart->rings != NULL && chart->rings->zigzag;
-    shape->chains = has_gpus(chart);
-    return COLLET_SUCCESS;
 }
 
 /* ---- links ---- */
@@ -170,7 +184,7 @@ static void log_lines(const struct chart *chart) {
     free(text);
 }
 
-void map_log(const struct map *map, int rank, bool all) {
+void chart_log(const struct map *map, int rank, bool all) {
     const struct chart *chart = chart_of(map);
     char place[TOPO_NAME_BYTES + 16];
     log_info(GRAPH, "rank %d: %s, map %016llx", rank, topo_node_name(chart->topo, chart->place[rank], place),

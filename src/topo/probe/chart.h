@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "topo/probe/atlas.h"
-#include "seams/topology.h"
+#include "plan/map.h"
 #include "topo/probe/search.h"
 
 struct chart {
@@ -26,6 +26,11 @@ static inline const struct chart *chart_of(const struct map *map) { return (cons
 /* Of the same atlas, the same map on every rank. Errors: those of atlas_read(). */
 enum collet_result chart_create(const struct peer_info *peers, int nranks, const void *atlas, size_t size,
                                 struct map **map_p);
+
+void chart_destroy(struct map *map); /* NULL is fine */
+
+/* Says in the log where the rank is on the map; `all`: also graph, rings and bandwidth, line by line. */
+void chart_log(const struct map *map, int rank, bool all);
 
 /* How many adapters of a node carry these rings, as in struct map. NULL: no rings. */
 int chart_rails(const struct topo_rings *rings);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "seams/topology.h"
 #include "topo/probe/nic.h"
 
 #include "topo/probe/chart.h"

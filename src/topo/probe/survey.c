@@ -322,7 +322,7 @@ static enum collet_result read_atlas(const struct survey *survey, struct map **m
     if (result == COLLET_SUCCESS)
         *map_p = map;
     else
-        map_destroy(map);
+        chart_destroy(map);
     return result;
 }
 

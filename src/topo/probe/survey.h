@@ -15,6 +15,17 @@
 
 #include "topo/probe/chart.h"
 
+struct survey;
+
+/* Boot must be ready; it and config must outlive the survey. */
+enum collet_result survey_create(struct boot *boot, const struct config *config, int nranks, int rank,
+                                 struct survey **survey_p);
+void survey_destroy(struct survey *survey); /* NULL is fine */
+
+/* Advances it, without waiting. IN_PROGRESS: call again; SUCCESS: *map_p is the caller's. Errors: the communicator's
+ * failure, REMOTE if a rank that is waited for is gone, TIMEOUT after COLLET_INIT_TIMEOUT. */
+enum collet_result survey_try(struct survey *survey, struct map **map_p);
+
 /* survey_create() of a rank on the GPU with this bus id; "": in host memory. */
 enum collet_result survey_begin(struct boot *boot, const struct config *config, const char *busid, int nranks, int rank,
                                 struct survey **survey_p);

@@ -427,9 +427,7 @@ void lab_destroy(struct lab *lab) {
         net_destroy(lab->net[class]);
     }
     topo_destroy(lab->topo);
-    if (lab->map != NULL)
-        prog_shape_fini(&lab->shape);
     model_destroy(lab->model);
-    map_destroy(lab->map);
+    chart_destroy(lab->map);
     free(lab);
 }

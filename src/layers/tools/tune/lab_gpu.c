@@ -88,7 +88,7 @@ static void describe_machine(struct bench *bench, const struct config *config, c
         peers[r] = (struct peer_info){.rank = r, .device = bench->calls.devices[r]};
     chan_layouts(config, &(struct chan_scale){n, n, false, true, false}, chan.owner.layouts);
     lab->map = map_of(bench, config, costs, peers);
-    must(map_shape(lab->map, peers, 0, &lab->shape), "the order of ranks");
+    lab->shape = lab->map->shapes[0];
     must(model_create(&chan, config, lab->map, &lab->shape, 1, &lab->model), "the cost model");
     lab->machine[LAB_NEAR] = lab->machine[LAB_FAR] = lab->model->machine;
     must(tuner_limits_read(config, chan.owner.layouts, 1, &lab->limits), "the configuration");

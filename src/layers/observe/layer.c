@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the layer does for a communicator: begins to look at it, looks, and ends.
+ * The layer "observe": it looks at a communicator from its beginning to its end, and answers for the ranks of the process.
  */
-#include "seams/observe.h"
+#include "seams/layer.h"
 
 #include "api/comm.h"
 #include "base/memory.h"
+#include "layers/observe/census.h"
 #include "layers/observe/exporter.h"
 #include "layers/observe/journal.h"
+#include "layers/observe/reception.h"
 #include "layers/observe/report.h"
 #include "layers/observe/selftest.h"
 #include "layers/observe/tracer.h"
@@ -21,13 +23,14 @@ static bool compares_clocks(const struct collet_comm *comm) {
     return journal_wants_times(&comm->config) || is_traced(comm);
 }
 
-enum collet_result observe_try_join(struct collet_comm *comm) {
+/* First, to compare clocks; when connections can be made, to test them. */
+static enum collet_result observe_join(struct collet_comm *comm) {
     if (comm->chan != NULL)
         return selftest_all_try(comm->chan, comm->selftest_deadline_ns);
     return compares_clocks(comm) ? boot_try_clock(comm->boot) : COLLET_SUCCESS;
 }
 
-enum collet_result observe_open(struct collet_comm *comm) {
+static enum collet_result observe_open(struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
     COLLET_TRY(memory_get(&engine->journal, 1, sizeof *engine->journal, "no memory for the journal"));
     COLLET_TRY(journal_open(engine->journal, comm->chan));
@@ -37,7 +40,14 @@ enum collet_result observe_open(struct collet_comm *comm) {
     return exporter_add(comm);
 }
 
-void observe_close(struct collet_comm *comm) {
+/* What this rank did, for whoever looks for the cause; also if it was in no call. */
+static void observe_failure(struct collet_comm *comm) {
+    const enum collet_result failed = comm->boot != NULL ? boot_failed(comm->boot) : COLLET_SUCCESS;
+    if (failed != COLLET_SUCCESS && comm->engine.journal != NULL)
+        journal_dump(comm->engine.journal, failed, boot_failed_text(comm->boot));
+}
+
+static bool observe_close(struct collet_comm *comm) {
     exporter_remove(comm);
     if (comm->boot != NULL)
         boot_report_by(comm->boot, NULL);
@@ -46,19 +56,17 @@ void observe_close(struct collet_comm *comm) {
         journal_close(comm->engine.journal);
     free(comm->engine.journal);
     comm->engine.journal = NULL;
-}
-
-/* What this rank did, for whoever looks for the cause; also if it was in no call. */
-void observe_failure(struct collet_comm *comm) {
-    const enum collet_result failed = comm->boot != NULL ? boot_failed(comm->boot) : COLLET_SUCCESS;
-    if (failed != COLLET_SUCCESS && comm->engine.journal != NULL)
-        journal_dump(comm->engine.journal, failed, boot_failed_text(comm->boot));
+    if (comm->chan != NULL) {
+        tracer_end(comm->chan->tracer);
+        comm->chan->tracer = NULL;
+    }
+    return true;
 }
 
 #define SHOWN_OPERATIONS 8 /* of the journal */
 
 /* Another thread may be driving: see exec_dump(). */
-__attribute__((no_sanitize("thread"))) void observe_print(const struct collet_comm *comm, FILE *out) {
+__attribute__((no_sanitize("thread"))) static void observe_print(const struct collet_comm *comm, FILE *out) {
     const struct lane *lanes = comm->engine.lanes;
     for (int k = 0; lanes != NULL && k < 2 + 2 * comm->nranks; k++)
         if (lanes[k].call.state != EXEC_IDLE)
@@ -72,3 +80,25 @@ __attribute__((no_sanitize("thread"))) void observe_print(const struct collet_co
     if (lanes != NULL && comm->engine.journal != NULL)
         journal_print(comm->engine.journal, SHOWN_OPERATIONS, out);
 }
+
+/* ---- the ranks of a process ---- */
+
+static bool observe_hear(struct hub *hub, const struct letter *letter, struct letter **answer) {
+    const uint64_t subject = letter->key >> 56;
+    if (subject == BOOT_CENSUS)
+        *answer = census_answer(hub, letter);
+    else if (subject == BOOT_REPORT)
+        census_hear(hub, letter);
+    return subject == BOOT_CENSUS || subject == BOOT_REPORT;
+}
+
+const struct layer layer_observe = {
+    .hub_begin = reception_add,
+    .hub_end = reception_remove,
+    .hub_hear = observe_hear,
+    .comm_join = observe_join,
+    .comm_open = observe_open,
+    .comm_failed = observe_failure,
+    .comm_close = observe_close,
+    .comm_print = observe_print,
+};
