@@ -16,6 +16,13 @@ enum collet_result gpu_find(int device, const char *argument, int *ordinal_p) {
 
 /* ---- of ranks on GPUs: never called, or there is nothing to do ---- */
 
+enum collet_result gpu_pinned_create(const struct gpu_rank *rank, size_t bytes, void **memory_p) {
+    (void)rank, (void)bytes, (void)memory_p;
+    return err_set(COLLET_ERR_UNSUPPORTED, "this build of collet knows host memory only");
+}
+
+void gpu_pinned_destroy(const struct gpu_rank *rank, void *memory) { (void)rank, (void)memory; }
+
 enum collet_result launch_run(struct post *posts, int nposts) {
     (void)posts;
     (void)nposts;

@@ -28,6 +28,10 @@ struct gpu_window_place {
  * GPU, INVALID_ARGUMENT for one that is not there; `argument` is named. */
 enum collet_result gpu_find(int device, const char *argument, int *ordinal_p);
 
+/* Memory of the host that a rank's GPU reaches, zeroed. */
+enum collet_result gpu_pinned_create(const struct gpu_rank *rank, size_t bytes, void **memory_p);
+void gpu_pinned_destroy(const struct gpu_rank *rank, void *memory);
+
 /* Launches those of the posts that are of GPU communicators; the others it leaves alone. On a failure every communicator of
  * the posts fails, those on host memory too: the calls of a group are made together. */
 enum collet_result launch_run(struct post *posts, int nposts);

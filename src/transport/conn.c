@@ -3,21 +3,8 @@
 
 #include "base/names.h"
 #include "transport/transport.h"
-#include "layers/gpu/gpu.h"
 
 #include <stdio.h>
-
-enum collet_result conn_counter_init_on_gpu(const struct conn *conn, void *counter) {
-    const uint64_t step = (uint64_t)conn->owner->config->first_step;
-    if (step == 0)
-        return COLLET_SUCCESS; /* the memory was zeroed */
-    return conn->owner->gpu->driver->memory->write(counter, &step, sizeof(step));
-}
-
-enum collet_result conn_memory_init_on_gpu(const struct conn *conn, void *memory) {
-    COLLET_TRY(conn_counter_init_on_gpu(conn, memory));
-    return conn_counter_init_on_gpu(conn, (char *)memory + conn_layout(conn)->head_at);
-}
 
 static uint32_t least_bytes(const struct config *config, uint32_t default_bytes) {
     return config->direct_bytes > 0 ? (uint32_t)config->direct_bytes : default_bytes;
@@ -63,12 +50,4 @@ void conn_text_changed(const struct conn *conn, uint64_t step, const char *found
              "data changed on the way from rank %d (host %s) to rank %d (host %s), by %s, %s: slot %llu, %s",
              conn->peer, owner->peers[conn->peer].host, owner->rank, owner->peers[owner->rank].host,
              conn->transport->name, link, (unsigned long long)(step - (uint64_t)owner->config->first_step), found);
-}
-
-enum collet_result conn_err_not_whole(const struct conn *conn) {
-    return err_set(
-        COLLET_ERR_SYSTEM,
-        "when the communicator was created, the GPUs of ranks %d and %d were said to reach each other by NVLink, "
-        "and now they do not; with COLLET_PROTO=LL,Simple they go by another way",
-        conn->peer, conn->owner->rank);
 }

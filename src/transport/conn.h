@@ -107,10 +107,6 @@ static inline uint64_t conn_key(const struct conn *conn, enum boot_subject subje
     return boot_key(subject, (uint64_t)conn->channel << 16 | (uint64_t)conn->lane);
 }
 
-/* The same as fifo_memory_init(), where memory is that of the GPU that is entered; and for one of the two counters. */
-enum collet_result conn_memory_init_on_gpu(const struct conn *conn, void *memory);
-enum collet_result conn_counter_init_on_gpu(const struct conn *conn, void *counter);
-
 /* The shortest payload that is lent by a way of COLLET_DIRECT; 0: it does not have that way. */
 uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t default_bytes);
 /* May this rank lend payloads to a peer, and take what a peer lends it, by this way of COLLET_DIRECT? */
@@ -124,8 +120,5 @@ void conn_allow_commons(struct conn *conn, struct commons_view *view);
 #define CONN_LINK_BYTES 288
 #define CONN_BY_CHECKSUM "its CRC32C differs (COLLET_CHECKSUM)"
 void conn_text_changed(const struct conn *conn, uint64_t step, const char *found, char text[ERR_TEXT_BYTES]);
-
-/* The failure of a connection whose slots cannot lie where its owner's whole_lines says that all do. */
-enum collet_result conn_err_not_whole(const struct conn *conn);
 
 #endif

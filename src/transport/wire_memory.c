@@ -12,7 +12,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "layers/gpu/gpu.h"
+#include "seams/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,9 +62,7 @@ static void short_destroy(void *memory) {
 enum collet_result wire_memory_create(const struct conn_owner *owner, size_t bytes, void **memory_p) {
     if (owner->gpu == NULL)
         return bytes < SHORT_BYTES ? short_create(bytes, memory_p) : os_memory_create(bytes, memory_p);
-    const struct gpu_driver *driver = owner->gpu->driver;
-    GPU_ENTERED(driver, owner->gpu->ordinal);
-    return driver->memory->pinned_create(bytes, memory_p);
+    return gpu_pinned_create(owner->gpu, bytes, memory_p);
 }
 
 void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t bytes) {
@@ -78,7 +76,5 @@ void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t by
         os_memory_destroy(memory, bytes);
         return;
     }
-    const struct gpu_driver *driver = owner->gpu->driver;
-    GPU_ENTERED(driver, owner->gpu->ordinal);
-    driver->memory->pinned_destroy(memory);
+    gpu_pinned_destroy(owner->gpu, memory);
 }

@@ -372,3 +372,15 @@ enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *fr
     COLLET_TRY(gpu_ranks_after(&rank, 1, &place));
     return other != stream ? gpu_rank_follow(rank, &place, other) : COLLET_SUCCESS;
 }
+
+/* ---- memory of the host ---- */
+
+enum collet_result gpu_pinned_create(const struct gpu_rank *rank, size_t bytes, void **memory_p) {
+    GPU_ENTERED(rank->driver, rank->ordinal);
+    return rank->driver->memory->pinned_create(bytes, memory_p);
+}
+
+void gpu_pinned_destroy(const struct gpu_rank *rank, void *memory) {
+    GPU_ENTERED(rank->driver, rank->ordinal);
+    rank->driver->memory->pinned_destroy(memory);
+}

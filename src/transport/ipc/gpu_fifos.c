@@ -98,3 +98,25 @@ void gpu_fifo_give_back(const struct gpu_driver *driver, void *memory) {
     driver->memory->destroy(slab->memory);
     free(slab);
 }
+
+/* ---- what connections keep there ---- */
+
+enum collet_result conn_counter_init_on_gpu(const struct conn *conn, void *counter) {
+    const uint64_t step = (uint64_t)conn->owner->config->first_step;
+    if (step == 0)
+        return COLLET_SUCCESS; /* the memory was zeroed */
+    return conn->owner->gpu->driver->memory->write(counter, &step, sizeof(step));
+}
+
+enum collet_result conn_memory_init_on_gpu(const struct conn *conn, void *memory) {
+    COLLET_TRY(conn_counter_init_on_gpu(conn, memory));
+    return conn_counter_init_on_gpu(conn, (char *)memory + conn_layout(conn)->head_at);
+}
+
+enum collet_result conn_err_not_whole(const struct conn *conn) {
+    return err_set(
+        COLLET_ERR_SYSTEM,
+        "when the communicator was created, the GPUs of ranks %d and %d were said to reach each other by NVLink, "
+        "and now they do not; with COLLET_PROTO=LL,Simple they go by another way",
+        conn->peer, conn->owner->rank);
+}

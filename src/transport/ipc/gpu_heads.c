@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/wait.h"
 #include "layers/gpu/buffers.h"
+#include "transport/ipc/gpu_fifos.h"
 
 #include <stdlib.h>
 #include <unistd.h>
