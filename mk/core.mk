@@ -16,8 +16,8 @@ LINKED       := $(call with_needs,$(LAYERS))
 SEAM_SOURCES := $(wildcard src/seams/*.c)
 CORE_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(CORE_SOURCES))) $(VARIANT_OBJECTS)
 # What is linked for these layers: the core, their objects, and stand-ins for the others.
-link_of       = $(CORE_OBJECTS) $(call objects_of,$(call lib_sources_of,$(1)) $(wildcard $(patsubst %,src/seams/%.c,$(filter-out $(1),$(LIB_LAYERS))))) \
-    $(if $(filter gpu,$(1)),$(CUDA_OBJECTS))
+link_of       = $(CORE_OBJECTS) $(call objects_of,$(call lib_sources_of,$(1)) \
+    $(wildcard $(patsubst %,src/seams/%.c,$(filter-out $(1),$(LIB_LAYERS))))) $(if $(filter gpu,$(1)),$(CUDA_OBJECTS))
 CORE_LINK    := $(call link_of,$(LINKED))
 CORE_LIB     := $(BUILD)/core/libcollet.a
 

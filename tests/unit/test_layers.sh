@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The line between the core and its layers (mk/layers.mk): what the core knows of them, in names and in lines, who takes names of whom,
-# and whether each layer links with what it needs. Whose headers are included where: tests/unit/test_source.sh.
+# The line between the core and its layers (mk/layers.mk): what the core knows of them, in names and in lines; which layer takes names of
+# which other one; does each link with what it needs? tests/unit/test_source.sh looks at includes.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
 . tests/core/layers.sh
@@ -55,7 +55,7 @@ readmes_name_the_needs() { # reads the registry
 }
 
 # How to link a program with no layer, with each alone and what it needs, and with all. What is to be compiled is compiled.
-links() { making core-links >/dev/null && making "$@" core-links; }
+links() { making "$@" core-links; } # what else make is told
 
 # Links the example for each line that it reads, and runs it. A name that nobody gives is found by the linker, and one that two give.
 all_link() {
@@ -66,9 +66,15 @@ all_link() {
     return $bad
 }
 link_with() { grep "^$1 "; } # of the lines that it reads
-all_layers_link() { all_link <<<"$links" && [ "$(wc -l <<<"$links")" = $(($(registry | grep -vc '^tools ') + 2)) ]; }
-missing_need_is_noticed() { all_link < <(links layer_verifier=src/layers/verifier | link_with verifier) 2>&1 | grep -q 'undefined reference'; }
-second_giver_is_noticed() { all_link < <(link_with verifier <<<"$links" | sed "s|$| $build/obj/src/seams/verifier.o|") 2>&1 | grep -q 'multiple definition'; }
+all_layers_link() { # none, each, all
+    all_link <<<"$links" && [ "$(wc -l <<<"$links")" = $(($(registry | grep -vc '^tools ') + 2)) ]
+}
+missing_need_is_noticed() {
+    all_link < <(links layer_verifier=src/layers/verifier | link_with verifier) 2>&1 | grep -q 'undefined reference'
+}
+second_giver_is_noticed() {
+    all_link < <(link_with verifier <<<"$links" | sed "s|$| $build/obj/src/seams/verifier.o|") 2>&1 | grep -q 'multiple definition'
+}
 
 # Names that objects give ("file D name") and take ("file U name"); a file is a source without its end.
 names_of() { # objects
@@ -101,8 +107,8 @@ stranger_is_noticed() { ! registry | sed 's/^\(verifier .*\) schedules/\1/' | na
 # No need without a reason: a header that is included, or a name that is taken.
 needs_are_needed() { # reads the registry
     { includes_of_layers; uses_of_layers; } | cut -d ' ' -f 1,2 | sort -u >"$work/reasons"
-    awk '{ for (i = 3; i <= NF; i++) print $1, $i }' | sort -u | comm -23 - "$work/reasons" | sed 's/^/mk\/layers.mk: no reason for /' >"$work/needless"
-    ! grep . "$work/needless"
+    awk '{ for (i = 3; i <= NF; i++) print $1, $i }' | sort -u | comm -23 - "$work/reasons" >"$work/needless"
+    ! sed 's/^/mk\/layers.mk: no reason for /' "$work/needless" | grep .
 }
 registry_has_reasons() { registry | needs_are_needed; }
 need_without_a_reason_is_noticed() { ! registry | sed 's/^observe .*/& nccl/' | needs_are_needed >/dev/null; }
