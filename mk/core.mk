@@ -2,23 +2,30 @@
 #
 # The core alone: collectives, messages and groups of host ranks over self, shm and tcp. Its only package is libsodium.
 #
-#    make core         build/core/libcollet.a; LAYERS="verbs topology" adds these
+#    make core         build/core/libcollet.a; LAYERS="verbs topology" adds these, and the layers that they need
 #    make -s core-files    the files that it compiles or includes
 #    make -s core-seams    the names by which the core knows its layers, and the slots that they fill
+#    make -s core-links    how to link a program with no layer, with each alone (and what it needs), and with all
 
-.PHONY: core core-files core-seams
+.PHONY: core core-files core-seams core-links
 LAYERS      ?=
+ifneq ($(filter-out $(LIB_LAYERS),$(LAYERS)),)
+$(error LAYERS=$(LAYERS): the layers are $(LIB_LAYERS))
+endif
+LINKED       := $(call with_needs,$(LAYERS))
 SEAM_SOURCES := $(filter-out src/seams/list.c,$(wildcard src/seams/*.c))
 CORE_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(CORE_SOURCES))) $(VARIANT_OBJECTS)
-ABSENT       := $(filter-out $(LAYERS),$(LIB_LAYERS))
-CORE_LINK    := $(CORE_OBJECTS) $(call objects_of,$(foreach l,$(LAYERS),$(call layer_sources,$(l))) $(wildcard $(ABSENT:%=src/seams/%.c))) $(BUILD)/core/list.o
+# What is linked for these layers: the core, their objects, and stand-ins for the others.
+link_of       = $(CORE_OBJECTS) $(call objects_of,$(call lib_sources_of,$(1)) \
+    $(wildcard $(patsubst %,src/seams/%.c,$(filter-out $(1),$(LIB_LAYERS))))) $(if $(filter gpu,$(1)),$(CUDA_OBJECTS))
+CORE_LINK    := $(call link_of,$(LINKED)) $(BUILD)/core/list.o
 CORE_LIB     := $(BUILD)/core/libcollet.a
 
 core: $(CORE_LIB)
-$(eval $(call stamp,$(BUILD)/core/layers,LAYERS))
-CORE_MOMENTS := $(call moments_of,$(LAYERS))
+$(eval $(call stamp,$(BUILD)/core/layers,LINKED))
+list_flags = -DMOMENTS='$(call moments_of,$(1))'
 $(BUILD)/core/list.o: INCLUDES = $(INTERNAL_INCLUDES)
-$(BUILD)/core/list.o: CPPFLAGS += -DMOMENTS='$(CORE_MOMENTS)'
+$(BUILD)/core/list.o: CPPFLAGS += $(call list_flags,$(LINKED))
 $(BUILD)/core/list.o: src/seams/list.c $(BUILD)/core/layers $(BUILD)/flags | $(BUILD)/needs
 	@mkdir -p $(@D)
 	$(call say,CC)
@@ -39,6 +46,13 @@ core-seams:
 .PHONY: core-objects
 core-objects:
 	@echo $(CORE_LINK)
+# A line each: a name, then the command that lacks only "-o FILE". Objects are given one by one, so a name that two define is noticed.
+LINK_EXAMPLE := $(OBJ)/examples/local_allreduce.o
+LINK_OBJECTS := $(LINK_EXAMPLE) $(LIB_OBJECTS) $(call objects_of,$(SEAM_SOURCES))
+link_line = $(info $(1) $(LINK) $(LINK_EXAMPLE) $(call link_of,$(call with_needs,$(2))) $(call list_flags,$(call with_needs,$(2))) $(INTERNAL_INCLUDES) src/seams/list.c $(if $(2),$(PRIVATE_LIBS),$(SODIUM) -pthread -lm))
+core-links:
+	+@$(AGAIN) $(LINK_OBJECTS) >&2
+	@:$(call link_line,none)$(foreach l,$(LIB_LAYERS),$(call link_line,$(l),$(l)))$(call link_line,all,$(LIB_LAYERS))
 
 # Tests of the core alone: programs of tests/ linked with it, and with tests/core/part.c in place of what layers would give them.
 .PHONY: test-core core-tests
@@ -53,7 +67,8 @@ $(CORE_COMMON): $(call objects_of,$(filter-out tests/common/whole.c,$(TEST_COMMO
 	$(call say,AR)
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $^
-CORE_LIBS    := -lcmocka $(shell $(PKGCONFIG) --libs libsodium 2>/dev/null) -pthread -lm
+SODIUM       := $(shell $(PKGCONFIG) --libs libsodium 2>/dev/null)
+CORE_LIBS    := -lcmocka $(SODIUM) -pthread -lm
 $(CORE_PROGRAMS): $(BUILD)/core/tests/%: $(OBJ)/tests/%.o $(CORE_COMMON) $(CORE_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK)

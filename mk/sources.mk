@@ -19,7 +19,9 @@ NET_SOURCES    := src/layers/nccl/nccl_net.c src/layers/nccl/nccl_net_forms.c
 COMPAT_SOURCES := $(filter-out $(NET_SOURCES),$(wildcard src/layers/nccl/nccl*.c))
 # The core lies in the rooms of src; layers lie deeper (mk/layers.mk).
 CORE_SOURCES := $(filter-out src/seams/%,$(wildcard src/*/*.c))
-LIB_SOURCES  := $(CORE_SOURCES) src/seams/list.c $(filter-out $(TOOL_SOURCES) $(CUDA_SOURCES) $(COMPAT_SOURCES) $(NET_SOURCES),$(foreach l,$(LIB_LAYERS),$(call layer_sources,$(l))))
+# What a library takes of layers: what is compiled only with CUDA, and what are libraries of their own, it takes elsewhere.
+lib_sources_of = $(filter-out $(CUDA_SOURCES) $(COMPAT_SOURCES) $(NET_SOURCES),$(foreach l,$(1),$(call layer_sources,$(l))))
+LIB_SOURCES  := $(CORE_SOURCES) src/seams/list.c $(call lib_sources_of,$(LIB_LAYERS))
 
 PERF_SOURCES    := $(wildcard examples/perf/*_perf.c)
 PERF_COMMON     := $(filter-out $(PERF_SOURCES) $(if $(WITH_CUDA),,examples/perf/device_cuda.c),$(wildcard examples/perf/*.c)) \

@@ -5,6 +5,10 @@
 # preprocessor conditionals stay where they belong, every file says its licence.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
+. tests/core/layers.sh
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 # What the files of a room of the core may include, besides their own room, base and seams.
 #
@@ -14,8 +18,7 @@ cd "$(dirname "$0")/../.." || exit 1
 #    nouns       fifo, program, topo, boot, base          below everything in the walk
 #    seams       what the core knows of its layers: src/seams/*.h, seen from everywhere
 #
-# Single headers are seen from beside: what block numbers mean (fifo/geometry.h), which steps speak of. Some headers of layers are seen
-# from the core still; tests/unit/test_layers.sh counts them.
+# Single headers are seen from beside: what block numbers mean (fifo/geometry.h), which steps speak of.
 may_include() {
     case $1 in
     base) ;;
@@ -68,6 +71,26 @@ no_circle() { # of the edges that it reads; prints one
 rooms_form_no_circle() { edges_of_rooms | sort -u | no_circle; }
 
 circles_are_noticed() { ! { edges_of_rooms; echo "transport chan"; } | sort -u | no_circle; }
+
+# A layer includes headers of the core, and those of the layers that its line in mk/layers.mk names. Nobody includes those of tools.
+layers_include_what_they_need() { # reads the registry
+    includes_of_layers >"$work/includes"
+    [ -s "$work/includes" ] && ! not_in_registry "$work/includes" | grep .
+}
+registry_is_kept() { registry | layers_include_what_they_need; }
+stranger_is_noticed() { ! registry | sed 's/^\(verifier .*\) schedules/\1/' | layers_include_what_they_need >/dev/null; }
+
+# The core includes none of them. Those that it still does are counted.
+layers_seen_from_the_core() { includes_of_layers | sed -n 's/^core //p'; }
+core_includes_no_more_layers() { # reads what the core includes
+    local seen
+    seen=$(cat)
+    within headers "$(grep -c . <<<"$seen")" || { echo "$seen"; return 1; }
+}
+core_includes_no_layer() { layers_seen_from_the_core | core_includes_no_more_layers; }
+header_of_a_layer_is_noticed() {
+    ! { layers_seen_from_the_core; seq -f 'src/api/coll.c src/layers/gpu/%g.h' 0 "$(limit headers)"; } | core_includes_no_more_layers >/dev/null
+}
 
 includes_name_the_room() {
     ! git ls-files 'src/*.[ch]' | xargs grep -nE '^#include "[^/"]+"' | grep -v '"collet.h"'
@@ -152,6 +175,10 @@ files_are_formatted() { ! git ls-files '*.c' '*.h' '*.cc' '*.cu' '*.cuh' | xargs
 check includes_go_down_the_walk includes_go_down
 check rooms_form_no_circle rooms_form_no_circle
 check a_circle_of_rooms_would_be_noticed circles_are_noticed
+check layers_include_what_they_need registry_is_kept
+check an_include_of_another_layer_would_be_noticed stranger_is_noticed
+check the_core_includes_no_more_headers_of_layers core_includes_no_layer
+check one_more_would_be_noticed header_of_a_layer_is_noticed
 check includes_name_the_room includes_name_the_room
 check the_rules_of_this_test_forbid_something the_rules_forbid_something
 check the_environment_is_read_in_one_place environment_is_read_once
