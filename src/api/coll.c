@@ -225,7 +225,6 @@ enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collec
     COLLET_TRY(coll_check(comm, &request, NULL, &block_bytes));
     if (text == NULL || size == 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "text is NULL or size is 0: nothing can be written there");
-    request.may_switch = comm->gpu != NULL && exec_gpu_may_switch(comm->chan, &request);
     COLLET_TRY(comm_choose(comm, &request, &choice));
     plan_choice_text(&choice, text, size);
     return COLLET_SUCCESS;

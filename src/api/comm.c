@@ -171,6 +171,12 @@ static bool layers_close(struct collet_comm *comm) {
     return ended;
 }
 
+void comm_tell_failure(struct collet_comm *comm) {
+    for (int k = 0; k < nlayers; k++)
+        if (layers[k]->comm_failed != NULL)
+            layers[k]->comm_failed(comm);
+}
+
 static void layers_free(struct collet_comm *comm) {
     for (int k = nlayers - 1; k >= 0; k--)
         if (layers[k]->comm_free != NULL)
@@ -322,7 +328,7 @@ static void end_join(struct collet_comm *comm, enum collet_result result) {
     call_lock_acquire(&comm->lock, 0);
     if (comm_is_live(comm)) {
         if (result == COLLET_ERR_NO_MEMORY) {
-            split_refuse(comm, result);
+            comm_tell_failure(comm);
             if (comm->boot != NULL)
                 boot_fail(comm->boot, result, err_last());
         }

@@ -141,6 +141,9 @@ void comm_discard(struct collet_comm *comm);
 /* Closes all that has been opened for comm, which then could join anew. Where nobody else uses it. */
 void comm_close(struct collet_comm *comm);
 
+/* Layers hear that comm has failed, or is given up for want of memory while it joins. */
+void comm_tell_failure(struct collet_comm *comm);
+
 /* If a call of comm cannot be made for want of memory (result), comm fails, with the thread's last error: the other ranks make that
  * call, and would wait. */
 void comm_fail_without_memory(struct collet_comm *comm, enum collet_result result);

@@ -3,7 +3,6 @@
  * See engine.h.
  */
 #include "api/comm.h"
-#include "seams/layer.h"
 #include "seams/streams.h"
 #include "seams/vectors.h"
 
@@ -170,7 +169,7 @@ static enum collet_result lane_try(struct lane *lane, bool *moved) {
         if (lane->first->partner != NULL)
             return copy_to_self(lane->first);
         if (lane->first->request.root == PROBE_ANY)
-            return probe_try(lane->first->comm, lane->first);
+            return probe_try(lane->first->comm, lane->first, &lane->call.idle_since_ns);
         COLLET_TRY(lane_begin(lane));
     }
     enum collet_result result = exec_call_try(&lane->call, &call_moved);
@@ -218,9 +217,7 @@ static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     }
     engine->busy = NULL;
     engine->busy_end = &engine->busy;
-    for (int k = 0; k < nlayers; k++)
-        if (layers[k]->comm_failed != NULL)
-            layers[k]->comm_failed(comm);
+    comm_tell_failure(comm);
 }
 
 static void engine_turn(struct collet_comm *comm, bool *moved) {
@@ -241,8 +238,6 @@ static void engine_turn(struct collet_comm *comm, bool *moved) {
 }
 
 static enum collet_result lane_look(struct collet_comm *comm, struct lane *lane, uint64_t now_ns) {
-    if (lane == probes_of(comm) && may_begin(lane->first))
-        return probe_look(comm, &lane->call.idle_since_ns, now_ns);
     return lane->call.state == EXEC_IDLE ? boot_check(comm->boot) : exec_look(&lane->call, now_ns);
 }
 

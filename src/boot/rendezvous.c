@@ -228,7 +228,7 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
     if (card.rank == 0)
         memcpy(&meeting->table.agreed, frame->data + sizeof card, config_bytes);
     if (meeting->relay != NULL)
-        relay_announce(meeting->relay, card.rank);
+        relay_pass_up(meeting->relay, frame);
     return ++meeting->nhave < meeting->nranks || meeting->relay != NULL || begin_linking(meeting);
 }
 

@@ -107,9 +107,8 @@ struct exec_request {
     uint16_t scaling;   /* enum work_scaling, and its factor; they do not take part in the plan */
     uint64_t factor;
     bool by_copies;  /* of GPUs' copy engines, not by a kernel */
-    bool may_switch; /* a sum that switches make, if its buffers lie in windows that let them (exec_gpu_may_switch()) */
-    bool
-        may_lend; /* of GPUs: payloads are lent, if its buffers lie in windows; the planner's, whatever the caller says */
+    bool may_switch; /* a sum that switches make, if its buffers lie in windows that let them (gpu_mark()) */
+    bool may_lend;   /* of GPUs: payloads are lent, if its buffers lie in windows (gpu_mark()) */
     /* Of blocks that have counts of their own (prog_is_counted), whose mean count is `count`: */
     uint32_t counts_hash;         /* of all ranks' counts; 0 if only pairs know them */
     struct exec_extents *extents; /* of this rank's buffers; freed with the request */

@@ -186,12 +186,6 @@ static uint64_t planned_count(const struct exec_request *request) {
     return prog_is_pairwise(request->collective) ? PAIR_BYTES / collet_type_size(request->type) : request->count;
 }
 
-/* Whether buffers of a call lie in windows, each rank knows of its own alone. That there was a window, all know: then programs tend
- * to use them. */
-static bool had_window(const struct planner *planner) {
-    return planner->chan->owner.gpu != NULL && gpu_may_lend(planner->chan);
-}
-
 static struct plan_choice *memo_of(struct planner *planner, const struct exec_request *request, uint32_t class) {
     if (request->may_switch)
         return &planner->switched[class];
@@ -199,7 +193,7 @@ static struct plan_choice *memo_of(struct planner *planner, const struct exec_re
                              : &planner->choices[request->collective][class];
 }
 
-/* request->may_lend is right. */
+/* A request for GPUs says already whether it may lend and switch. */
 static enum collet_result choose(struct planner *planner, const struct exec_request *request,
                                  struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
@@ -229,7 +223,8 @@ void plan_choice_text(const struct plan_choice *choice, char *text, size_t room)
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
                                struct plan_choice *choice_p) {
     struct exec_request asked = *request;
-    asked.may_lend = had_window(planner);
+    if (planner->chan->owner.gpu != NULL)
+        gpu_mark(planner->chan, &asked);
     return choose(planner, &asked, choice_p);
 }
 
@@ -346,8 +341,7 @@ static enum collet_result call_find(struct planner *planner, const struct exec_r
     return COLLET_SUCCESS;
 }
 
-static enum collet_result plan_find(struct planner *planner, const struct exec_request *request,
-                                    struct exec_call *call) {
+enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
     if (call->program == NULL || !same_request(&call->request, request))
         COLLET_TRY(call_find(planner, request, call));
     call->args.scaling = request->scaling;
@@ -357,12 +351,4 @@ static enum collet_result plan_find(struct planner *planner, const struct exec_r
     call->told_peer = -1;
     call->idle_since_ns = 0;
     return COLLET_SUCCESS;
-}
-
-enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call) {
-    if (planner->chan->owner.gpu == NULL)
-        return plan_find(planner, request, call);
-    struct exec_request asked = *request;
-    asked.may_lend = had_window(planner);
-    return plan_find(planner, &asked, call);
 }

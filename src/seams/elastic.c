@@ -8,8 +8,6 @@
 
 enum collet_result split_join(struct collet_comm *comm) { return comm_join_alone(comm); }
 
-void split_refuse(struct collet_comm *comm, enum collet_result code) { (void)comm, (void)code; }
-
 enum collet_result split_poll(struct collet_comm *parent) {
     (void)parent;
     return COLLET_SUCCESS;
@@ -24,6 +22,5 @@ bool relay_via(struct rendezvous *meeting, const struct frame *frame) {
     return false;
 }
 
-void relay_announce(struct relay *relay, int rank) { (void)relay, (void)rank; }
 void relay_pass_up(struct relay *relay, const struct frame *frame) { (void)relay, (void)frame; }
 void relay_fail(struct relay *relay, const struct failure *failure) { (void)relay, (void)failure; }

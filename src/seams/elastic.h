@@ -16,9 +16,6 @@ struct collet_comm;
  * communicator. A failure is its parent's as well, so that a parent that is aborted then says why. */
 enum collet_result split_join(struct collet_comm *comm);
 
-/* comm is given up for want of memory (code), with the thread's last error: the others, which make it too, hear of it. */
-void split_refuse(struct collet_comm *comm, enum collet_result code);
-
 /* Moves what a non-blocking parent is being made into. IN_PROGRESS while it is; its failure, once; else SUCCESS. */
 enum collet_result split_poll(struct collet_comm *parent);
 
@@ -37,8 +34,6 @@ struct relay;
 bool relay_via(struct rendezvous *meeting, const struct frame *frame);
 void relay_destroy(struct relay *relay); /* NULL is fine, as for relay_fail() */
 
-/* A rank's card is in the meeting's table. */
-void relay_announce(struct relay *relay, int rank);
 /* A guest's frame goes on as it is. */
 void relay_pass_up(struct relay *relay, const struct frame *frame);
 /* Init has failed here. */

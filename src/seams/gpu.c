@@ -29,12 +29,6 @@ enum collet_result launch_run(struct post *posts, int nposts) {
     return COLLET_SUCCESS;
 }
 
-bool exec_gpu_may_switch(const struct chan *chan, const struct exec_request *request) {
-    (void)chan;
-    (void)request;
-    return false;
-}
-
 enum collet_result gpu_limit(const struct chan *chan, const struct config *config, const struct map *map,
                              struct tuner_limits *limits) {
     (void)chan;
@@ -54,10 +48,7 @@ enum collet_result gpu_choose(const struct chan *chan, struct tuner_limits *limi
     return COLLET_SUCCESS;
 }
 
-bool gpu_may_lend(const struct chan *chan) {
-    (void)chan;
-    return false;
-}
+void gpu_mark(const struct chan *chan, struct exec_request *request) { (void)chan, (void)request; }
 
 /* ---- proxies ---- */
 

@@ -36,8 +36,4 @@ void gpu_pinned_destroy(const struct gpu_rank *rank, void *memory);
  * the posts fails, those on host memory too: the calls of a group are made together. */
 enum collet_result launch_run(struct post *posts, int nposts);
 
-/* A sum that switches make, if the call's buffers lie in windows that have teams? All ranks answer alike: by the call, and by whether
- * the communicator has had such a window. */
-bool exec_gpu_may_switch(const struct chan *chan, const struct exec_request *request);
-
 #endif

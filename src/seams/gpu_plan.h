@@ -20,7 +20,9 @@ enum collet_result gpu_limit(const struct chan *chan, const struct config *confi
 enum collet_result gpu_choose(const struct chan *chan, struct tuner_limits *limits, const struct exec_request *request,
                               uint64_t bytes, struct plan_choice *choice);
 
-/* May calls lend their buffers? All ranks come to the same answer. */
-bool gpu_may_lend(const struct chan *chan);
+/* Says of a request whether it may lend its buffers, and whether it may be a sum that switches make: both if its buffers lie in such
+ * windows as the communicator has had. Whether they do, each rank knows of its own alone. That there was a window, all know: then programs
+ * tend to use them. So all ranks come to the same answer. */
+void gpu_mark(const struct chan *chan, struct exec_request *request);
 
 #endif

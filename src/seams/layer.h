@@ -39,7 +39,8 @@ struct layer {
      * the communicator's failure. */
     enum collet_result (*comm_join)(struct collet_comm *comm);
     enum collet_result (*comm_open)(struct collet_comm *comm); /* its rooms are open */
-    void (*comm_failed)(struct collet_comm *comm);             /* by the thread that drives its calls */
+    /* It has failed: by the thread that drives its calls. Or it joins, and is given up for want of memory, with the thread's last error. */
+    void (*comm_failed)(struct collet_comm *comm);
     /* It ends, however far it has come. False: something is still at work with the memory of its rooms, which stays. */
     bool (*comm_close)(struct collet_comm *comm);
     void (*comm_free)(struct collet_comm *comm); /* its rooms are closed */

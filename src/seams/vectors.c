@@ -9,12 +9,7 @@ enum collet_result op_resolve_created(const struct collet_comm *comm, struct exe
     return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %d: none of enum collet_op", (int)request->op);
 }
 
-enum collet_result probe_try(struct collet_comm *comm, struct post *probe) {
-    (void)comm, (void)probe;
+enum collet_result probe_try(struct collet_comm *comm, struct post *probe, uint64_t *idle_since_ns) {
+    (void)comm, (void)probe, (void)idle_since_ns;
     return err_set(COLLET_ERR_UNSUPPORTED, "this build has no probes");
-}
-
-enum collet_result probe_look(const struct collet_comm *comm, uint64_t *idle_since_ns, uint64_t now_ns) {
-    (void)comm, (void)idle_since_ns, (void)now_ns;
-    return COLLET_SUCCESS;
 }

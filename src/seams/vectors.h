@@ -14,10 +14,8 @@
  * its factor. Errors: INVALID_ARGUMENT; without the layer always. */
 enum collet_result op_resolve_created(const struct collet_comm *comm, struct exec_request *request);
 
-/* By the driver. SUCCESS: a message is there, and the probe has its rank; IN_PROGRESS; or a failure. */
-enum collet_result probe_try(struct collet_comm *comm, struct post *probe);
-
-/* May it still be waited for? *idle_since_ns: when the driver first found nothing; 0: not yet. */
-enum collet_result probe_look(const struct collet_comm *comm, uint64_t *idle_since_ns, uint64_t now_ns);
+/* By the driver. SUCCESS: a message is there, and the probe has its rank; IN_PROGRESS; or a failure, TIMEOUT too. *idle_since_ns: when
+ * the driver first found nothing; 0: not yet. */
+enum collet_result probe_try(struct collet_comm *comm, struct post *probe, uint64_t *idle_since_ns);
 
 #endif

@@ -32,8 +32,7 @@ struct consent_memory {
     struct consent_verdict *verdict; /* follows this struct; has room for all ranks of the hub */
 };
 
-/* A rank always has one to spare: so it can say no when there is no memory. */
-static enum collet_result stock(struct boot *boot) {
+enum collet_result consent_stock(struct boot *boot) {
     const int nranks = boot->hub->nranks;
     if (boot->spare_memory != NULL)
         return COLLET_SUCCESS;
@@ -67,9 +66,9 @@ static struct consent_memory *memory_of(const struct consent_terms *terms) {
 
 static enum collet_result memory_begin(const struct consent_terms *terms, uint64_t *number) {
     SCOPED_LOCK(&terms->boot->hub->lock);
-    COLLET_TRY(stock(terms->boot));
+    COLLET_TRY(consent_stock(terms->boot));
     struct consent_memory *memory = memory_of(terms);
-    stock(terms->boot); /* for a no under another key. Without memory: before the next one */
+    consent_stock(terms->boot); /* for a no under another key. Without memory: before the next one */
     memory->gave_up = false;
     *number = memory->number + 1;
     return COLLET_SUCCESS;
@@ -132,15 +131,14 @@ static struct letter *recall(struct hub *hub, const struct letter *vote) {
     return recalled ? letter : NULL;
 }
 
-/* A vote that a rank sends to a higher one only asks. */
-static bool hear(struct hub *hub, const struct letter *letter, struct letter **answer) {
+bool consent_hear(struct hub *hub, const struct letter *letter, struct letter **answer) {
     if (letter->key >> 56 != BOOT_VOTE)
         return false;
     *answer = recall(hub, letter);
     return *answer != NULL || letter->from < letter->to;
 }
 
-static void forget(struct hub *hub) {
+void consent_forget(struct hub *hub) {
     struct consent_memory *memory;
     while ((memory = hub->consents) != NULL) {
         hub->consents = memory->next;
@@ -148,8 +146,6 @@ static void forget(struct hub *hub) {
         free(memory);
     }
 }
-
-const struct layer layer_elastic = {.rank_begin = stock, .hub_hear = hear, .hub_free = forget};
 
 /* --------------------------------------------------------------------------------------------------------------- letters */
 

@@ -24,8 +24,7 @@
 #ifndef COLLET_LAYERS_ELASTIC_CONSENT_H
 #define COLLET_LAYERS_ELASTIC_CONSENT_H
 
-#include "boot/boot.h"
-#include "seams/layer.h"
+#include "boot/hub.h"
 
 #include "base/err.h"
 
@@ -87,5 +86,11 @@ void consent_refuse(const struct consent_terms *terms, enum collet_result code, 
 void consent_give_up(struct consent *consent, enum collet_result code, const char *text);
 
 void consent_fini(struct consent *consent); /* harmless on a zeroed one */
+
+/* Moments of the layer (seams/layer.h). A rank always has memory for one verdict to spare: so it can say no when there is no memory. */
+enum collet_result consent_stock(struct boot *boot);
+/* Is the letter a vote for this process? One that a rank sends to a higher one only asks. */
+bool consent_hear(struct hub *hub, const struct letter *letter, struct letter **answer);
+void consent_forget(struct hub *hub);
 
 #endif

@@ -38,11 +38,11 @@ static void fail_for(struct relay *relay, enum collet_result code, const char *t
 
 /* ------------------------------------------------------------------------------------------------------------------ up */
 
-void relay_announce(struct relay *relay, int rank) {
+/* A rank whose card came before there was a wire. */
+static void announce(struct relay *relay, int rank) {
     const struct table *table = &relay->meeting->table;
-    if (relay->wire != NULL)
-        wire_send(relay->wire, TABLE_JOIN, &table->cards[rank], sizeof *table->cards, &table->agreed,
-                  rank == 0 ? sizeof table->agreed : 0);
+    wire_send(relay->wire, TABLE_JOIN, &table->cards[rank], sizeof *table->cards, &table->agreed,
+              rank == 0 ? sizeof table->agreed : 0);
 }
 
 void relay_pass_up(struct relay *relay, const struct frame *frame) {
@@ -131,7 +131,7 @@ static void on_above_proven(struct dial *dial, struct wire *wire) {
     wire->owner = relay;
     for (int rank = 0; rank < meeting->nranks; rank++)
         if (meeting->have[rank])
-            relay_announce(relay, rank);
+            announce(relay, rank);
     for (const struct guest *guest = meeting->guests; guest != NULL; guest = guest->next)
         if (guest->asks)
             wire_send(wire, TABLE_ASK, NULL, 0, NULL, 0);

@@ -240,7 +240,9 @@ static void keep_error(const struct collet_comm *comm, enum collet_result result
     comm_keep_error(s->parent);
 }
 
-void split_refuse(struct collet_comm *comm, enum collet_result code) {
+/* comm is given up for want of memory, with the thread's last error: the others, which make it too, hear of it. */
+static void refuse(struct collet_comm *comm) {
+    const enum collet_result code = COLLET_ERR_NO_MEMORY;
     const struct split *s = comm->split;
     char text[ERR_TEXT_BYTES];
     if (s == NULL || comm->phase != COMM_JOINING) /* a failure of its own is told already */
@@ -312,6 +314,13 @@ void split_discard(struct collet_comm *comm) {
         comm_give_up(made, COLLET_ERR_ABORTED);
     end(comm);
 }
+
+const struct layer layer_elastic = {
+    .rank_begin = consent_stock,
+    .hub_hear = consent_hear,
+    .hub_free = consent_forget,
+    .comm_failed = refuse,
+};
 
 /* ---- the calls ---- */
 

@@ -9,6 +9,7 @@
 #include "layers/elastic/agree.h"
 #include "layers/elastic/consent.h"
 #include "seams/elastic.h"
+#include "seams/layer.h"
 
 enum split_call { CALL_SPLIT, CALL_SHRINK, CALL_GROW };
 enum split_stage { SPLIT_BEGIN, SPLIT_AGREE, SPLIT_AWAIT_ID, SPLIT_KEEP_WATCH, SPLIT_SETTLE };

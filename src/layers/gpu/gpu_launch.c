@@ -8,6 +8,7 @@
 #include "fifo/proto.h"
 #include "layers/gpu/buffers.h"
 #include "layers/gpu/proxy.h"
+#include "seams/gpu_plan.h"
 
 #define FEWEST_LANES 64u
 
@@ -21,8 +22,10 @@ static const void *team_kernel_of(const struct chan *chan, const struct exec_req
     return gpu_can_team(gpu->driver, gpu->ordinal) ? gpu->driver->kernels->team_sum(r->op, r->type) : NULL;
 }
 
-bool exec_gpu_may_switch(const struct chan *chan, const struct exec_request *request) {
-    return request->collective == PROG_ALLREDUCE && gpu_windows_had_team(chan) && team_kernel_of(chan, request) != NULL;
+void gpu_mark(const struct chan *chan, struct exec_request *request) {
+    request->may_lend = gpu_windows_had_lent(chan);
+    request->may_switch =
+        request->collective == PROG_ALLREDUCE && gpu_windows_had_team(chan) && team_kernel_of(chan, request) != NULL;
 }
 
 static const void *kernel_of(const struct exec_call *call) {

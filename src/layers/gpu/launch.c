@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "layers/gpu/exec_copies.h"
 #include "layers/gpu/exec_gpu.h"
+#include "seams/gpu_plan.h"
 
 #include <stdio.h>
 
@@ -38,7 +39,7 @@ static enum collet_result call_begin(const struct post *post, struct exec_call *
     struct exec_request request = post->request;
     struct gpu_window_place place = {.window = NULL};
     request.by_copies = exec_copies_take(post->comm->chan, &request, post->out, &place);
-    request.may_switch = exec_gpu_may_switch(post->comm->chan, &request);
+    gpu_mark(post->comm->chan, &request);
     COLLET_TRY(plan_get(post->comm->planner, &request, call));
     if (request.by_copies)
         call->place = place;

@@ -112,5 +112,3 @@ enum collet_result gpu_choose(const struct chan *chan, struct tuner_limits *limi
         tuner_warn_of_channels(limits, choice);
     return COLLET_SUCCESS;
 }
-
-bool gpu_may_lend(const struct chan *chan) { return gpu_windows_had_lent(chan); }

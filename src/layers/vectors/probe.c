@@ -12,6 +12,7 @@
 #include "seams/vectors.h"
 
 #include "api/group.h"
+#include "base/os.h"
 #include "seams/streams.h"
 #include "program/program.h"
 #include "layers/gpu/proxy.h"
@@ -31,8 +32,21 @@ static enum collet_result look_at(struct chan *chan, int peer, bool *is_there) {
     return COLLET_SUCCESS;
 }
 
+/* May it still be waited for? */
+static enum collet_result check_wait(const struct collet_comm *comm, uint64_t *idle_since_ns) {
+    const uint64_t now_ns = os_now_ns();
+    if (*idle_since_ns == 0)
+        *idle_since_ns = now_ns;
+    if (now_ns - *idle_since_ns < (uint64_t)comm->chan->timeout_ms * 1000000)
+        return COLLET_IN_PROGRESS;
+    return err_set(COLLET_ERR_TIMEOUT,
+                   "no message has come to rank %d for %.1f s, of no rank, and collet_probe() waits for one "
+                   "(COLLET_TIMEOUT or config.timeout_ms sets the limit)",
+                   comm->rank, (double)(now_ns - *idle_since_ns) / 1e9);
+}
+
 /* Begins behind the rank that was found last, so that none is forgotten. */
-enum collet_result probe_try(struct collet_comm *comm, struct post *probe) {
+enum collet_result probe_try(struct collet_comm *comm, struct post *probe, uint64_t *idle_since_ns) {
     struct engine *engine = &comm->engine;
     for (int k = 1; k <= comm->nranks; k++) {
         int peer = (engine->probed + k) % comm->nranks;
@@ -49,19 +63,7 @@ enum collet_result probe_try(struct collet_comm *comm, struct post *probe) {
             return COLLET_SUCCESS;
         }
     }
-    return COLLET_IN_PROGRESS;
-}
-
-enum collet_result probe_look(const struct collet_comm *comm, uint64_t *idle_since_ns, uint64_t now_ns) {
-    COLLET_TRY(boot_check(comm->boot));
-    if (*idle_since_ns == 0)
-        *idle_since_ns = now_ns;
-    if (now_ns - *idle_since_ns < (uint64_t)comm->chan->timeout_ms * 1000000)
-        return COLLET_SUCCESS;
-    return err_set(COLLET_ERR_TIMEOUT,
-                   "no message has come to rank %d for %.1f s, of no rank, and collet_probe() waits for one "
-                   "(COLLET_TIMEOUT or config.timeout_ms sets the limit)",
-                   comm->rank, (double)(now_ns - *idle_since_ns) / 1e9);
+    return check_wait(comm, idle_since_ns);
 }
 
 static enum collet_result probe_check(const int *peer, struct collet_comm *comm, const void *stream) {
