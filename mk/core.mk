@@ -26,7 +26,7 @@ $(eval $(call stamp,$(BUILD)/core/layers,LINKED))
 list_flags = -DMOMENTS='$(call moments_of,$(1))'
 $(BUILD)/core/list.o: INCLUDES = $(INTERNAL_INCLUDES)
 $(BUILD)/core/list.o: CPPFLAGS += $(call list_flags,$(LINKED))
-$(BUILD)/core/list.o: src/seams/list.c $(BUILD)/core/layers $(BUILD)/flags | $(BUILD)/needs
+$(BUILD)/core/list.o: src/seams/list.c $(BUILD)/core/layers $(BUILD)/flags | $(NEEDS)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(COMPILE) -c $< -o $@

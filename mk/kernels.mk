@@ -27,7 +27,7 @@ CUDA_OBJECTS := $(if $(WITH_CUDA),$(call objects_of,$(CUDA_SOURCES))) $(CUDA_KER
 
 $(VARIANT_OBJECTS): VARIANT_FLAGS = -DREDUCE_VARIANT=$(VARIANT) $(FLAGS_$(VARIANT))
 $(VARIANT_OBJECTS): VARIANT = $(patsubst .%,%,$(suffix $(basename $@)))
-$(VARIANT_OBJECTS): $(OBJ)/src/kernels/reduce_variant.%.o: $(VARIANT_FILE) $(BUILD)/flags | $(BUILD)/needs
+$(VARIANT_OBJECTS): $(OBJ)/src/kernels/reduce_variant.%.o: $(VARIANT_FILE) $(BUILD)/flags | $(NEEDS)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(COMPILE) -c $< -o $@

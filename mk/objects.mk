@@ -20,9 +20,11 @@ FORCE:
 FLAGS_NOW := $(if $(WITH_CUDA),CUDA) $(CC) $(BASE_FLAGS) $(PACKAGE_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
 $(eval $(call stamp,$(BUILD)/flags,FLAGS_NOW))
 
-$(BUILD)/needs: scripts/deps.sh
+# The core alone needs less than the library.
+NEEDS := $(BUILD)/needs$(if $(MAKECMDGOALS),$(if $(filter-out core,$(MAKECMDGOALS))$(LAYERS),,.core))
+$(BUILD)/needs $(BUILD)/needs.core: scripts/deps.sh
 	@mkdir -p $(@D)
-	@COLLET_NO_INSTALL=1 scripts/deps.sh build
+	@COLLET_NO_INSTALL=1 scripts/deps.sh $(if $(filter %.core,$@),core,build)
 	@touch $@
 
 $(OBJ)/%.o: INCLUDES = $(INTERNAL_INCLUDES)
@@ -32,7 +34,7 @@ $(OBJ)/examples/%.o: INCLUDES = $(PUBLIC_INCLUDES)
 $(OBJ)/examples/perf/%.o: INCLUDES = $(PUBLIC_INCLUDES) -Isrc
 $(OBJ)/tests/%.o: INCLUDES = $(INTERNAL_INCLUDES) -Itests
 
-$(OBJ)/%.o: %.c $(BUILD)/flags | $(BUILD)/needs
+$(OBJ)/%.o: %.c $(BUILD)/flags | $(NEEDS)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(COMPILE) -c $< -o $@
@@ -53,7 +55,7 @@ COMPILE_CXX = $(CXX) $(filter-out -std=% -D_GNU_SOURCE=,$(BASE_FLAGS)) -std=gnu+
 CXX_QUIET  := -Wno-unknown-pragmas
 CXX_BARE   := -fno-exceptions -fno-rtti
 $(OBJ)/examples/%.o: CXX_BARE =
-$(OBJ)/%.o: %.cc $(BUILD)/flags | $(BUILD)/needs
+$(OBJ)/%.o: %.cc $(BUILD)/flags | $(NEEDS)
 	@mkdir -p $(@D)
 	$(call say,CXX)
 	$(Q)$(COMPILE_CXX) -c $< -o $@

@@ -21,7 +21,7 @@ portable_nvcc      = $(NVCC) -x cu -std=c++17 -arch=compute_$(CUDA_PTX) -Werror 
 ifeq ($(SANITIZE),)
 portable: $(PORTABLE:%=$(BUILD)/portable/%.o)
 endif
-$(BUILD)/portable/%.o: $(PORTABLE_SOURCE) | $(BUILD)/needs
+$(BUILD)/portable/%.o: $(PORTABLE_SOURCE) | $(NEEDS)
 	@mkdir -p $(@D)
 	$(call say,$(firstword $(portable_$*)))
 	$(Q)$(portable_$*) -c $< -o $@

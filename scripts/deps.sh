@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# deps.sh build|test|package|browser|site|fabric|fuzz|torch|plot|peers: makes sure that what building (or building and testing, or the
+# deps.sh core|build|test|package|browser|site|fabric|fuzz|torch|plot|peers: makes sure that what building (or the core alone, or building and testing, or the
 # tests of packages and manual pages, or of pages in a browser, or the documents as a site, or the two virtual hosts of
 # `make test-fabric`, or libFuzzer, or the backend of PyTorch, or collet-plot, or scripts/peers.sh) needs is there, and installs
 # what is not.
@@ -16,9 +16,9 @@ set -u
 
 profile=${1:-build}
 case $profile in
-build | test | package | browser | fabric | fuzz | torch | plot | site | peers) ;;
+core | build | test | package | browser | fabric | fuzz | torch | plot | site | peers) ;;
 *)
-    echo "usage: scripts/deps.sh build|test|package|browser|fabric|fuzz|torch|plot|site|peers" >&2
+    echo "usage: scripts/deps.sh core|build|test|package|browser|fabric|fuzz|torch|plot|site|peers" >&2
     exit 2
     ;;
 esac
@@ -34,17 +34,22 @@ missing_packages() {
     package) packaging_needs ;;
     browser) need "command -v chromium-headless-shell || command -v chromium || command -v google-chrome" chromium-headless-shell ;;
     torch) torch_needs ;;
+    core) core_needs ;;
     *) building_needs ;;
     esac
 }
 
-building_needs() {
+core_needs() {
     need "command -v ${CC:-gcc}" gcc
     need "command -v ${LD:-ld} && command -v objcopy" binutils
     need "test -e /usr/include/stdio.h" libc6-dev
     need "command -v make" make
     need "command -v pkg-config" pkg-config
     need "pkg-config --exists libsodium" libsodium-dev
+}
+
+building_needs() {
+    core_needs
     need "pkg-config --exists hwloc" libhwloc-dev
     need "pkg-config --exists libxml-2.0" libxml2-dev
     need "test -e /usr/include/infiniband/verbs.h" libibverbs-dev

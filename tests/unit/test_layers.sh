@@ -18,6 +18,15 @@ core_is_built() { making core >/dev/null; }
 lines_are_within_the_limit() { at_most lines "$(making core-files | xargs cat | wc -l)"; }
 seams_are_within_the_limit() { at_most seams "$(making core-seams | wc -l)"; }
 
+# On a machine that has no other package.
+core_needs_libsodium_alone() {
+    mkdir "$work/packages"
+    cp "$(pkg-config --variable=pcfiledir libsodium)/libsodium.pc" "$work/packages"
+    PKG_CONFIG_LIBDIR=$work/packages COLLET_NO_INSTALL=1 scripts/deps.sh core &&
+        ! PKG_CONFIG_LIBDIR=$work/packages COLLET_NO_INSTALL=1 scripts/deps.sh build >/dev/null 2>&1 &&
+        ! making core-files | xargs grep -nE '#include <(hwloc|libxml|infiniband|cuda)'
+}
+
 # All that the core takes, it or a stand-in gives: nothing of a layer is left to be found.
 core_needs_no_layer() {
     local lib=$build/core/libcollet.a
@@ -136,6 +145,7 @@ if [ -n "${SANITIZE:-}" ]; then skipped "what a build without sanitizers is like
 check core_is_built core_is_built
 check lines_are_within_the_limit lines_are_within_the_limit
 check seams_are_within_the_limit seams_are_within_the_limit
+check core_needs_no_package_but_libsodium core_needs_libsodium_alone
 check core_needs_no_layer core_needs_no_layer
 check stand_ins_stand_in stand_ins_stand_in
 links=$(links)
