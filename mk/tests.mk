@@ -7,6 +7,7 @@ RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(CHOSEN)
 # of test_gpu_copies, either: words that each maps at an address of its own.
 UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
     $(BUILD)/tests/unit/test_verifier $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
+    $(addprefix $(BUILD)/tests/unit/test_,forecasts gpu_room gpu_rows map model order sim_queue) \
     $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/multi/test_gpu_copies $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
 # PROGRAMS='unit/test_tcp fault/test_links.sh': these alone. PART=2/8: each eighth one, from the second on.
 RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
