@@ -42,12 +42,4 @@ PORT_FN const void *port_global(const void *address) {
     return address;
 }
 
-/* What a block has of its own is shared memory: the same for that. */
-PORT_FN const void *port_shared(const void *address) {
-#if defined(__CUDA_ARCH__)
-    __builtin_assume(__isShared(address));
-#endif
-    return address;
-}
-
 #endif

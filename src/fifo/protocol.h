@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The protocols: how a slot's payload lies in memory, and what tells the consumer that it is there. A protocol is one line
- * of this table and one file, fifo/proto_<name>.h, which says all that it is.
+ * of this table and one file, fifo/proto_<name>.h, which says what it is. What lanes of a GPU do with its lines is in
+ * kernels/cuda/parts.h.
  *
  *    slots   LONG: a large part of COLLET_BUFFSIZE. SHORT: a few KiB, for messages that latency decides. LINES: short on a CPU,
  *            and on a GPU so long that each lane has several lines under way.
@@ -67,7 +68,8 @@ extern const char *const protocol_names[PROTOCOL_COUNT];
 
 #endif
 
-/* fifo/proto.h asks for the files of the protocols as well. So a new one is its own file and two lines here. */
+/* fifo/proto.h asks for the files of the protocols as well. So a new one is its own file and two lines here, and for
+ * GPUs its functions in kernels/cuda/parts.h. */
 #if defined(PROTOCOL_FILES) && !defined(COLLET_FIFO_PROTOCOL_FILES_H)
 #define COLLET_FIFO_PROTOCOL_FILES_H
 #include "fifo/proto_ll.h"

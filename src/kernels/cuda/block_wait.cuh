@@ -6,6 +6,7 @@
 #define COLLET_KERNELS_CUDA_BLOCK_WAIT_CUH
 
 #include "kernels/cuda/block_ops.cuh"
+#include "kernels/cuda/port.h"
 #include "kernels/interp.h"
 #include "kernels/work.h"
 

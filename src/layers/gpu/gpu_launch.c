@@ -5,7 +5,7 @@
 #include "layers/gpu/windows.h"
 #include "layers/gpu/exec_copies.h"
 #include "layers/gpu/exec_gpu.h"
-#include "fifo/proto.h"
+#include "kernels/cuda/parts.h"
 #include "layers/gpu/buffers.h"
 #include "layers/gpu/proxy.h"
 
