@@ -15,6 +15,7 @@
 #define COLLET_KERNELS_WORK_H
 
 #include "kernels/worker.h"
+#include "layers/memory/loan.h"
 
 /* What a block runs: a worker of the program of a channel. A block copies it, and then knows where all the rest is. */
 struct work_block {

@@ -7,6 +7,7 @@
 #include "layers/gpu/exec_gpu.h"
 #include "layers/gpu/proxy.h"
 #include "layers/gpu/windows.h"
+#include "layers/memory/loan.h"
 #include "transport/ipc/gpu_heads.h"
 
 enum collet_result gpu_chan_open(struct chan *chan) {

@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "layers/gpu/buffers.h"
+#include "layers/memory/loan.h"
 #include "transport/ipc/gpu_heads.h"
 #include "transport/ipc/gpu_peers.h"
 #include "transport/ipc/hand_over.h"
