@@ -85,7 +85,8 @@ PORT_FN void proto_seal(uint32_t kind, const struct work_args *args, struct fifo
 #define PROTO_PUBLISH(NAME, name, text, slots, unit, line, costs)                                                      \
     if (kind == PROTOCOL_##NAME)                                                                                       \
         name##_publish(args, end, bytes);
-PORT_FN void proto_publish(uint32_t kind, const struct work_args *args, struct fifo_end *end,
-                           uint32_t bytes){PROTOCOLS(PROTO_PUBLISH)}
+PORT_FN void proto_publish(uint32_t kind, const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
+    PROTOCOLS(PROTO_PUBLISH)
+}
 
 #endif
