@@ -34,11 +34,9 @@ typedef char protocol_count_is_small[PROTOCOL_COUNT <= PROTOCOLS_MAX ? 1 : -1];
 #define PROTOCOL_SLOTS(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? PROTOCOL_##slots:
 #define PROTOCOL_UNIT(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? unit:
 #define PROTOCOL_LINE(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? line:
-#define PROTOCOL_COSTS(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? PROTOCOL_##costs:
 PORT_FN enum protocol_slots protocol_slots(uint32_t protocol) { return PROTOCOLS(PROTOCOL_SLOTS) PROTOCOL_LONG; }
 PORT_FN uint32_t protocol_unit_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_UNIT) 1; }
 PORT_FN uint32_t protocol_line_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_LINE) 1; }
-PORT_FN enum protocol protocol_costs_as(uint32_t protocol) { return PROTOCOLS(PROTOCOL_COSTS) PROTOCOL_SIMPLE; }
 
 /* Most payload of a slot of each kind. */
 struct protocol_sizes {
@@ -55,12 +53,6 @@ PORT_FN uint32_t protocol_payload_bytes(uint32_t protocol, const struct protocol
 PORT_FN uint32_t protocol_memory_bytes(uint32_t protocol, uint32_t payload_bytes) {
     uint32_t unit = protocol_unit_bytes(protocol);
     return (payload_bytes + unit - 1) / unit * protocol_line_bytes(protocol);
-}
-
-/* Bytes on the way between two ranks per byte of payload. Ends that share memory write and read lines. Over a wire lines
- * have no use, since the tail says what has arrived: whatever the protocol, the payload alone is carried. */
-PORT_FN double protocol_wire_factor(uint32_t protocol, int over_a_wire) {
-    return over_a_wire ? 1 : (double)protocol_line_bytes(protocol) / protocol_unit_bytes(protocol);
 }
 
 /* As in COLLET_PROTO and in all that is printed (layout.c). */

@@ -2,6 +2,7 @@
 #include "layers/gpu/gpu_launch.h"
 
 #include "base/err.h"
+#include "layers/gpu/mirror.h"
 #include "layers/gpu/windows.h"
 #include "layers/gpu/exec_copies.h"
 #include "layers/gpu/exec_gpu.h"
