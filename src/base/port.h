@@ -20,13 +20,6 @@
 #define PORT_IN_BLOCK 0
 #endif
 
-/* The ends of how many peers a block has room for. On the host it has less, so that tests see what happens without. */
-#if defined(PORT_EMULATED)
-#define PORT_BLOCK_PEERS 20u
-#else
-#define PORT_BLOCK_PEERS 72u
-#endif
-
 #if defined(__CUDACC__)
 #define PORT_FN static __host__ __device__ inline
 #else

@@ -6,10 +6,39 @@
 #ifndef COLLET_FIFO_LOAN_END_H
 #define COLLET_FIFO_LOAN_END_H
 
-#include "layers/memory/commons.h"
+#include "base/port.h"
+#include "collet.h"
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* The commons (layers/memory/commons.h), as it lies in this process. */
+struct commons {
+    char *base;   /* NULL: there is none */
+    size_t bytes; /* 0: there is none */
+};
+
+/* The offset of an address; 0: it is not in the commons. The nonce is at 0. */
+PORT_FN uint64_t commons_offset(const struct commons *commons, uint64_t address) {
+    uint64_t offset = address - (uint64_t)(uintptr_t)commons->base;
+    return offset < commons->bytes ? offset : 0;
+}
+
+/* This process's, made when it is first asked for. The pointer stays the same. */
+const struct commons *commons_own(void);
+
+/* What another process needs to see it, and what it sees. */
+struct commons_ticket {
+    uint64_t nonce, bytes;
+    int32_t pid, fd; /* fd −1: there is no commons */
+};
+struct commons_ticket commons_own_ticket(void);
+
+struct commons_view;
+
+/* One view per process, however often it is opened. *view_p: NULL, if there is no commons. */
+enum collet_result commons_view_open(const struct commons_ticket *ticket, struct commons_view **view_p);
+void commons_view_close(struct commons_view *view); /* NULL is fine */
 
 /* How an end reaches the other end's memory. */
 enum loan_way {
@@ -19,9 +48,6 @@ enum loan_way {
     LOAN_WINDOW, /* it is on another GPU, of another process: what lies in a window, by address (kernels/cuda/block_loans.cuh) */
     LOAN_WIRE, /* by a transport that sends from, and receives into, the memory of its own end */
 };
-
-/* The block of a GPU keeps the ends of so many peers (kernels/worker.h). If its channel's table has more, it lends nothing. */
-#define LOAN_GPU_PEERS PORT_BLOCK_PEERS
 
 /* Shorter payloads are faster in slots. */
 #define LOAN_PROCESS_BYTES 8192u

@@ -109,6 +109,13 @@ PORT_FN void port_flag_store(uint32_t *flag, uint32_t value) {
 #endif
 }
 
+/* The ends of how many peers a block has room for. On the host it has less, so that tests see what happens without. */
+#if defined(PORT_EMULATED)
+#define PORT_BLOCK_PEERS 20u
+#else
+#define PORT_BLOCK_PEERS 72u
+#endif
+
 /* ---- lanes ---- */
 
 /* A group: 8 neighbouring lanes, which share a line of LL128, 16 bytes each. Groups are parts of a warp, whose lanes run
