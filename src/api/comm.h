@@ -64,12 +64,6 @@ static inline bool comm_is_live(const struct collet_comm *comm) {
     return comm != NULL && __atomic_load_n(&comm->magic, __ATOMIC_ACQUIRE) == comm_magic();
 }
 
-/* Has this rank called collet_comm_revoke()? */
-static inline bool comm_is_revoked(const struct collet_comm *comm) {
-    return comm_is_live(comm) &&
-           __atomic_load_n(&comm->revoked, __ATOMIC_RELAXED); /* a word of its own: pairs with none */
-}
-
 /* Without the lock, also beside an abort, which takes comm->gpu away. */
 static inline bool comm_is_on_gpu(const struct collet_comm *comm) { return comm->device != COLLET_DEVICE_HOST; }
 

@@ -80,10 +80,6 @@ uint64_t engine_collectives(const struct collet_comm *comm);
 /* Where the call belongs. */
 struct lane *engine_lane(const struct post *post);
 
-static inline struct lane *engine_receives_of(const struct engine *engine, int peer) {
-    return engine->lanes + 2 + 2 * peer;
-}
-
 /* Issues the posts that are not done. Waits for those without a stream; of the others, copies are done later. On a failure,
  * every communicator with an unfinished call among them fails too, and the first failure is returned. */
 enum collet_result engine_run(struct post *posts, int nposts, bool on_streams);

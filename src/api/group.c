@@ -24,7 +24,8 @@ struct group {
     struct post *calls;
     int ncalls, calls_room;
     unsigned kinds;       /* of the calls: bits of enum call_kind */
-    double *predicted_ns; /* where the predicted time of the calls goes, which then do not run; NULL: they run */
+    group_calls *instead; /* takes the calls, which then do not run; NULL: they run */
+    void *whom;
     struct collet_comm **joins;
     int njoins, joins_room;
     struct window_post *windows; /* to be registered */
@@ -243,22 +244,6 @@ enum collet_result collet_group_start(void) {
     return COLLET_SUCCESS;
 }
 
-/* The calls of one communicator run one after the other, those of different ones at the same time. */
-static enum collet_result group_predict(double *longest_ns) {
-    *longest_ns = 0;
-    for (int k = 0; k < group.ncalls; k++) {
-        double ns = 0;
-        for (int j = k; j < group.ncalls; j++) {
-            struct plan_choice choice = {.predicted_ns = 0};
-            if (group.calls[j].comm == group.calls[k].comm)
-                COLLET_TRY(comm_choose(group.calls[j].comm, &group.calls[j].request, &choice));
-            ns += choice.predicted_ns;
-        }
-        *longest_ns = ns > *longest_ns ? ns : *longest_ns;
-    }
-    return COLLET_SUCCESS;
-}
-
 static enum collet_result group_run(void) {
     if (group.error != COLLET_SUCCESS)
         return err_adopt(group.error, group.error_text);
@@ -266,8 +251,8 @@ static enum collet_result group_run(void) {
         COLLET_TRY(comm_join_all(group.joins, group.njoins));
     if (group.nwindows > 0)
         COLLET_TRY(window_register_all(group.windows, group.nwindows));
-    if (group.predicted_ns != NULL)
-        return group_predict(group.predicted_ns);
+    if (group.instead != NULL)
+        return group.instead(group.calls, group.ncalls, group.whom);
     if (group.kinds & CALL_TO_SELF)
         COLLET_TRY(pair_messages_to_self());
     if (group.kinds & CALL_ON_GPU)
@@ -299,9 +284,10 @@ enum collet_result collet_group_end(void) {
     return result;
 }
 
-enum collet_result group_end_predicted(double *ns) {
-    group.predicted_ns = group.depth == 1 ? ns : NULL;
+enum collet_result group_end_instead(group_calls *instead, void *whom) {
+    group.instead = group.depth == 1 ? instead : NULL;
+    group.whom = whom;
     enum collet_result result = collet_group_end();
-    group.predicted_ns = NULL;
+    group.instead = NULL;
     return result;
 }

@@ -27,9 +27,10 @@ enum collet_result group_check_none_queued(const struct collet_comm *comm, const
 /* INVALID_USAGE if the thread has an open group, in which `function` cannot be. */
 enum collet_result group_check_closed(const char *function);
 
-/* Ends the thread's open group like collet_group_end(), but if it is the outermost one, none of its calls run. Then *ns is the
- * time that the cost model predicts for them; messages between two ranks have no prediction, and count nothing. */
-enum collet_result group_end_predicted(double *ns);
+/* Ends the thread's open group like collet_group_end(), but if it is the outermost one, none of its calls run: instead() gets
+ * them. */
+typedef enum collet_result group_calls(const struct post *calls, int ncalls, void *whom);
+enum collet_result group_end_instead(group_calls *instead, void *whom);
 
 /* Records a call's error in the open group, so that nothing of it runs; returns result. */
 enum collet_result group_poison(enum collet_result result);

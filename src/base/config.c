@@ -112,12 +112,6 @@ bool config_addresses_read(const char *text, struct config_addresses *range) {
     return inet_pton(AF_INET, address, range->first + 12) == 1 && bits <= 32;
 }
 
-bool config_addresses_have(const struct config_addresses *range, const uint8_t address[16]) {
-    const int whole = range->bits / 8, left = range->bits % 8;
-    return memcmp(range->first, address, (size_t)whole) == 0 &&
-           (left == 0 || (range->first[whole] ^ address[whole]) >> (8 - left) == 0);
-}
-
 /* Asks of each word of a list like "default|zero"; false if one is not good. */
 static bool each_policy(const char *policy, bool (*is_good)(const char *word)) {
     char words[CONFIG_TEXT_BYTES], *rest = words;
@@ -212,8 +206,6 @@ static enum collet_result refuse(const struct knob *knob, const char *variable, 
 
 /* Variables of scripts, tests, perf programs and the backend of PyTorch begin like this. */
 static const char *const OTHERS[] = {"COLLET_TEST", "COLLET_LAB", "COLLET_NO_INSTALL", "COLLET_TORCH"};
-
-bool config_names_plugin(const char *name) { return name[0] != '\0' && strcmp(name, "none") != 0; }
 
 bool config_reads(const char *variable) {
     for (size_t i = 0; i < KNOB_COUNT; i++)

@@ -168,15 +168,11 @@ struct config_addresses {
 };
 /* Reads "address/bits" or ""; false if it is neither. */
 bool config_addresses_read(const char *text, struct config_addresses *range);
-bool config_addresses_have(const struct config_addresses *range, const uint8_t address[16]);
 
 /* Does COLLET_CTA_POLICY, having this value, want as few kernels as can be? A list of words, or NCCL's bits. */
 bool config_policy_is_zero(const char *policy);
 /* Is it such a value? */
 bool config_policy_is_known(const char *policy);
-
-/* Does COLLET_NET_PLUGIN, having this value, name one? */
-bool config_names_plugin(const char *name);
 
 /* Is it a variable that sets a knob, by collet's name or by NCCL's? */
 bool config_reads(const char *variable);

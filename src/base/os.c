@@ -104,20 +104,6 @@ void os_cpu_set_read(const char *path, struct os_cpu_set *set) {
         fclose(file);
 }
 
-void os_cpu_set_prefer(const struct os_cpu_set *allowed, const struct os_cpu_set *wanted) {
-    cpu_set_t cpus, both;
-    CPU_ZERO(&cpus);
-    CPU_ZERO(&both);
-    for (int cpu = 0; cpu < OS_CPUS && cpu < CPU_SETSIZE; cpu++) {
-        const bool may = allowed->word[cpu / 64] >> cpu % 64 & 1, is_wanted = wanted->word[cpu / 64] >> cpu % 64 & 1;
-        if (may)
-            CPU_SET(cpu, &cpus);
-        if (may && is_wanted)
-            CPU_SET(cpu, &both);
-    }
-    sched_setaffinity(0, sizeof cpus, CPU_COUNT(&both) > 0 ? &both : &cpus);
-}
-
 int os_cpu_count(void) {
     struct os_cpu_set set;
     os_cpu_set_get(&set);
@@ -277,12 +263,12 @@ static bool is_short_of_memory(void) { return errno == ENOMEM || errno == ENOSPC
 
 bool os_is_short(void) { return is_short_of_memory() || errno == EMFILE || errno == ENFILE; }
 
-static enum collet_result memory_code(void) { return is_short_of_memory() ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM; }
+enum collet_result os_memory_code(void) { return is_short_of_memory() ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM; }
 
 static enum collet_result map_shared(int fd, size_t bytes, void **memory_p) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
-        return err_set(memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
+        return err_set(os_memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
     *memory_p = memory;
     return COLLET_SUCCESS;
 }
@@ -296,43 +282,14 @@ static int create_memfd(const char *name) {
     return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }
 
-/* Where so many bytes begin with a huge page: a file has huge pages in memory only where addresses and offsets begin alike. The
- * room is taken; a mapping may replace it. */
-static void *find_huge_room(size_t bytes) {
-    const size_t huge = OS_HUGE_PAGE_BYTES;
-    char *room = mmap(NULL, bytes + huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == MAP_FAILED)
-        return NULL;
-    size_t skipped = (huge - (uintptr_t)room % huge) % huge;
-    if (skipped > 0)
-        munmap(room, skipped);
-    munmap(room + skipped + bytes, huge - skipped);
-    return room + skipped;
-}
-
-/* mlockall() fills each mapping that may be touched when it is made, and those that are locked when they are touched. */
-static enum collet_result map_sparse(int fd, size_t bytes, int protection, void **memory_p) {
-    void *room = find_huge_room(bytes);
-    int flags = MAP_SHARED | MAP_NORESERVE | (room != NULL ? MAP_FIXED : 0);
-    void *memory = mmap(room, bytes, PROT_NONE, flags, fd, 0);
-    if (memory == MAP_FAILED) /* what was at `room` may be another thread's by now */
-        return err_set(memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
-    munlock(memory, bytes);
-    mprotect(memory, bytes, protection);
-    *memory_p = memory;
-    return COLLET_SUCCESS;
-}
-
-static enum collet_result create_shared(const char *name, size_t bytes, bool sparse, void **memory_p, int *fd_p) {
+enum collet_result os_shared_file(const char *name, size_t bytes, int *fd_p) {
     int fd = create_memfd(name);
     if (fd < 0)
-        return err_set(memory_code(), "cannot create shared memory (memfd %s): %m%s", name, os_remedy());
-    enum collet_result result;
+        return err_set(os_memory_code(), "cannot create shared memory (memfd %s): %m%s", name, os_remedy());
+    enum collet_result result = COLLET_SUCCESS;
     if (fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)bytes) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        result = err_set(memory_code(), "cannot size %zu bytes of shared memory (memfd %s): %m", bytes, name);
-    else
-        result = sparse ? map_sparse(fd, bytes, PROT_NONE, memory_p) : map_shared(fd, bytes, memory_p);
+        result = err_set(os_memory_code(), "cannot size %zu bytes of shared memory (memfd %s): %m", bytes, name);
     if (result == COLLET_SUCCESS)
         *fd_p = fd;
     else
@@ -341,11 +298,14 @@ static enum collet_result create_shared(const char *name, size_t bytes, bool spa
 }
 
 enum collet_result os_shared_create(const char *name, size_t bytes, void **memory_p, int *fd_p) {
-    return create_shared(name, bytes, false, memory_p, fd_p);
-}
-
-enum collet_result os_sparse_create(const char *name, size_t bytes, void **memory_p, int *fd_p) {
-    return create_shared(name, bytes, true, memory_p, fd_p);
+    int fd;
+    COLLET_TRY(os_shared_file(name, bytes, &fd));
+    enum collet_result result = map_shared(fd, bytes, memory_p);
+    if (result == COLLET_SUCCESS)
+        *fd_p = fd;
+    else
+        close(fd);
+    return result;
 }
 
 /* The other process says what it created; this makes sure, because touching memory behind the end of a file, or of a
@@ -368,7 +328,7 @@ enum collet_result os_shared_map(int fd, size_t bytes, void **memory_p) {
     return map_shared(fd, bytes, memory_p);
 }
 
-static enum collet_result open_shared(int pid, int fd, size_t bytes, bool sparse, void **memory_p) {
+enum collet_result os_shared_find(int pid, int fd, size_t bytes, int *fd_p) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
     int own_fd;
@@ -378,36 +338,18 @@ static enum collet_result open_shared(int pid, int fd, size_t bytes, bool sparse
         return err_set(COLLET_ERR_SYSTEM, "cannot open shared memory of process %d (%s): %m%s", pid, path, os_remedy());
     enum collet_result result = check_shared(own_fd, bytes);
     if (result == COLLET_SUCCESS)
-        result =
-            sparse ? map_sparse(own_fd, bytes, PROT_READ | PROT_WRITE, memory_p) : map_shared(own_fd, bytes, memory_p);
-    close(own_fd); /* the mapping stays */
+        *fd_p = own_fd;
+    else
+        close(own_fd);
     return result;
 }
 
 enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p) {
-    return open_shared(pid, fd, bytes, false, memory_p);
-}
-
-enum collet_result os_sparse_open(int pid, int fd, size_t bytes, void **memory_p) {
-    return open_shared(pid, fd, bytes, true, memory_p);
-}
-
-void os_sparse_drop(void *memory, size_t bytes) { madvise(memory, bytes, MADV_REMOVE); }
-
-/* Pages that neither process has written since are one page still. */
-void os_sparse_copy(int fd, void *memory, size_t bytes) {
-    mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, 0);
-    close(fd);
-}
-
-void os_memory_open(void *memory, size_t bytes, bool open) {
-    mprotect(memory, bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
-}
-
-size_t os_memory_bytes(void) {
-    struct rlimit file;
-    size_t bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    return getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur < bytes ? (size_t)file.rlim_cur : bytes;
+    int own_fd;
+    COLLET_TRY(os_shared_find(pid, fd, bytes, &own_fd));
+    enum collet_result result = map_shared(own_fd, bytes, memory_p);
+    close(own_fd); /* the mapping stays */
+    return result;
 }
 
 /* The kernel moves at most 2 GiB at once, and stops where memory ends. */
@@ -432,24 +374,8 @@ bool os_process_write(int pid, uint64_t to, const void *from, size_t bytes) {
 enum collet_result os_memory_create(size_t bytes, void **memory_p) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-        return err_set(memory_code(), "cannot map %zu bytes of memory: %m", bytes);
+        return err_set(os_memory_code(), "cannot map %zu bytes of memory: %m", bytes);
     *memory_p = memory;
-    return COLLET_SUCCESS;
-}
-
-enum collet_result os_memory_touch(void *memory, size_t bytes) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), machine = page * (size_t)sysconf(_SC_PHYS_PAGES);
-    if (bytes >= machine)
-        return err_set(COLLET_ERR_NO_MEMORY, "%zu bytes are more than this machine's memory of %zu", bytes, machine);
-    if (bytes >= OS_HUGE_PAGE_BYTES)
-        madvise(memory, bytes, MADV_HUGEPAGE); /* a kernel without them does without */
-    if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
-        return COLLET_SUCCESS;
-    if (errno == ENOMEM || errno == EFAULT)
-        return err_set(COLLET_ERR_NO_MEMORY, "there are no %zu bytes of memory: %m", bytes);
-    /* a kernel before 5.14 */
-    for (size_t at = 0; at < bytes; at += page)
-        ((volatile char *)memory)[at] = 0;
     return COLLET_SUCCESS;
 }
 

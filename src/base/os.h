@@ -43,8 +43,6 @@ bool os_cpu_set_within(const struct os_cpu_set *inner, const struct os_cpu_set *
 int os_cpu_count(void); /* of the calling thread's set */
 /* Reads a list of CPUs like 0-3,8 from a file of the kernel's. The set is empty if there is none. */
 void os_cpu_set_read(const char *path, struct os_cpu_set *set);
-/* The calling thread runs on those CPUs of `allowed` that are in `wanted`; on all of `allowed` if none is. */
-void os_cpu_set_prefer(const struct os_cpu_set *allowed, const struct os_cpu_set *wanted);
 
 /* The calling thread leaves its CPU for another one of its set that has the same last cache; or for any of its set. The set stays. */
 void os_cpu_leave(bool anywhere);
@@ -82,6 +80,7 @@ bool os_more_descriptors(void);
 const char *os_remedy(void);
 /* Does errno say that there is no memory, or no descriptor, at the moment? Then nothing is known of what was asked for. */
 bool os_is_short(void);
+enum collet_result os_memory_code(void); /* of errno, where memory was asked for */
 
 /* Anonymous shared memory: a sealed-size, mode 0600 memfd, mapped read-write; *fd_p stays open for os_shared_open(). */
 enum collet_result os_shared_create(const char *name, size_t bytes, void **memory_p, int *fd_p);
@@ -89,26 +88,14 @@ enum collet_result os_shared_create(const char *name, size_t bytes, void **memor
 enum collet_result os_shared_map(int fd, size_t bytes, void **memory_p);
 /* The same by its descriptor there (through /proc/<pid>/fd). */
 enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p);
-/* The same for a file that is much longer than what will be used of it. The creator may touch what it opens by
- * os_memory_open(), other processes all of it. Not even mlockall() fills what nobody has touched. */
-enum collet_result os_sparse_create(const char *name, size_t bytes, void **memory_p, int *fd_p);
-enum collet_result os_sparse_open(int pid, int fd, size_t bytes, void **memory_p);
-void os_sparse_drop(void *memory, size_t bytes); /* zeroes a part, whose pages go back to the system */
-/* A forked child: what it writes there from now on is its own. Closes fd. */
-void os_sparse_copy(int fd, void *memory, size_t bytes);
-/* May this process touch a part of its memory, in whole pages? */
-void os_memory_open(void *memory, size_t bytes, bool open);
-/* Of the machine; less, if this process may not make such long files. */
-size_t os_memory_bytes(void);
+/* Both but for the mapping: *fd_p is a descriptor of the memory, in this process. */
+enum collet_result os_shared_file(const char *name, size_t bytes, int *fd_p);
+enum collet_result os_shared_find(int pid, int fd, size_t bytes, int *fd_p);
 /* Copies from, and to, the memory of another process, which the kernel may forbid (errno says why); false: not all of it. */
 bool os_process_read(int pid, void *to, uint64_t from, size_t bytes);
 bool os_process_write(int pid, uint64_t to, const void *from, size_t bytes);
 /* Private zeroed memory, page aligned, touched pages only. */
 enum collet_result os_memory_create(size_t bytes, void **memory_p);
-/* Touches every page of such memory, or of a part that begins with a page: so it lies near the calling thread's CPU. Asks for
- * huge pages where they fit. NO_MEMORY: the machine has less. */
-#define OS_HUGE_PAGE_BYTES (2u << 20)
-enum collet_result os_memory_touch(void *memory, size_t bytes);
 void os_memory_destroy(void *memory, size_t bytes); /* for all of these; NULL is fine */
 
 #endif

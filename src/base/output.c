@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,8 +20,7 @@ static const char *word_of(char letter, int rank, char number[16]) {
     }
 }
 
-/* False if the result is longer than a path may be. */
-static bool expand_path(const char *pattern, int rank, char path[PATH_MAX]) {
+bool output_path(const char *pattern, int rank, char path[PATH_MAX]) {
     size_t used = 0;
     for (const char *at = pattern; *at != '\0' && used < PATH_MAX; at++) {
         char number[16];
@@ -39,33 +37,11 @@ static int no_link(const char *path) { return strncmp(path, "/dev/", 5) == 0 ? 0
 
 int output_open(const char *pattern, int rank, int flags) {
     char path[PATH_MAX];
-    if (!expand_path(pattern, rank, path)) {
+    if (!output_path(pattern, rank, path)) {
         errno = ENAMETOOLONG;
         return -1;
     }
     return open(path, O_WRONLY | O_CREAT | O_CLOEXEC | no_link(path) | flags, 0600);
-}
-
-/* The new file gets another name first. Readers may look for names with an ending, which it has not. */
-bool output_replace(const char *pattern, const char *text, unsigned long bytes) {
-    char path[PATH_MAX], fresh[PATH_MAX + 16];
-    if (!expand_path(pattern, -1, path)) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    snprintf(fresh, sizeof fresh, "%s.%d", path, os_tid()); /* several threads may write the same file */
-    unlink(fresh);                                          /* left over from a thread of this number */
-    const int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return false;
-    const bool whole = output_write(fd, text, bytes);
-    int error = errno;
-    if (close(fd) == 0 && whole && rename(fresh, path) == 0)
-        return true;
-    error = whole ? errno : error;
-    unlink(fresh);
-    errno = error;
-    return false;
 }
 
 bool output_write(int fd, const char *text, unsigned long bytes) {

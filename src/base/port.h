@@ -20,13 +20,6 @@
 #define PORT_IN_BLOCK 0
 #endif
 
-/* The ends of how many peers a block has room for. On the host it has less, so that tests see what happens without. */
-#if defined(PORT_EMULATED)
-#define PORT_BLOCK_PEERS 20u
-#else
-#define PORT_BLOCK_PEERS 72u
-#endif
-
 #if defined(__CUDACC__)
 #define PORT_FN static __host__ __device__ inline
 #else
@@ -38,14 +31,6 @@
 PORT_FN const void *port_global(const void *address) {
 #if defined(__CUDA_ARCH__)
     __builtin_assume(__isGlobal(address));
-#endif
-    return address;
-}
-
-/* What a block has of its own is shared memory: the same for that. */
-PORT_FN const void *port_shared(const void *address) {
-#if defined(__CUDA_ARCH__)
-    __builtin_assume(__isShared(address));
 #endif
     return address;
 }

@@ -4,14 +4,11 @@
 static const struct type_format TYPES[] = {TYPE_FORMATS};
 _Static_assert(sizeof TYPES / sizeof *TYPES == COLLET_TYPE_COUNT, "one row for each enumerator of enum collet_type");
 
-#define X(ENUM, name, runs, kernel, types, sign)                                                                       \
-    [COLLET_##ENUM] = {#name, ONLY_##types, OP_##runs != OP_##kernel, SIGN_##sign == SIGN_ORDER},
+#define X(ENUM, name, runs, kernel, types, sign) [COLLET_##ENUM] = {#name, ONLY_##types},
 enum { ONLY_ANY, ONLY_WHOLE };
-enum { SIGN_FREE, SIGN_BOUND, SIGN_ORDER };
 static const struct {
     const char *name;
     int only;
-    int mirrored, compares;
 } OPS[COLLET_OP_COUNT] = {COLLET_OPS(X)};
 #undef X
 
@@ -42,18 +39,6 @@ uint64_t type_average_factor(enum collet_type type, uint32_t nranks) {
 
 int op_takes(enum collet_op op, enum collet_type type) {
     return OPS[op].only == ONLY_ANY || TYPES[type].fraction_bits == 0;
-}
-
-uint64_t type_mirror(enum collet_op op, enum collet_type type) {
-    const struct type_format *format = &TYPES[type];
-    int width = 8 * (int)format->bytes, whole = format->fraction_bits == 0;
-    uint64_t sign = (uint64_t)1 << (width - 1), all = sign | (sign - 1);
-    uint64_t turned = OPS[op].mirrored ? (whole ? all : sign) : 0;
-    if (OPS[op].compares && whole && format->is_signed)
-        turned ^= sign;
-    for (; width < 64; width *= 2)
-        turned |= turned << width;
-    return turned;
 }
 
 size_t collet_type_size(enum collet_type type) { return type_valid(type) ? type_size(type) : 0; }

@@ -92,15 +92,6 @@ extern const uint8_t type_bytes[COLLET_TYPE_COUNT];
 static inline size_t type_size(enum collet_type type) { return type_bytes[type]; } /* of a valid type */
 int op_takes(enum collet_op op, enum collet_type type);                            /* both valid */
 
-/* Kernels take minutes to compile, so a kernel serves several operators and types. It turns some bits of each operand, and
- * turns them back in the result:
- *
- *    a | b = ~(~a & ~b)        max(a, b) = ~min(~a, ~b)        of reals: max(a, b) = −min(−a, −b)
- *
- * Signed integers, with the highest bit turned, have the order of unsigned ones. Returns the bits that a GPU turns in
- * elements of a type, in each element of 8 bytes; both valid. */
-uint64_t type_mirror(enum collet_op op, enum collet_type type);
-
 /* How to read the bits of an element, for whoever makes or compares elements one by one. */
 struct type_format {
     const char *name;

@@ -221,13 +221,6 @@ enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void
 
 enum collet_result boot_failed(const struct boot *boot) { return hub_failed(boot->hub); }
 
-void boot_end_word(struct boot *boot, int32_t *word) {
-    SCOPED_LOCK(&boot->hub->lock);
-    boot->end_word = word;
-    if (word != NULL && hub_failed(boot->hub) != COLLET_SUCCESS)
-        __atomic_store_n(word, 1, __ATOMIC_RELEASE); /* pairs with whoever gave the word */
-}
-
 const char *boot_failed_text(const struct boot *boot) {
     return hub_failed(boot->hub) != COLLET_SUCCESS ? boot->hub->failed_text : "";
 }

@@ -149,18 +149,12 @@ enum collet_result boot_ask(struct boot *boot, int rank, uint64_t *question);
 enum collet_result boot_try_answer(struct boot *boot, int rank, uint64_t question, struct boot_answer *answer);
 
 /* What a rank is doing, for collet-status (census.h). Boot only carries the bytes. The watch calls the reporter, with locks of
- * this room held; after boot_report_by(boot, NULL) it does not any more. */
+ * this room held. */
 #define BOOT_REPORT_BYTES 960
 struct boot_reporter {
     size_t (*report)(const void *owner, char report[BOOT_REPORT_BYTES]); /* returns the report's bytes */
     const void *owner;
 };
-void boot_report_by(struct boot *boot, const struct boot_reporter *reporter);
-
-/* Finds out, by questions to rank 0, what to add to os_now_ns() here to get what it is there: IN_PROGRESS until
- * boot_clock_ns() is right, which takes some round trips. After boot_try_init(). */
-enum collet_result boot_try_clock(struct boot *boot);
-int64_t boot_clock_ns(const struct boot *boot); /* 0 on rank 0's host, and if nobody has tried */
 
 /* A key that all ranks of the communicator can compute, and nobody else: of one use of its secret, `what`, for whom. The caller
  * wipes it. */
@@ -176,9 +170,6 @@ uint64_t boot_tag(const struct boot *boot);
 enum collet_result boot_failed(const struct boot *boot);
 /* The text of that failure, "" if none; valid until boot_destroy(). */
 const char *boot_failed_text(const struct boot *boot);
-/* From now on whoever notices that the communicator has failed also writes 1 to this word, for those that cannot ask (kernels on
- * GPUs); NULL: no longer. */
-void boot_end_word(struct boot *boot, int32_t *word);
 /* boot_failed(). Its text, with the rank that it was learnt from, becomes the calling thread's last error. */
 enum collet_result boot_check(const struct boot *boot);
 

@@ -232,7 +232,4 @@ void exec_describe(const struct exec_request *request, char *text, size_t room);
 enum collet_result exec_check_callers(struct chan *chan, const int *ranks, int nranks, uint64_t made,
                                       const char *instead);
 
-/* A rank that the call waits for now, −1: none; *sending: for credit, not for data. Another thread may be running it. */
-int exec_waits_for(const struct exec_call *call, bool *sending);
-
 #endif

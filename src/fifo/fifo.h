@@ -25,7 +25,7 @@
 #define COLLET_FIFO_FIFO_H
 
 #include "fifo/fifo_place.h"
-#include "layers/memory/loan.h"
+#include "fifo/loan_end.h"
 #include "fifo/port.h"
 #include "fifo/protocol.h"
 

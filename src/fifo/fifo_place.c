@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fifo/fifo_place.h"
 
-#include "layers/tuner/line_probe.h"
 #include "base/os.h"
 
 void fifo_place_gauge(struct fifo_place *place, struct fifo_place_note *note) {

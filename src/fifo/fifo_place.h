@@ -28,6 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* From this on a round trip of a line between two CPUs is far. */
+#define LINE_TRIP_FAR_NS 220u
+
 #define FIFO_PLACE_FAR_MAX 8u
 
 /* Of one end. */

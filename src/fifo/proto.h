@@ -10,10 +10,6 @@
  *                put       copies the payload into the slot, where place() was NULL
  *                seal      what else must be written: after the last line, by all lanes; of a plain payload by one lane, at any time
  *                publish   by one lane, after a fence if the payload is plain: the slot is the consumer's
- *    lanes       load      loads this lane's part of a line, with its flags
- *    of a GPU    look      was it there? Then what was loaded becomes its words
- *                find      is that part there, missing, or of another call?
- *                send      stores this lane's part of a line
  *
  * `bytes` is the payload of the whole slot. A wire carries plain payload, whatever the protocol: there Simple
  * answers.
@@ -89,51 +85,8 @@ PORT_FN void proto_seal(uint32_t kind, const struct work_args *args, struct fifo
 #define PROTO_PUBLISH(NAME, name, text, slots, unit, line, costs)                                                      \
     if (kind == PROTOCOL_##NAME)                                                                                       \
         name##_publish(args, end, bytes);
-PORT_FN void proto_publish(uint32_t kind, const struct work_args *args, struct fifo_end *end,
-                           uint32_t bytes){PROTOCOLS(PROTO_PUBLISH)}
-
-/* ---- lanes ---- */
-
-/* What a lane takes in a step at least. */
-#define PROTO_LANE(NAME, name, text, slots, unit, line, costs)                                                         \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        return line > unit ? unit / NAME##_LANES : 2 * unit;
-PORT_FN uint32_t proto_lane_bytes(uint32_t kind) {
-    PROTOCOLS(PROTO_LANE)
-    return 1;
-}
-
-/* words: LANE_WORDS_MAX. Loads of several parts come first, so that they are under way at once; what has come is looked at later. */
-#define PROTO_LOAD(NAME, name, text, slots, unit, line, costs)                                                         \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        name##_load(args, end, part, words);
-PORT_FN void proto_load(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
-                        const struct lane_part *part, uint64_t *words){PROTOCOLS(PROTO_LOAD)}
-
-#define PROTO_LOOK(NAME, name, text, slots, unit, line, costs)                                                         \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        return name##_look(args, end, part, words);
-PORT_FN int proto_look(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
-                       const struct lane_part *part, uint64_t *words) {
-    PROTOCOLS(PROTO_LOOK)
-    return 0;
-}
-
-#define PROTO_FIND(NAME, name, text, slots, unit, line, costs)                                                         \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        return name##_find(args, end, part);
-PORT_FN enum lane_finding proto_find(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
-                                     const struct lane_part *part) {
-    PROTOCOLS(PROTO_FIND)
-    return LANE_FOREIGN;
-}
-
-#define PROTO_SEND(NAME, name, text, slots, unit, line, costs)                                                         \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        name##_send(args, end, part, words);
-PORT_FN void proto_send(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
-                        const struct lane_part *part, const uint64_t *words) {
-    PROTOCOLS(PROTO_SEND)
+PORT_FN void proto_publish(uint32_t kind, const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
+    PROTOCOLS(PROTO_PUBLISH)
 }
 
 #endif

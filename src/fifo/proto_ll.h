@@ -20,8 +20,7 @@
  * The consumer must not see an older one, either, though it has not read that line since. So the first line of a slot is stored
  * with release and loaded with acquire: a consumer that has the line sees all that was written in earlier turns.
  *
- * On a GPU a lane takes two lines by one access, polls for them, and waits for no other lane. There head needs no fence
- * before it: what gives the slot back is behind a barrier, to which each lane comes with its lines (tests/litmus/patterns.txt).
+ * On a GPU each lane moves lines of its own (kernels/cuda/parts.h).
  */
 #ifndef COLLET_FIFO_PROTO_LL_H
 #define COLLET_FIFO_PROTO_LL_H
@@ -127,44 +126,6 @@ PORT_FN void ll_publish(const struct work_args *args, struct fifo_end *end, uint
     (void)args, (void)bytes;
     end->turns[PROTOCOL_LL]++;
     end->position++;
-}
-
-/* ---- lanes: each moves a word of 8 bytes, in two lines ---- */
-
-enum { LL_LANES = 1, LL_WORDS = 1 };
-
-PORT_FN void ll_load(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
-                     uint64_t *words) {
-    const uint64_t *lines = ll_lines(end) + part->at / 4;
-    (void)args;
-    if (part->lengths[0] > 4)
-        port_lines_load(lines, &words[0], &words[1]); /* pairs with ll_put(), ll_send() */
-    else
-        words[0] = port_line_load(lines);
-}
-
-PORT_FN int ll_look(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
-                    uint64_t *words) {
-    uint64_t flag = ll_flag(args, end), first = words[0], second = part->lengths[0] > 4 ? words[1] : flag << 32;
-    words[0] = (first & 0xffffffffu) | second << 32;
-    return first >> 32 == flag && second >> 32 == flag;
-}
-
-/* No line is older than half the period of flags: one with this turn's number is this turn's, whoever wrote it. */
-PORT_FN enum lane_finding ll_find(const struct work_args *args, const struct fifo_end *end,
-                                  const struct lane_part *part) {
-    uint64_t flag = ll_flag(args, end), seen = port_line_load(ll_lines(end) + part->at / 4) >> 32;
-    return seen == flag ? LANE_HERE : (uint16_t)seen == (uint16_t)flag ? LANE_FOREIGN : LANE_MISSING;
-}
-
-PORT_FN void ll_send(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
-                     const uint64_t *words) {
-    uint64_t *lines = ll_lines(end) + part->at / 4;
-    uint64_t flag = ll_flag(args, end) << 32;
-    if (part->lengths[0] > 4)
-        port_lines_store(lines, flag | (words[0] & 0xffffffffu), flag | words[0] >> 32); /* pairs with ll_look() */
-    else
-        port_line_store(lines, flag | (words[0] & 0xffffffffu));
 }
 
 #endif

@@ -17,22 +17,13 @@
  * Memory that was never written (0) matches nothing, and positions do not come round in the life of a connection, so no old
  * line is ever taken for a new one.
  *
- * On a GPU a line belongs to a group of 8 neighbouring lanes:
- *
- *    lane          0        1        2        3        4        5        6        7
- *    line     │   16   │   16   │   16   │   16   │   16   │   16   │   16   │ 8 │ flag │
- *
- * They are of one warp, all of which stores together, so a line leaves the multiprocessor as one access of 128 bytes; the warp
- * loads together too, and votes whether all its flags were there. That a reader of the flag sees the rest is a
- * property of the way between them, which the memory model does not promise: memory of a GPU has it for its own blocks
- * and over NVLink.
+ * On a GPU 8 lanes share a line (kernels/cuda/parts.h).
  */
 #ifndef COLLET_FIFO_PROTO_LL128_H
 #define COLLET_FIFO_PROTO_LL128_H
 
 #include "fifo/call.h"
 #include "fifo/fifo.h"
-#include "fifo/lanes.h"
 
 #include <string.h>
 
@@ -111,36 +102,6 @@ PORT_FN void ll128_seal(const struct work_args *args, struct fifo_end *end, uint
 PORT_FN void ll128_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     (void)args, (void)bytes;
     end->position++;
-}
-
-/* ---- lanes: 8 of them move a line, two words each; the last one has the flag instead of its second ---- */
-
-enum { LL128_LANES = PORT_GROUP, LL128_WORDS = 2 };
-
-PORT_FN int ll128_has_flag(void) { return port_lane() % PORT_GROUP == PORT_GROUP - 1; }
-
-PORT_FN void ll128_load(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
-                        uint64_t *words) {
-    (void)args;
-    port_line128_load(part->present, ll128_line(end, part->at), &words[0], &words[1]);
-}
-
-/* Only the lane with the flag can say that the line has not come. The warp votes when all its lanes have looked. */
-PORT_FN int ll128_look(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
-                       uint64_t *words) {
-    return !(part->present && ll128_has_flag() && words[1] != ll128_flag(args, end));
-}
-
-PORT_FN enum lane_finding ll128_find(const struct work_args *args, const struct fifo_end *end,
-                                     const struct lane_part *part) {
-    uint64_t flag = ll128_flag(args, end), seen = port_line_load(ll128_flag_of(ll128_line(end, part->at)));
-    return seen == flag ? LANE_HERE : seen << 16 == flag << 16 ? LANE_FOREIGN : LANE_MISSING;
-}
-
-PORT_FN void ll128_send(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
-                        const uint64_t *words) {
-    port_line128_store(part->present, ll128_line(end, part->at), words[0],
-                       ll128_has_flag() ? ll128_flag(args, end) : words[1]);
 }
 
 #endif

@@ -19,7 +19,6 @@
 
 #include "fifo/call.h"
 #include "fifo/fifo.h"
-#include "fifo/lanes.h"
 
 PORT_FN char *simple_payload(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
     char *slot = fifo_slot_at(end, args->protocol, end->position);
@@ -92,38 +91,6 @@ PORT_FN void simple_publish(const struct work_args *args, struct fifo_end *end, 
     (void)args, (void)bytes;
     simple_finish(end);
     fifo_tell_tail(end);
-}
-
-/* ---- lanes, in a step that also has slots with lines: one word each ---- */
-
-enum { SIMPLE_LANES = 1, SIMPLE_WORDS = 1 };
-
-PORT_FN void simple_load(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
-                         uint64_t *words) {
-    const char *from = fifo_slot_at(end, args->protocol, end->position) + part->at;
-    for (uint32_t k = 0; k < LANE_WORDS_MAX; k++)
-        if (k == 0 || part->lengths[k] > 0)
-            words[k] = lane_load(from + k * LANE_WORD_BYTES, part->lengths[k]);
-}
-
-PORT_FN int simple_look(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
-                        uint64_t *words) {
-    (void)args, (void)end, (void)part, (void)words;
-    return 1;
-}
-
-PORT_FN enum lane_finding simple_find(const struct work_args *args, const struct fifo_end *end,
-                                      const struct lane_part *part) {
-    (void)args, (void)end, (void)part;
-    return LANE_HERE;
-}
-
-PORT_FN void simple_send(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,
-                         const uint64_t *words) {
-    char *to = fifo_slot_at(end, args->protocol, end->position) + part->at;
-    for (uint32_t k = 0; k < LANE_WORDS_MAX; k++)
-        if (part->lengths[k] > 0)
-            lane_store(to + k * LANE_WORD_BYTES, words[k], part->lengths[k]);
 }
 
 #endif

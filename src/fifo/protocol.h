@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The protocols: how a slot's payload lies in memory, and what tells the consumer that it is there. A protocol is one line
- * of this table and one file, fifo/proto_<name>.h, which says all that it is.
+ * of this table and one file, fifo/proto_<name>.h, which says what it is. What lanes of a GPU do with its lines is in
+ * kernels/cuda/parts.h.
  *
  *    slots   LONG: a large part of COLLET_BUFFSIZE. SHORT: a few KiB, for messages that latency decides. LINES: short on a CPU,
  *            and on a GPU so long that each lane has several lines under way.
@@ -33,11 +34,9 @@ typedef char protocol_count_is_small[PROTOCOL_COUNT <= PROTOCOLS_MAX ? 1 : -1];
 #define PROTOCOL_SLOTS(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? PROTOCOL_##slots:
 #define PROTOCOL_UNIT(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? unit:
 #define PROTOCOL_LINE(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? line:
-#define PROTOCOL_COSTS(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? PROTOCOL_##costs:
 PORT_FN enum protocol_slots protocol_slots(uint32_t protocol) { return PROTOCOLS(PROTOCOL_SLOTS) PROTOCOL_LONG; }
 PORT_FN uint32_t protocol_unit_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_UNIT) 1; }
 PORT_FN uint32_t protocol_line_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_LINE) 1; }
-PORT_FN enum protocol protocol_costs_as(uint32_t protocol) { return PROTOCOLS(PROTOCOL_COSTS) PROTOCOL_SIMPLE; }
 
 /* Most payload of a slot of each kind. */
 struct protocol_sizes {
@@ -56,18 +55,13 @@ PORT_FN uint32_t protocol_memory_bytes(uint32_t protocol, uint32_t payload_bytes
     return (payload_bytes + unit - 1) / unit * protocol_line_bytes(protocol);
 }
 
-/* Bytes on the way between two ranks per byte of payload. Ends that share memory write and read lines. Over a wire lines
- * have no use, since the tail says what has arrived: whatever the protocol, the payload alone is carried. */
-PORT_FN double protocol_wire_factor(uint32_t protocol, int over_a_wire) {
-    return over_a_wire ? 1 : (double)protocol_line_bytes(protocol) / protocol_unit_bytes(protocol);
-}
-
 /* As in COLLET_PROTO and in all that is printed (layout.c). */
 extern const char *const protocol_names[PROTOCOL_COUNT];
 
 #endif
 
-/* fifo/proto.h asks for the files of the protocols as well. So a new one is its own file and two lines here. */
+/* fifo/proto.h asks for the files of the protocols as well. So a new one is its own file and two lines here, and for
+ * GPUs its functions in kernels/cuda/parts.h. */
 #if defined(PROTOCOL_FILES) && !defined(COLLET_FIFO_PROTOCOL_FILES_H)
 #define COLLET_FIFO_PROTOCOL_FILES_H
 #include "fifo/proto_ll.h"

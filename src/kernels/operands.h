@@ -9,7 +9,7 @@
 #define COLLET_KERNELS_OPERANDS_H
 
 #include "fifo/proto.h"
-#include "kernels/worker.h"
+#include "kernels/port.h"
 
 /* ---- pieces ---- */
 

@@ -14,7 +14,22 @@
 #ifndef COLLET_KERNELS_WORK_H
 #define COLLET_KERNELS_WORK_H
 
+#include "kernels/cuda/port.h"
 #include "kernels/worker.h"
+#include "layers/memory/loan.h"
+
+/* The block of a GPU keeps the ends of so many peers (kernels/cuda/block_own.cuh). If its channel's table has more, it lends nothing. */
+#define LOAN_GPU_PEERS PORT_BLOCK_PEERS
+
+#define INTERP_BLOCK_PEERS LOAN_GPU_PEERS
+#define INTERP_BLOCK_OPERANDS (INTERP_BLOCK_PEERS + 8)
+#define INTERP_BLOCK_PLACES (INTERP_BLOCK_PEERS + 2)
+
+/* Is there room for the step? */
+PORT_FN int interp_block_takes(const struct prog_step *step) {
+    return step->recv_count <= (int)INTERP_BLOCK_PEERS && step->send_count <= (int)INTERP_BLOCK_PEERS &&
+           step->recv_count + step->locals_count <= (int)INTERP_BLOCK_OPERANDS;
+}
 
 /* What a block runs: a worker of the program of a channel. A block copies it, and then knows where all the rest is. */
 struct work_block {

@@ -63,84 +63,8 @@ struct interp_worker {
     struct trace_worker *trace; /* host: what is noted of a traced worker; NULL: it is not traced */
 };
 
-/* ---- in a block of a GPU ---- */
-
-#define INTERP_BLOCK_PEERS LOAN_GPU_PEERS
-#define INTERP_BLOCK_OPERANDS (INTERP_BLOCK_PEERS + 8)
-#define INTERP_BLOCK_PLACES (INTERP_BLOCK_PEERS + 2)
-#define INTERP_END_WORDS (offsetof(struct fifo_end, loans.busy) / sizeof(uint64_t))
-#define INTERP_NO_END 65535
-
-/* A connection end, but for what hosts alone use of it. */
-struct interp_end {
-    uint64_t words[INTERP_END_WORDS];
-};
-
-/* Is there room for the step? */
-PORT_FN int interp_block_takes(const struct prog_step *step) {
-    return step->recv_count <= (int)INTERP_BLOCK_PEERS && step->send_count <= (int)INTERP_BLOCK_PEERS &&
-           step->recv_count + step->locals_count <= (int)INTERP_BLOCK_OPERANDS;
-}
-
-/* The operands and places of a step, and what is done to them. */
-struct block_lists {
-    const void *src[INTERP_BLOCK_OPERANDS];
-    void *dst[INTERP_BLOCK_PLACES];
-    uint32_t nsrc, ndst, divisor;
-    int32_t scaled;  /* which source is multiplied by the factor; −1: none */
-    uint64_t factor; /* bits of an element */
-    uint64_t mirror; /* see type_mirror() */
-};
-
-/* What a block has in shared memory for the functions below and for those of operands.h and interp.h. One thing is found from the
- * other, for each has its place in here: no address need be loaded, and the compiler knows that it is shared memory.
- *
- *    an entry of the peer table ─▶ at[entry − base] ─▶ ends[]      those that receive, and behind them those that send
- */
-struct interp_block {
-    struct interp_op op;         /* of which the block does not use recv_ends and send_ends */
-    struct interp_worker worker; /* nor src and dst of this */
-    struct block_lists lists;
-    uint32_t recv_base, send_base;       /* the first entry whose end is here */
-    uint16_t at[2 * INTERP_BLOCK_PEERS]; /* in bytes */
-    struct interp_end ends[2 * INTERP_BLOCK_PEERS];
-};
-
-PORT_FN struct interp_block *interp_block_of(const struct interp_worker *w) {
-    return (struct interp_block *)(void *)((char *)w - offsetof(struct interp_block, worker));
-}
-
-PORT_FN const struct interp_op *interp_op_of(const struct interp_worker *w) {
-    return PORT_IN_BLOCK ? &interp_block_of(w)->op : w->op;
-}
-
-PORT_FN const void **interp_src(const struct interp_worker *w) {
-    return PORT_IN_BLOCK ? interp_block_of(w)->lists.src : w->src;
-}
-
-PORT_FN void **interp_dst(const struct interp_worker *w) {
-    return PORT_IN_BLOCK ? interp_block_of(w)->lists.dst : w->dst;
-}
-
-PORT_FN struct fifo_end *interp_block_end(const struct interp_block *block, uint32_t at) {
-    return (struct fifo_end *)(void *)((char *)block->ends + at);
-}
-
 PORT_FN const struct prog_local *interp_local_at(const struct interp_op *op, int local) {
     return (const struct prog_local *)port_global(&op->locals[local]);
-}
-
-/* The ends of an entry of the peer table. */
-PORT_FN struct fifo_end *interp_recv_end(const struct interp_op *op, int entry) {
-    const struct interp_block *block = (const struct interp_block *)(const void *)op;
-    return PORT_IN_BLOCK ? interp_block_end(block, block->at[(uint32_t)entry - block->recv_base])
-                         : op->recv_ends[entry];
-}
-
-PORT_FN struct fifo_end *interp_send_end(const struct interp_op *op, int entry) {
-    const struct interp_block *block = (const struct interp_block *)(const void *)op;
-    return PORT_IN_BLOCK ? interp_block_end(block, block->at[INTERP_BLOCK_PEERS + (uint32_t)entry - block->send_base])
-                         : op->send_ends[entry];
 }
 
 #endif

@@ -88,11 +88,6 @@ static inline const struct fifo_layout *conn_layout(const struct conn *conn) {
     return &conn->owner->layouts[conn->connects];
 }
 
-static inline void conn_count(const struct conn *conn, enum conn_counter counter) {
-    if (conn->owner->counters != NULL)
-        __atomic_add_fetch(&conn->owner->counters[counter], 1, __ATOMIC_RELAXED);
-}
-
 /* "->" or "<-", between this rank and the peer, for messages. */
 static inline const char *conn_arrow(const struct conn *conn) { return conn->side == CONN_PRODUCER ? "->" : "<-"; }
 

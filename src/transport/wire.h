@@ -4,10 +4,7 @@
  *
  *    memory     one FIFO at each end, which the executor and progress() both touch
  *    counters   the executor moves one, perhaps on a GPU or in another thread; progress() moves the other
- *    credit     where the wire itself does not hold a producer up (verbs), heads are sent back. A head is worth sending when
- *               half of the slots were consumed since the last one. This cannot deadlock: fewer than nslots/2 credits are
- *               ever held back, so to the producer the FIFO looks like one of more than nslots/2 slots whose credits come at
- *               once. That is at least two, and every program is verified to run with two
+ *    credit     where the wire itself does not hold a producer up, heads are sent back (verbs/verbs_end.h)
  */
 #ifndef COLLET_TRANSPORT_WIRE_H
 #define COLLET_TRANSPORT_WIRE_H
@@ -32,26 +29,7 @@ static inline uint64_t wire_head(const struct conn *conn) {
     return port_load_acquire(conn->end.head); /* pairs with fifo_consumed() */
 }
 
-/* At a consumer that last sent the head `told`: is it time for a newer one? */
-static inline bool wire_credit_is_due(const struct conn *conn, uint64_t told) {
-    uint64_t half = conn->end.nslots > 1 ? conn->end.nslots / 2 : 1;
-    return wire_head(conn) - told >= half;
-}
-
-/* At a producer: a head has come. One that is older than another that came first is of no interest. False: it is for slots
- * that were never sent. */
-static inline bool wire_take_head(struct conn *conn, uint64_t head) {
-    uint64_t known = *conn->end.head;
-    if ((int64_t)(head - known) <= 0)
-        return true;
-    if (head - known > wire_tail(conn) - known)
-        return false;
-    port_store_release(conn->end.head, head); /* pairs with fifo_has_credit() */
-    return true;
-}
-
 /* What a wire says that it does wrong. */
-#define WIRE_NOT_SENT "it returned credits for slots that were not sent"
 #define WIRE_TOO_LONG "it sent more than a slot holds"
 
 /* At a consumer: the next slot's payload is where it belongs; from now on the executor sees it. landed: there; NULL: in the slot. */

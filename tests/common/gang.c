@@ -3,6 +3,7 @@
 
 #include "chan/chan.h"
 #include "kernels/interp.h"
+#include "layers/gpu/mirror.h"
 #include "plan/extent.h"
 
 #include <setjmp.h>

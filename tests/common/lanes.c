@@ -5,7 +5,7 @@
 #define PORT_EMULATED 1 /* what this file defines */
 
 #include "common/lanes.h"
-#include "fifo/lanes.h"
+#include "kernels/cuda/port.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "boot/address.h"
 #include "boot/id.h"
 #include "fuzz.h"
+#include "layers/nccl/plug_lib.h"
 
 #include <stdlib.h>
 

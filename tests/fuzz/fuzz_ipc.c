@@ -8,6 +8,7 @@
  */
 #include "boot/boot.h"
 #include "layers/gpu/buffers.h"
+#include "layers/memory/loan.h"
 
 /* What the transport asks of rooms that are not here. */
 #define gpu_shared_create no_memory

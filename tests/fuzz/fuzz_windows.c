@@ -4,6 +4,7 @@
  * many bytes as a name says. What this rank then takes for the window, it may touch.
  */
 #include "layers/gpu/windows.c"
+#include "layers/memory/loan.h"
 
 #include "fuzz.h"
 

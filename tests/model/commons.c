@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "layers/memory/commons.h"
+#include "layers/memory/os_memory.h"
 #include "model.h"
 
 #include <stdio.h>

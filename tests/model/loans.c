@@ -18,6 +18,8 @@
  */
 #include "base/log.h"
 #include "base/os.h"
+#include "layers/memory/commons.h"
+#include "layers/memory/loan.h"
 #include "model.h"
 
 #define os_cpu_relax model_wait /* loan_stop() waits for a store of the other end */

@@ -7,6 +7,7 @@
 #include "common/emulated_gpu.h"
 #include "common/ranks.h"
 #include "common/refuse.h"
+#include "layers/memory/loan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

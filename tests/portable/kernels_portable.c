@@ -5,6 +5,9 @@
  *
  * The interpreter is instantiated with the plainest reduction there is, so that its whole code is generated.
  */
+#if defined(__CUDACC__)
+#include "kernels/cuda/block_own.cuh"
+#endif
 #include "fifo/fifo.h"
 #include "fifo/geometry.h"
 #include "kernels/interp.h"

@@ -737,36 +737,6 @@ static void crc32c_is_that_of_the_standard(void **state) {
     }
 }
 
-/* ---- files that are replaced ---- */
-
-static char page_path[64];
-
-static void *replace_pages(void *failed) {
-    char page[4096];
-    memset(page, 'x', sizeof(page));
-    for (int k = 0; k < 500; k++)
-        if (!output_replace(page_path, page, sizeof(page)))
-            __atomic_fetch_add((int *)failed, 1, __ATOMIC_RELAXED);
-    return NULL;
-}
-
-static void threads_replace_one_file_and_nobody_reads_half_of_it(void **state) {
-    (void)state;
-    pthread_t threads[THREADS];
-    int failed = 0;
-    struct stat status;
-    snprintf(page_path, sizeof(page_path), "/tmp/collet-test-page-%d", getpid());
-    replace_pages(&failed);
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, replace_pages, &failed), 0);
-    for (int k = 0; k < 1000; k++)
-        assert_true(stat(page_path, &status) == 0 && status.st_size == 4096);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    assert_int_equal(failed, 0);
-    assert_int_equal(unlink(page_path), 0);
-}
-
 int main(int argc, char **argv) {
     if (argc > 1)
         return child(argv[1]);
@@ -814,7 +784,6 @@ int main(int argc, char **argv) {
         CASE(a_thread_that_loses_time_to_others_moves_and_bears_more_each_time),
         CASE(a_thread_leaves_its_cpu_for_another_one_of_its_set),
         CASE(a_thread_that_shares_its_cpu_with_one_that_yields_moves),
-        CASE(threads_replace_one_file_and_nobody_reads_half_of_it),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

@@ -9,6 +9,8 @@
 #include "common/level.h"
 #include "kernels/interp.h"
 #include "kernels/reduce_host.h"
+#include "layers/gpu/mirror.h"
+#include "layers/memory/loan.h"
 #include "program/program.h"
 
 #include <setjmp.h>

@@ -6,6 +6,8 @@
 #include "exec/exec.h"
 #include "fifo/layout.h"
 #include "fifo/proto_simple.h"
+#include "layers/memory/commons.h"
+#include "layers/memory/loan.h"
 #include "layers/verifier/rehearsal.h"
 #include "program/program.h"
 

@@ -6,6 +6,7 @@
 #include "common/tcp_pair.h"
 
 #include "fifo/proto_simple.h"
+#include "layers/memory/loan.h"
 #include "transport/tcp_end.h"
 
 #include <errno.h>

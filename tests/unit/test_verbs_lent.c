@@ -3,6 +3,7 @@
  * verbs: payloads that NICs read from memory of the program, and write into it (common/verbs_pair.h).
  */
 #include "common/verbs_pair.h"
+#include "layers/memory/loan.h"
 
 #include "layers/memory/pledge.h"
 

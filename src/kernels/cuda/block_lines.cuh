@@ -13,13 +13,14 @@
  *
  *    load  own operand's words ──▶ poll  lines 0 and 1, both at once ──▶ reduce, send, store  line 0, line 1
  *
- * What a line is, the protocol says (proto.h). Ends whose slots a wire carries are of the same step, as plain payload.
+ * What a line is, the protocol says (parts.h). Ends whose slots a wire carries are of the same step, as plain payload.
  */
 #ifndef COLLET_KERNELS_CUDA_BLOCK_LINES_CUH
 #define COLLET_KERNELS_CUDA_BLOCK_LINES_CUH
 
 #include "kernels/cuda/block_ops.cuh"
 #include "kernels/cuda/block_wait.cuh"
+#include "kernels/cuda/parts.h"
 
 /* The table of protocols, as constants: lanes of a line, words of a lane, and how many operands are polled for at once. */
 template <int protocol> struct block_protocol;

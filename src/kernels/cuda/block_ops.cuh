@@ -6,6 +6,7 @@
 #ifndef COLLET_KERNELS_CUDA_BLOCK_OPS_CUH
 #define COLLET_KERNELS_CUDA_BLOCK_OPS_CUH
 
+#include "kernels/cuda/port.h"
 #include "kernels/reduce.h"
 
 #if defined(__CUDACC__)

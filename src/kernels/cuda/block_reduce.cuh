@@ -14,7 +14,7 @@
 #define COLLET_KERNELS_CUDA_BLOCK_REDUCE_CUH
 
 #include "kernels/cuda/block_ops.cuh"
-#include "kernels/worker.h"
+#include "kernels/cuda/block_own.cuh"
 
 template <class V, int unroll>
 BLOCK_FN void vectors_load(V *bits, const void *source, uint64_t first, uint64_t stride) {

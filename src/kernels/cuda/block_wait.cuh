@@ -6,8 +6,8 @@
 #define COLLET_KERNELS_CUDA_BLOCK_WAIT_CUH
 
 #include "kernels/cuda/block_ops.cuh"
+#include "kernels/cuda/block_own.cuh" /* before interp.h */
 #include "kernels/interp.h"
-#include "kernels/work.h"
 
 /* The abort word is the host's memory: a look at it takes longer than one at a counter. */
 #define BLOCK_LOOKS_AN_ABORT 256u

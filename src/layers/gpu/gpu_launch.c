@@ -2,10 +2,11 @@
 #include "layers/gpu/gpu_launch.h"
 
 #include "base/err.h"
+#include "layers/gpu/mirror.h"
 #include "layers/gpu/windows.h"
 #include "layers/gpu/exec_copies.h"
 #include "layers/gpu/exec_gpu.h"
-#include "fifo/proto.h"
+#include "kernels/cuda/parts.h"
 #include "layers/gpu/buffers.h"
 #include "layers/gpu/proxy.h"
 #include "seams/gpu_plan.h"

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "base/patrol.h"
+#include "boot/hub.h"
 #include "layers/gpu/exec_gpu.h"
 #include "layers/gpu/gpu_company.h"
 #include "layers/gpu/proxy.h"
@@ -135,6 +136,15 @@ static void take_off_list(struct patrol *patrol, struct watched **list, const st
         }
     pthread_mutex_unlock(&patrol->lock);
     free(gone);
+}
+
+/* From now on whoever notices that the communicator has failed also writes 1 to this word, for those that cannot ask (kernels on
+ * GPUs); NULL: no longer. */
+static void boot_end_word(struct boot *boot, int32_t *word) {
+    SCOPED_LOCK(&boot->hub->lock);
+    boot->end_word = word;
+    if (word != NULL && hub_failed(boot->hub) != COLLET_SUCCESS)
+        __atomic_store_n(word, 1, __ATOMIC_RELEASE); /* pairs with whoever gave the word */
 }
 
 enum collet_result exec_gpu_watch(struct chan *chan) {

@@ -67,6 +67,21 @@ static bool is_mine(const struct proxy_client *client, const struct conn *conn) 
 
 /* ---- the thread ---- */
 
+/* The calling thread runs on those CPUs of `allowed` that are in `wanted`; on all of `allowed` if none is. */
+static void prefer_cpus(const struct os_cpu_set *allowed, const struct os_cpu_set *wanted) {
+    cpu_set_t cpus, both;
+    CPU_ZERO(&cpus);
+    CPU_ZERO(&both);
+    for (int cpu = 0; cpu < OS_CPUS && cpu < CPU_SETSIZE; cpu++) {
+        const bool may = allowed->word[cpu / 64] >> cpu % 64 & 1, is_wanted = wanted->word[cpu / 64] >> cpu % 64 & 1;
+        if (may)
+            CPU_SET(cpu, &cpus);
+        if (may && is_wanted)
+            CPU_SET(cpu, &both);
+    }
+    sched_setaffinity(0, sizeof cpus, CPU_COUNT(&both) > 0 ? &both : &cpus);
+}
+
 /* All connections, while connections come. */
 static void move_near(struct proxy *proxy) {
     struct os_cpu_set near = {{0}};
@@ -80,7 +95,7 @@ static void move_near(struct proxy *proxy) {
                     os_cpu_set_add(&near, cpus);
             }
     if (nconns != proxy->nconns && os_cpu_set_count(&near) > 0)
-        os_cpu_set_prefer(&proxy->allowed, &near);
+        prefer_cpus(&proxy->allowed, &near);
     proxy->nconns = nconns;
 }
 

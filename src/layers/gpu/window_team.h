@@ -17,6 +17,7 @@
 
 #include "layers/gpu/window_meet.h"
 #include "layers/gpu/buffers.h"
+#include "layers/memory/loan.h"
 
 /* How long is the buffer, if its GPU can bind it, and may be in a team with those of all ranks? 0: it cannot. */
 uint64_t window_team_bytes(const struct conn_owner *owner, const struct gpu_buffer *buffer);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "layers/memory/os_memory.h"
 
 #include <stdlib.h>
 #include <string.h>

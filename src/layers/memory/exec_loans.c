@@ -6,6 +6,8 @@
  */
 #include "exec/exec.h"
 #include "kernels/interp.h"
+#include "layers/memory/commons.h"
+#include "layers/memory/loan.h"
 #include "transport/transport.h"
 
 #include <string.h>

@@ -6,6 +6,8 @@
 
 #include "base/log.h"
 #include "base/os.h"
+#include "layers/memory/commons.h"
+#include "layers/memory/loan.h"
 
 #include <string.h>
 

@@ -50,19 +50,7 @@
 #ifndef COLLET_LAYERS_MEMORY_LOAN_H
 #define COLLET_LAYERS_MEMORY_LOAN_H
 
-#include "layers/memory/commons.h"
-
-#include <stddef.h>
-#include <stdint.h>
-
-/* How an end reaches the other end's memory. */
-enum loan_way {
-    LOAN_NONE,
-    LOAN_PROCESS, /* it is in the same process: by address, also from one GPU to another */
-    LOAN_HOST, /* it is in another process: what lies in its commons by address, the rest by process_vm_readv and _writev */
-    LOAN_WINDOW, /* it is on another GPU, of another process: what lies in a window, by address (kernels/cuda/block_loans.cuh) */
-    LOAN_WIRE, /* by a transport that sends from, and receives into, the memory of its own end */
-};
+#include "fifo/fifo.h"
 
 /* Windows of a rank have numbers from 1 to below this; 0 is none (layers/gpu/windows.h). */
 #define LOAN_WINDOWS 64u
@@ -73,120 +61,16 @@ struct loan_team {
     uint64_t place; /* likewise: a number that all ranks have for this place of their windows; not below 2^48 */
 };
 
-/* The block of a GPU keeps the ends of so many peers (kernels/worker.h). If its channel's table has more, it lends nothing. */
-#define LOAN_GPU_PEERS PORT_BLOCK_PEERS
-
-/* Shorter payloads are faster in slots. */
-#define LOAN_PROCESS_BYTES 8192u
-#define LOAN_COMMONS_BYTES 1024u
-#define LOAN_CMA_BYTES 16384u
-#define LOAN_WIRE_BYTES 8192u
-
-/* Of a slot's header. */
-struct fifo_loan {
-    uint64_t address;   /* of the payload, in the producer's memory; 0: the slot has it */
-    uint64_t to;        /* where the consumer wants it, in its memory; 0: it has not said; LOAN_REFUSED. GPUs: its place
-                         * (struct loan_team); 0: it has none; LOAN_EVERYWHERE */
-    uint64_t offset;    /* of `address` in the commons of its process; 0: not there. LOAN_WINDOW: its window's number */
-    uint64_t to_offset; /* of `to`, likewise. GPUs: the place where the result of such payloads belongs */
-    uint32_t claimed;   /* parts that somebody copies or has copied; and LOAN_STOPPED */
-    uint32_t done;      /* parts that are copied; and LOAN_IN_SLOT, LOAN_ALONE */
-};
-
-#define LOAN_LANDED 1u           /* in `address`: the payload is where the consumer has offered */
-#define LOAN_CARRIED 2u          /* in `lending`: the kernel is to take it there (loan_carry()) */
 #define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */
 #define LOAN_EVERYWHERE 1u       /* in `to`, of GPUs: the consumer has it already, where its step stores it */
 #define LOAN_IN_SLOT 0x80000000u /* in `done`: the payload is in the slot after all */
-#define LOAN_ALONE 0x40000000u   /* in `done`, from the beginning: the producer does not help, and there is one part */
 #define LOAN_STOPPED 0x80000000u /* in `claimed`: no part may be claimed any more */
-
-/* Beside a slot's header: where the consumer lets its producer put the payload. */
-struct loan_offer {
-    uint64_t open;      /* 1 + twice the slot's position; even: it was taken up, or back, or never made */
-    uint64_t to;        /* in the consumer's memory */
-    uint64_t to_offset; /* in its commons; 0: not there */
-    uint32_t bytes;
-} __attribute__((aligned(64)));
-
-/* Where the payload of a slot is to go, if it has so many bytes. */
-struct loan_landing {
-    char *to; /* NULL: into the slot */
-    uint64_t position;
-    uint32_t bytes;
-};
-#define LOAN_LANDINGS 16 /* as many as slots, at most */
-
-/* Of one end. */
-struct loan_end {
-    uint32_t way;                /* enum loan_way */
-    int32_t pid;                 /* LOAN_HOST: the other end's process; 0: the kernel does not copy between the two */
-    uint32_t least_bytes;        /* payloads of so many bytes are lent, if they can be; 0: none is */
-    uint32_t least_common_bytes; /* the same for those that lie in the commons */
-    int (*only)(uint64_t address, uint32_t bytes); /* LOAN_WIRE: may memory of this rank be lent? NULL: any may */
-    const struct commons *commons;                 /* of this process; NULL: nothing in it is lent */
-    struct commons_view *view;                     /* of the other process's; NULL: it has none */
-    const uint64_t *windows; /* LOAN_WINDOW, consumer: by window of the producer's, what to add to an address in it */
-    uint64_t lending;        /* producer: address of the payload of its next slot; 0: not lent; LOAN_LANDED */
-    uint32_t lending_window; /* the window that it lies in */
-    uint64_t lending_to;     /* GPU: `to` and `to_offset` of that slot */
-    uint64_t lending_result;
-    uint64_t until;            /* producer: position behind its newest loan */
-    const char *taken;         /* consumer: where the payload of its slot is; NULL: not lent, or not taken yet */
-    struct loan_offer *offers; /* by slot */
-    /* On the host; last, for blocks keep no more than what is above (kernels/cuda/block.cuh). */
-    uint32_t busy; /* producer: it will not help with its next slot's payload, where only the kernel reaches that */
-    struct loan_landing
-        landings[LOAN_LANDINGS]; /* consumer: by slot, of positions below landings_end that are not consumed */
-    uint64_t landings_end;
-};
-
-/* Where an address of this end is in the commons. */
-PORT_FN uint64_t loan_offset(const struct loan_end *end, uint64_t address) {
-    return !PORT_IS_GPU && end->commons != NULL ? commons_offset(end->commons, address) : 0;
-}
-
-/* Does a producer lend a payload of so many bytes that lies there? */
-PORT_FN int loan_is_worth(const struct loan_end *end, uint64_t address, uint32_t bytes) {
-    uint32_t least = loan_offset(end, address) != 0 ? end->least_common_bytes : end->least_bytes;
-    return least - 1 < bytes && (PORT_IS_GPU || end->only == NULL || end->only(address, bytes));
-}
-
-/* Is it out of the other end's reach, but for the kernel? */
-PORT_FN int loan_is_by_kernel(const struct loan_end *end, uint64_t address) {
-    return end->way == LOAN_HOST && loan_offset(end, address) == 0;
-}
 
 /* Consumer: notes where the payload of its slot at a position is to go. */
 static inline void loan_land(struct loan_end *end, struct loan_landing landing) {
     end->landings[landing.position % LOAN_LANDINGS] = landing;
     end->landings_end = landing.position + 1;
 }
-
-/* Where the payload of that slot is to go; NULL: into the slot. */
-static inline char *loan_landing_at(const struct loan_end *end, uint64_t position, uint32_t bytes) {
-    const struct loan_landing *landing = &end->landings[position % LOAN_LANDINGS];
-    return landing->position == position && landing->bytes == bytes ? landing->to : NULL;
-}
-
-/* A producer fills its slot's header; next: the position behind it. */
-PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t next) {
-    loan->address = end->lending;
-    if (end->lending <= LOAN_LANDED) {
-        end->lending = 0;
-        return;
-    }
-    loan->offset = end->way == LOAN_WINDOW ? end->lending_window : loan_offset(end, end->lending);
-    loan->to = end->lending_to;
-    loan->to_offset = end->lending_result;
-    loan->claimed = 0;
-    loan->done = !PORT_IN_BLOCK && end->busy && loan_is_by_kernel(end, loan->address) ? LOAN_ALONE : 0;
-    end->lending = end->lending_to = end->lending_result = 0;
-    if (end->way != LOAN_WIRE) /* there, the transport knows when it is over */
-        end->until = next;
-}
-
-struct fifo_end;
 
 /* Is the payload of the consumer's slot lent, and not taken yet? The slot has been published. */
 int loan_is_open(const struct fifo_end *end);

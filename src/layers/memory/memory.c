@@ -13,6 +13,7 @@
 #include "base/os.h"
 #include "layers/memory/commons.h"
 #include "layers/gpu/buffers.h"
+#include "layers/memory/os_memory.h"
 #include "layers/memory/pledge.h"
 
 #include <stdlib.h>

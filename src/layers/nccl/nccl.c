@@ -129,6 +129,27 @@ ncclResult_t pncclGroupStart(void) {
     return reply(collet_group_start());
 }
 
+/* The calls of one communicator run one after the other, those of different ones at the same time. */
+static enum collet_result group_predict(const struct post *calls, int ncalls, void *whom) {
+    double *longest_ns = whom;
+    *longest_ns = 0;
+    for (int k = 0; k < ncalls; k++) {
+        double ns = 0;
+        for (int j = k; j < ncalls; j++) {
+            struct plan_choice choice = {.predicted_ns = 0};
+            if (calls[j].comm == calls[k].comm)
+                COLLET_TRY(comm_choose(calls[j].comm, &calls[j].request, &choice));
+            ns += choice.predicted_ns;
+        }
+        *longest_ns = ns > *longest_ns ? ns : *longest_ns;
+    }
+    return COLLET_SUCCESS;
+}
+
+/* Ends the thread's open group like collet_group_end(), but if it is the outermost one, none of its calls run. Then *ns is the
+ * time that the cost model predicts for them; messages between two ranks have no prediction, and count nothing. */
+static enum collet_result group_end_predicted(double *ns) { return group_end_instead(group_predict, ns); }
+
 /* predicted_ns: NULL to run the group. */
 static enum collet_result group_close(double *predicted_ns) {
     group.depth -= group.depth > 0;
@@ -355,6 +376,12 @@ static const enum collet_op OPS[ncclNumOps] = {[ncclSum] = COLLET_SUM,
 /* Operators that were created have collet's numbers, which are above all of NCCL's. */
 _Static_assert((int)COLLET_OP_COUNT >= (int)ncclNumOps, "no created operator looks like one of NCCL's");
 static enum collet_op op_of(ncclRedOp_t op) { return op < ncclNumOps ? OPS[op] : (enum collet_op)op; }
+
+/* Has this rank called collet_comm_revoke()? */
+static bool comm_is_revoked(const struct collet_comm *comm) {
+    return comm_is_live(comm) &&
+           __atomic_load_n(&comm->revoked, __ATOMIC_RELAXED); /* a word of its own: pairs with none */
+}
 
 static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
     if (comm_is_revoked(comm))

@@ -14,6 +14,7 @@
 #include "layers/nccl/nccl_config.h"
 #include "layers/nccl/nccl_adviser.h"
 #include "layers/nccl/nccl_observer.h"
+#include "layers/nccl/plug_lib.h"
 
 #include "base/config.h"
 #include "base/err.h"

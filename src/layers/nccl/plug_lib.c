@@ -156,6 +156,8 @@ static uint64_t card_of(const char *name) {
     return 1ull << 32 | hash;
 }
 
+bool config_names_plugin(const char *name) { return name[0] != '\0' && strcmp(name, "none") != 0; }
+
 void plug_host_open(struct plug_host *host, const char *name) {
     *host = (struct plug_host){.table = NULL};
     snprintf(host->why, sizeof(host->why), "COLLET_NET_PLUGIN names none");

@@ -12,6 +12,9 @@
 
 #include <stdbool.h>
 
+/* Does COLLET_NET_PLUGIN, having this value, name one? */
+bool config_names_plugin(const char *name);
+
 #define PLUG_DEVICES_MAX 64
 
 struct plug_device {

@@ -13,6 +13,9 @@
 #include "boot/hub.h"
 #include "seams/observe.h"
 
+/* The watch calls the rank's reporter; after boot_report_by(boot, NULL) it does not any more. */
+void boot_report_by(struct boot *boot, const struct boot_reporter *reporter);
+
 /* What is known of a rank. It leaves the process as it is. */
 struct census_rank {
     int32_t rank, pid, node; /* as in struct peer_info; pid 0: it has not come yet */

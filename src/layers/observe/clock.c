@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/os.h"
+#include "layers/observe/clock.h"
 
 #define CLOCK_ROUNDS 8
 

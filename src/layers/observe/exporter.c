@@ -10,8 +10,11 @@
 #include "boot/address.h"
 #include "layers/observe/desk.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FILE_NS 10000000000u
 
@@ -127,6 +130,28 @@ static enum collet_result listen_somewhere(struct exporter *exporter) {
 }
 
 /* ---- into a file ---- */
+
+/* The new file gets another name first. Readers may look for names with an ending, which it has not. */
+bool output_replace(const char *pattern, const char *text, unsigned long bytes) {
+    char path[PATH_MAX], fresh[PATH_MAX + 16];
+    if (!output_path(pattern, -1, path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    snprintf(fresh, sizeof fresh, "%s.%d", path, os_tid()); /* several threads may write the same file */
+    unlink(fresh);                                          /* left over from a thread of this number */
+    const int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return false;
+    const bool whole = output_write(fd, text, bytes);
+    int error = errno;
+    if (close(fd) == 0 && whole && rename(fresh, path) == 0)
+        return true;
+    error = whole ? errno : error;
+    unlink(fresh);
+    errno = error;
+    return false;
+}
 
 static enum collet_result write_file(const struct exporter *exporter) {
     size_t bytes = 0;

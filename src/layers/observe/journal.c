@@ -4,6 +4,7 @@
  */
 #include "layers/observe/journal.h"
 
+#include "layers/observe/clock.h"
 #include "layers/observe/json.h"
 #include "base/log.h"
 #include "base/memory.h"

@@ -7,6 +7,7 @@
 #include "api/comm.h"
 #include "base/memory.h"
 #include "layers/observe/census.h"
+#include "layers/observe/clock.h"
 #include "layers/observe/exporter.h"
 #include "layers/observe/journal.h"
 #include "layers/observe/reception.h"

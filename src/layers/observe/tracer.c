@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/output.h"
+#include "layers/observe/clock.h"
 #include "layers/observe/timeline.h"
 
 #include <fcntl.h>

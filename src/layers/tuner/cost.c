@@ -6,7 +6,7 @@
 #include "layers/tuner/cost.h"
 
 #include "base/memory.h"
-#include "kernels/worker.h"
+#include "kernels/work.h"
 #include "plan/extent.h"
 
 #include <stdlib.h>

@@ -78,4 +78,14 @@ static inline double costs_launch_ns(const struct cost_table *costs, int blocks)
 /* All numbers finite and not negative, something to divide by where that is done. */
 bool costs_are_sound(const struct cost_table *costs);
 
+/* The protocol whose constants are taken for this one. */
+#define PROTOCOL_COSTS(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? PROTOCOL_##costs:
+PORT_FN enum protocol protocol_costs_as(uint32_t protocol) { return PROTOCOLS(PROTOCOL_COSTS) PROTOCOL_SIMPLE; }
+
+/* Bytes on the way between two ranks per byte of payload. Ends that share memory write and read lines. Over a wire lines
+ * have no use, since the tail says what has arrived: whatever the protocol, the payload alone is carried. */
+PORT_FN double protocol_wire_factor(uint32_t protocol, int over_a_wire) {
+    return over_a_wire ? 1 : (double)protocol_line_bytes(protocol) / protocol_unit_bytes(protocol);
+}
+
 #endif

@@ -5,14 +5,13 @@
 #ifndef COLLET_LAYERS_TUNER_LINE_PROBE_H
 #define COLLET_LAYERS_TUNER_LINE_PROBE_H
 
+#include "fifo/fifo_place.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From this on a round trip is far. */
-#define LINE_TRIP_FAR_NS 220u
-
 /* Round trips, in ns: the quartile is what they take where something else runs on these CPUs now and then, the median tells
- * that it does. */
+ * that it does. From LINE_TRIP_FAR_NS on they are far. */
 struct line_trips {
     double quartile_ns, median_ns;
 };

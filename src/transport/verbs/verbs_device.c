@@ -102,6 +102,12 @@ static bool is_better_gid(const struct verbs_port *port, int kind, const struct 
     return (int)entry->gid_index < port->gid_index[kind];
 }
 
+static bool config_addresses_have(const struct config_addresses *range, const uint8_t address[16]) {
+    const int whole = range->bits / 8, left = range->bits % 8;
+    return memcmp(range->first, address, (size_t)whole) == 0 &&
+           (left == 0 || (range->first[whole] ^ address[whole]) >> (8 - left) == 0);
+}
+
 /* A range of addresses is one of IP. */
 static bool is_wanted_gid(const struct config *config, int kind, const struct ibv_gid_entry *entry) {
     struct config_addresses range;

@@ -258,4 +258,30 @@ void verbs_failover_progress(struct conn *conn);
 /* A life begins: the rail is open here, and the other end has said where it is there. */
 void verbs_rail_test(struct conn *conn, int rail);
 
+/* ---- credit ----
+ *
+ * The wire itself does not hold a producer up, so heads are sent back. A head is worth sending when half of the slots were consumed
+ * since the last one. This cannot deadlock: fewer than nslots/2 credits are ever held back, so to the producer the FIFO looks like
+ * one of more than nslots/2 slots whose credits come at once. That is at least two, and every program is verified to run with two. */
+
+/* At a consumer that last sent the head `told`: is it time for a newer one? */
+static inline bool wire_credit_is_due(const struct conn *conn, uint64_t told) {
+    uint64_t half = conn->end.nslots > 1 ? conn->end.nslots / 2 : 1;
+    return wire_head(conn) - told >= half;
+}
+
+/* At a producer: a head has come. One that is older than another that came first is of no interest. False: it is for slots
+ * that were never sent. */
+static inline bool wire_take_head(struct conn *conn, uint64_t head) {
+    uint64_t known = *conn->end.head;
+    if ((int64_t)(head - known) <= 0)
+        return true;
+    if (head - known > wire_tail(conn) - known)
+        return false;
+    port_store_release(conn->end.head, head); /* pairs with fifo_has_credit() */
+    return true;
+}
+
+#define WIRE_NOT_SENT "it returned credits for slots that were not sent"
+
 #endif

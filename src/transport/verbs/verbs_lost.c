@@ -123,6 +123,11 @@ void verbs_rail_refused(struct conn *conn, int r) {
     verbs_rail_is_out(conn, r);
 }
 
+static void conn_count(const struct conn *conn, enum conn_counter counter) {
+    if (conn->owner->counters != NULL)
+        __atomic_add_fetch(&conn->owner->counters[counter], 1, __ATOMIC_RELAXED);
+}
+
 void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
     struct verbs_end *end = conn->impl;
     struct verbs_rail *rail = &end->rails[r];
