@@ -12,10 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The commons (layers/memory/commons.h), as it lies in this process. */
+/* What another process needs to see the commons (layers/memory/commons.h) of this one, and what it sees. */
+struct commons_ticket {
+    uint64_t nonce, bytes;
+    int32_t pid, fd; /* fd −1: there is no commons */
+};
+
+/* The commons, as it lies in this process. */
 struct commons {
     char *base;   /* NULL: there is none */
     size_t bytes; /* 0: there is none */
+    struct commons_ticket ticket;
 };
 
 /* The offset of an address; 0: it is not in the commons. The nonce is at 0. */
@@ -26,13 +33,6 @@ PORT_FN uint64_t commons_offset(const struct commons *commons, uint64_t address)
 
 /* This process's, made when it is first asked for. The pointer stays the same. */
 const struct commons *commons_own(void);
-
-/* What another process needs to see it, and what it sees. */
-struct commons_ticket {
-    uint64_t nonce, bytes;
-    int32_t pid, fd; /* fd −1: there is no commons */
-};
-struct commons_ticket commons_own_ticket(void);
 
 struct commons_view;
 

@@ -16,12 +16,8 @@ enum collet_result window_register_all(const struct window_post *posts, int npos
 /* ---- the commons ---- */
 
 const struct commons *commons_own(void) {
-    static const struct commons none;
+    static const struct commons none = {.ticket.fd = -1};
     return &none;
-}
-
-struct commons_ticket commons_own_ticket(void) {
-    return (struct commons_ticket){.fd = -1};
 }
 
 enum collet_result commons_view_open(const struct commons_ticket *ticket, struct commons_view **view_p) {

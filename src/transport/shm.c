@@ -79,7 +79,7 @@ static enum collet_result shm_end_create(struct conn *conn, struct shm_end **end
 }
 
 static struct commons_ticket shm_ticket(const struct conn *conn) {
-    return conn_is_direct(conn->owner, "shared") ? commons_own_ticket() : (struct commons_ticket){.fd = -1};
+    return conn_is_direct(conn->owner, "shared") ? commons_own()->ticket : (struct commons_ticket){.fd = -1};
 }
 
 static enum collet_result shm_offer(struct conn *conn, struct conn_blob *blob) {

@@ -40,14 +40,12 @@ struct range;
 static struct {
     pthread_mutex_t lock;
     struct commons own;
-    struct commons_ticket ticket;
     bool made;
     struct range *taken;
     struct commons_view *views;
 } *variables = (void *)model_arena;
 #define commons_lock (variables->lock)
 #define own (variables->own)
-#define own_ticket (variables->ticket)
 #define made (variables->made)
 #define taken (variables->taken)
 #define views (variables->views)
@@ -105,7 +103,7 @@ static void give_block_back(void *block) { memset(block, 0xee, sizeof(struct blo
 
 static void prepare(const struct model *model) {
     (void)model;
-    own_ticket.fd = -1;
+    own.ticket.fd = -1;
     model_name(&commons_lock, 4, "lock");
 }
 
@@ -114,7 +112,7 @@ static struct commons_view *open_view(int thread) {
     struct commons_view *view;
     if (thread == 0 && commons_own()->bytes == 0)
         model_fail("no commons");
-    struct commons_ticket ticket = commons_own_ticket();
+    struct commons_ticket ticket = commons_own()->ticket;
     if (commons_view_open(&ticket, &view) != COLLET_SUCCESS || view == NULL)
         model_fail("no view");
     return view;

@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 static struct commons_view *open_own(void) {
-    struct commons_ticket ticket = commons_own_ticket();
+    struct commons_ticket ticket = commons_own()->ticket;
     struct commons_view *view;
     assert_int_equal(commons_view_open(&ticket, &view), COLLET_SUCCESS);
     assert_non_null(view);
@@ -96,7 +96,7 @@ static void bounds_are_checked(void **state) {
 /* The descriptor is that of another file by now, or of none, or the file has another length. */
 static void a_ticket_that_is_not_true_maps_nothing(void **state) {
     (void)state;
-    struct commons_ticket right = commons_own_ticket(), wrong[3] = {right, right, right};
+    struct commons_ticket right = commons_own()->ticket, wrong[3] = {right, right, right};
     wrong[0].nonce++;
     wrong[1].nonce += 2, wrong[1].fd = 100000;
     wrong[2].nonce += 3, wrong[2].bytes += 4096;
@@ -113,14 +113,14 @@ static void a_forked_child_cannot_harm_its_parent(void **state) {
     (void)state;
     int status;
     char *memory = commons_take(100000, 1);
-    uint64_t nonce = commons_own_ticket().nonce;
+    uint64_t nonce = commons_own()->ticket.nonce;
     memory[3] = 1;
     pid_t child = fork();
     if (child == 0) {
         bool fine = memory[3] == 1 && !commons_give_back(memory);
         memory[3] = 2;
         char *more = commons_take(10, 1);
-        fine = fine && more != NULL && commons_own_ticket().nonce != nonce;
+        fine = fine && more != NULL && commons_own()->ticket.nonce != nonce;
         _exit(fine && memory[3] == 2 ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -398,7 +398,7 @@ static void a_producer_that_has_used_the_slot_writes_no_other_part(void **state)
 
 /* The payload is in the commons, and the consumer sees it at another address. */
 static char *pair_part(struct pair *pair) {
-    struct commons_ticket ticket = commons_own_ticket();
+    struct commons_ticket ticket = commons_own()->ticket;
     char *payload = commons_take(BYTES, 1);
     assert_non_null(payload);
     memcpy(payload, pair->from, BYTES);

@@ -29,8 +29,7 @@ struct commons_view {
 };
 
 static pthread_mutex_t commons_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of these */
-static struct commons own;
-static struct commons_ticket own_ticket = {.fd = -1};
+static struct commons own = {.ticket.fd = -1};
 static bool made;
 static struct range *taken;
 static struct commons_view *views;
@@ -40,9 +39,8 @@ static struct commons_view *views;
 /* Any lock may have been held at the moment of the fork; what the list of views has, the child does not need. */
 static void part_from_parent(void) {
     if (own.base != NULL)
-        os_sparse_copy(own_ticket.fd, own.base, own.bytes);
-    own = (struct commons){NULL, 0};
-    own_ticket = (struct commons_ticket){.fd = -1};
+        os_sparse_copy(own.ticket.fd, own.base, own.bytes);
+    own = (struct commons){.ticket.fd = -1};
     made = false;
     taken = NULL;
     views = NULL;
@@ -62,11 +60,11 @@ static void commons_make(void) {
         log_info(CONN, "no memory is shared with the other processes of this host: %s", err_last());
         return;
     }
-    own_ticket = (struct commons_ticket){.bytes = bytes, .pid = os_pid(), .fd = fd};
-    os_random(&own_ticket.nonce, sizeof own_ticket.nonce);
+    struct commons_ticket ticket = {.bytes = bytes, .pid = os_pid(), .fd = fd};
+    os_random(&ticket.nonce, sizeof ticket.nonce);
     os_memory_open(memory, GRAIN_BYTES, true);
-    memcpy(memory, &own_ticket.nonce, sizeof own_ticket.nonce);
-    own = (struct commons){memory, bytes};
+    memcpy(memory, &ticket.nonce, sizeof ticket.nonce);
+    own = (struct commons){memory, bytes, ticket};
 }
 
 static void commons_need(void) {
@@ -78,12 +76,6 @@ const struct commons *commons_own(void) {
     SCOPED_LOCK(&commons_lock);
     commons_need();
     return &own;
-}
-
-struct commons_ticket commons_own_ticket(void) {
-    SCOPED_LOCK(&commons_lock);
-    commons_need();
-    return own_ticket;
 }
 
 /* The first gap that is long enough: where it begins; NULL: there is none. *link: what is behind it in the list. */

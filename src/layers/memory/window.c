@@ -93,7 +93,8 @@ static struct window_place place_in_window(const void *memory) {
 static enum collet_result window_meet(struct collet_window *window, struct collet_comm *comm, void *buff,
                                       size_t bytes) {
     struct window_entry *mine = &window->entries[comm->rank];
-    *mine = (struct window_entry){place_in_window(buff), place_in_window(window->signals), bytes, commons_own_ticket()};
+    *mine =
+        (struct window_entry){place_in_window(buff), place_in_window(window->signals), bytes, commons_own()->ticket};
     COLLET_TRY(collet_allgather(mine, window->entries, sizeof *mine, COLLET_UINT8, comm, NULL));
     const struct peer_info *peers = boot_peers(comm->boot);
     for (int rank = 0; rank < comm->nranks; rank++)
