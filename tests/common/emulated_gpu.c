@@ -349,6 +349,15 @@ static uint32_t capability(int ordinal) {
     return 90;
 }
 
+static const char *model_name = "Emulated GPU";
+
+void emulated_gpu_set_model(const char *name) { model_name = name; }
+
+static void model(int ordinal, char name[GPU_MODEL_BYTES]) {
+    (void)ordinal;
+    snprintf(name, GPU_MODEL_BYTES, "%s", model_name);
+}
+
 static struct gpu_scope enter(int ordinal) {
     struct gpu_scope scope = {current, 0};
     current = ordinal;
@@ -636,6 +645,7 @@ const struct gpu_driver emulated_gpu_driver = {
     .bus = bus,
     .identity = identity,
     .capability = capability,
+    .model = model,
     .takes_turns = takes_turns,
     .enter = enter,
     .enter_streams = enter,

@@ -16,6 +16,9 @@ extern const struct gpu_driver emulated_gpu_driver;
  * blocks each runs at the same time (64 at first). Before the first communicator. */
 void emulated_gpu_set(int count, const uint32_t *reach_masks, uint32_t resident);
 
+/* What all are called. The text must stay. */
+void emulated_gpu_set_model(const char *name);
+
 /* Which keep lines whole in memory of which, by NVLink (each its own alone, at first); masks as above, NULL for none. */
 void emulated_gpu_set_nvlink(const uint32_t *masks);
 

@@ -72,7 +72,8 @@ static inline void modelled_draw(struct modelled *job, int nnodes, int per_host)
                                .device = gpu ? COLLET_DEVICE_CUDA(place[rank % nlocal]) : COLLET_DEVICE_HOST,
                                .process = {(uint64_t)rank + 1, 0}};
     if (gpu)
-        assert_int_equal(card_suit(job->host->nodes[places[0]].gpu.sm, CARD_KERNELS, &costs), COLLET_SUCCESS);
+        assert_int_equal(card_suit((struct card_gpu){.sm = job->host->nodes[places[0]].gpu.sm}, CARD_KERNELS, &costs),
+                         COLLET_SUCCESS);
     assert_int_equal(atlas_pack(nodes, nnodes, &costs, &atlas, &size), COLLET_SUCCESS);
     assert_int_equal(chart_create(job->peers, nnodes * nlocal, atlas, size, &job->map), COLLET_SUCCESS);
     job->chan.owner.gpu = gpu ? &job->gpu : NULL;

@@ -267,11 +267,24 @@ int sim_capability(const struct sim_device *device) {
     return text == NULL ? 90 : atoi(text);
 }
 
+static void name_of(const struct sim_device *device, char *name, size_t room) {
+    const char *model = getenv("GPUSIM_MODEL");
+    snprintf(name, room, "%s%s", model != NULL ? model : "Simulated GPU", device->instance > 0 ? " MIG 1g" : "");
+}
+
 CUresult sim_cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
     SIM_DRIVER_CALL(SIM_SAFE);
     if (sim_device(device) == NULL)
         return CUDA_ERROR_INVALID_DEVICE;
     uuid_of(sim_device(device), uuid->bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuDeviceGetName(char *name, int room, CUdevice device) {
+    SIM_DRIVER_CALL(SIM_SAFE);
+    if (sim_device(device) == NULL)
+        return CUDA_ERROR_INVALID_DEVICE;
+    name_of(sim_device(device), name, (size_t)room);
     return CUDA_SUCCESS;
 }
 
@@ -324,7 +337,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int ordin
     if (device == NULL)
         return sim_result(cudaErrorInvalidDevice);
     memset(properties, 0, sizeof(*properties));
-    snprintf(properties->name, sizeof(properties->name), "Simulated GPU%s", device->instance > 0 ? " MIG 1g" : "");
+    name_of(device, properties->name, sizeof(properties->name));
     uuid_of(device, properties->uuid.bytes);
     properties->totalGlobalMem = (size_t)4 << 30;
     properties->sharedMemPerBlock = gpusim_limits()->sm_shared_bytes;

@@ -9,6 +9,7 @@
 #define FUNCTIONS(X)                                                                                                   \
     X(cuDeviceGet)                                                                                                     \
     X(cuDeviceGetAttribute)                                                                                            \
+    X(cuDeviceGetName)                                                                                                 \
     X(cuDeviceGetUuid)                                                                                                 \
     X(cuDevicePrimaryCtxRetain)                                                                                        \
     X(cuCtxPushCurrent)                                                                                                \

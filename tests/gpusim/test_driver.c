@@ -29,6 +29,7 @@ static void contexts_are_pushed_and_popped(void) {
 
 static void a_gpu_that_is_none_has_no_properties(void) {
     int value;
+    char name[64];
     CUuuid uuid;
     EQUAL(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 9), cudaErrorInvalidDevice);
     EQUAL(cudaDeviceCanAccessPeer(&value, 0, 9), cudaErrorInvalidDevice);
@@ -36,6 +37,9 @@ static void a_gpu_that_is_none_has_no_properties(void) {
     EQUAL(DRIVER(cuDeviceGetAttribute)(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 9), CUDA_ERROR_INVALID_DEVICE);
     EQUAL(DRIVER(cuDeviceGetUuid)(&uuid, 9), CUDA_ERROR_INVALID_DEVICE);
     GOOD(DRIVER(cuDeviceGetUuid)(&uuid, 1));
+    EQUAL(DRIVER(cuDeviceGetName)(name, (int)sizeof name, 9), CUDA_ERROR_INVALID_DEVICE);
+    GOOD(DRIVER(cuDeviceGetName)(name, (int)sizeof name, 1));
+    EQUAL(strcmp(name, "Simulated GPU"), 0);
 }
 
 /* Also one of a call that has nothing to do with it: the thread's last error is whoever's it is. */

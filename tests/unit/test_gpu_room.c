@@ -176,12 +176,14 @@ static void the_gpu_that_runs_the_fewest_blocks_counts_for_all(void **state) {
     gpu_driver_use(&emulated_gpu_driver);
 }
 
-/* The emulated GPU is of a kind that has a file. What its driver says of blocks counts, and not what the file says. */
+/* This card has a file, and another card of its capability has another one. What its driver says of blocks counts, and not what the file says. */
 static void constants_of_the_card_reach_all_ranks(void **state) {
     (void)state;
+    const struct card_gpu gpu = {"NVIDIA H100 80GB HBM3", 90};
     struct cost_table costs = costs_default;
-    assert_int_equal(card_suit(90, CARD_KERNELS, &costs), COLLET_SUCCESS);
+    assert_int_equal(card_suit(gpu, CARD_KERNELS, &costs), COLLET_SUCCESS);
     assert_true(costs.gpu_memory_gbps > 0 && costs.gpu_call_ns != costs_default.gpu_call_ns);
+    emulated_gpu_set_model(gpu.name);
     open_ranks(4, 77);
     for (int rank = 0; rank < 4; rank++) {
         const struct cost_table *have = &chart_of(comms[rank]->map)->costs;

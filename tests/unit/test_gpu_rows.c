@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What ran on a GPU, replayed: the constants of its card and of the kernels that ran predict it, and choose well among it. The rows are
- * in gpu/, a file for each version of the kernels.
+ * in gpu/, a file for each card and version of the kernels.
  */
 #include "common/modelled.h"
 
@@ -11,9 +11,10 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { ROWS_MAX = 192, KERNELS_MAX = 2 };
+enum { ROWS_MAX = 192 };
 #define NEAR 1.5       /* predicted ÷ measured, or measured ÷ predicted … */
 #define NEAR_SHARE 0.9 /* … of so many rows */
+#define FAR 1.4        /* the same of every row */
 #define GOOD 1.15      /* the choice ÷ the best */
 
 struct row {
@@ -26,20 +27,33 @@ struct row {
 
 static struct row rows[ROWS_MAX];
 static int nrows;
-static uint32_t kernels; /* that ran */
+
+/* What was measured together, and on what. */
+enum { H200_1, H200_2, H100_2, SETS };
+static const struct set {
+    const char *file;
+    struct card_gpu gpu;
+    uint32_t kernels; /* that ran */
+    int nrows;        /* at least */
+} sets[SETS] = {
+    [H200_1] = {"h200-2026-11-26.rows", {"NVIDIA H200", 90}, 1, 69},
+    [H200_2] = {"h200-2026-11-26-kernels-2.rows", {"NVIDIA H200", 90}, 2, 130},
+    [H100_2] = {"h100-2026-11-26-kernels-2.rows", {"NVIDIA H100 80GB HBM3", 90}, 2, 102},
+};
+static int set; /* that was read */
 
 /* ---- the machine of that day ---- */
 
-static struct modelled jobs[KERNELS_MAX + 1][NODE_RANKS_MAX + 1]; /* [kernels][ranks] */
+static struct modelled jobs[SETS][NODE_RANKS_MAX + 1]; /* [set][ranks] */
 
 /* The card's constants for the kernels that were measured, not for those of today. */
 static struct modelled *job_of(int nranks) {
-    struct modelled *job = &jobs[kernels][nranks];
+    struct modelled *job = &jobs[set][nranks];
     struct cost_table costs = costs_default;
     if (job->map != NULL)
         return job;
     modelled_open(job, "1 gpu h100", 1, nranks, 0);
-    assert_int_equal(card_suit(90, kernels, &costs), COLLET_SUCCESS);
+    assert_int_equal(card_suit(sets[set].gpu, sets[set].kernels, &costs), COLLET_SUCCESS);
     ((struct chart *)job->map)->costs = costs;
     return job;
 }
@@ -92,35 +106,27 @@ static void read_row(const char *line) {
     row->plan.predicted_ns = 1000 * predicted_us(row);
 }
 
-static void read_rows(uint32_t version) {
-    static const char *const files[KERNELS_MAX + 1] = {NULL, "tests/unit/gpu/h200-2026-11-26.rows",
-                                                       "tests/unit/gpu/h200-2026-11-26-kernels-2.rows"};
+static int read_rows(int which) {
     char line[256];
-    FILE *in = fopen(files[version], "re");
+    snprintf(line, sizeof line, "tests/unit/gpu/%s", sets[which].file);
+    FILE *in = fopen(line, "re");
     assert_non_null(in);
-    kernels = version;
+    set = which;
     nrows = 0;
     while (fgets(line, sizeof line, in) != NULL)
         if (line[0] != '#')
             read_row(line);
     fclose(in);
-}
-
-static int read_first(void **state) {
-    (void)state;
-    read_rows(1);
     return 0;
 }
 
-static int read_second(void **state) {
-    (void)state;
-    read_rows(2);
-    return 0;
-}
+static int read_h200_1(void **state) { return (void)state, read_rows(H200_1); }
+static int read_h200_2(void **state) { return (void)state, read_rows(H200_2); }
+static int read_h100_2(void **state) { return (void)state, read_rows(H100_2); }
 
 static int close_jobs(void **state) {
     (void)state;
-    for (struct modelled *job = &jobs[0][0]; job < &jobs[KERNELS_MAX][NODE_RANKS_MAX + 1]; job++)
+    for (struct modelled *job = &jobs[0][0]; job < &jobs[SETS - 1][NODE_RANKS_MAX + 1]; job++)
         if (job->map != NULL)
             modelled_close(job);
     return 0;
@@ -144,8 +150,19 @@ static void nine_in_ten_rows_are_predicted_within_a_factor(void **state) {
         if (off_of(&rows[k]) > log(NEAR))
             print_row(&rows[k]);
     }
-    assert_true(nrows >= (kernels == 1 ? 69 : 130));
+    assert_true(nrows >= sets[set].nrows);
     assert_true(near >= NEAR_SHARE * nrows);
+}
+
+static void every_row_is_predicted_within_a_larger_factor(void **state) {
+    (void)state;
+    int far = 0;
+    for (int k = 0; k < nrows; k++) {
+        far += off_of(&rows[k]) > log(FAR);
+        if (off_of(&rows[k]) > log(FAR))
+            print_row(&rows[k]);
+    }
+    assert_int_equal(far, 0);
 }
 
 /* ---- choices ---- */
@@ -194,29 +211,29 @@ static void among_measured_plans_the_choice_is_near_the_best(void **state) {
 
 /* Plans that nobody has measured for a call, but that are expected to be best by what was measured beside them. */
 static const struct {
-    uint32_t kernels;
+    int set;
     int nranks;
     const char *algorithm;
     enum protocol protocol;
     int nchannels;
     uint64_t from, to;
 } expected[] = {
-    {1, 2, "oneshot", PROTOCOL_SIMPLE, 16, 256 << 10, 2 << 20},
-    {1, 2, "oneshot", PROTOCOL_SIMPLE, 32, 1 << 20, 4 << 20},
-    {1, 2, "oneshot", PROTOCOL_SIMPLE, 64, 4 << 20, 8 << 20},
-    {1, 2, "ring", PROTOCOL_SIMPLE, 64, 16 << 20, 256 << 20},
-    {1, 4, "ring", PROTOCOL_SIMPLE, 32, 16 << 20, 256 << 20},
-    /* There only LL128 was measured, which is not chosen. In LL, 4 KB of a channel were measured with 2 and 4 ranks. */
-    {1, 2, "oneshot", PROTOCOL_LL, 16, 64 << 10, 64 << 10},
-    {1, 8, "oneshot", PROTOCOL_LL, 8, 32 << 10, 32 << 10},
-    {2, 1, "tree", PROTOCOL_SIMPLE, 32, 2 << 20, 2 << 20}, /* a copy; 64 MB were measured so */
+    {H200_1, 2, "oneshot", PROTOCOL_SIMPLE, 16, 256 << 10, 2 << 20},
+    {H200_1, 2, "oneshot", PROTOCOL_SIMPLE, 32, 1 << 20, 4 << 20},
+    {H200_1, 2, "oneshot", PROTOCOL_SIMPLE, 64, 4 << 20, 8 << 20},
+    {H200_1, 2, "ring", PROTOCOL_SIMPLE, 64, 16 << 20, 256 << 20},
+    {H200_1, 4, "ring", PROTOCOL_SIMPLE, 32, 16 << 20, 256 << 20},
+    /* There only LL128 was measured, which is not chosen. In LL, 2 and 4 KB of a channel were measured with fewer ranks. */
+    {H200_1, 2, "oneshot", PROTOCOL_LL, 16, 64 << 10, 64 << 10},
+    {H200_1, 8, "oneshot", PROTOCOL_LL, 16, 32 << 10, 32 << 10},
+    {H200_2, 1, "tree", PROTOCOL_SIMPLE, 32, 2 << 20, 2 << 20}, /* a copy; 64 MB were measured so */
     /* On 64 channels, 1 MB and 64 KB of LL were faster than on 16. */
-    {2, 2, "oneshot", PROTOCOL_SIMPLE, 64, 256 << 10, 256 << 10},
+    {H200_2, 2, "oneshot", PROTOCOL_SIMPLE, 64, 256 << 10, 256 << 10},
 };
 
 static bool is_expected(const struct row *call, const struct plan_choice *choice) {
     for (size_t k = 0; k < sizeof expected / sizeof *expected; k++)
-        if (kernels == expected[k].kernels && call->nranks == expected[k].nranks &&
+        if (set == expected[k].set && call->nranks == expected[k].nranks &&
             strcmp(choice->algorithm->name, expected[k].algorithm) == 0 && choice->protocol == expected[k].protocol &&
             choice->nchannels == expected[k].nchannels && call->bytes >= expected[k].from &&
             call->bytes <= expected[k].to)
@@ -235,17 +252,21 @@ static bool is_measured(const struct row *call, const struct plan_choice *choice
     return false;
 }
 
+static void choose(const struct row *call, struct plan_choice *choice) {
+    struct modelled *job = job_of(call->nranks);
+    assert_int_equal(tuner_choose(&job->model->machine, &job->limits, call->collective, count_of(call), 1, choice),
+                     COLLET_SUCCESS);
+}
+
 static void allreduces_get_plans_that_were_measured_or_are_expected(void **state) {
     (void)state;
     int wrong = 0;
     for (int k = 0; k < nrows; k++) {
         const struct row *call = &rows[k];
-        struct modelled *job = job_of(call->nranks);
         struct plan_choice choice;
         if (!is_first_of_call(k) || call->collective != PROG_ALLREDUCE)
             continue;
-        assert_int_equal(tuner_choose(&job->model->machine, &job->limits, call->collective, count_of(call), 1, &choice),
-                         COLLET_SUCCESS);
+        choose(call, &choice);
         if (is_measured(call, &choice) || is_expected(call, &choice))
             continue;
         wrong++;
@@ -256,12 +277,44 @@ static void allreduces_get_plans_that_were_measured_or_are_expected(void **state
     assert_int_equal(wrong, 0);
 }
 
+/* The row of just this plan; NULL: it was not measured. */
+static const struct row *row_of(const struct row *call, const struct plan_choice *choice) {
+    for (const struct row *row = rows; row < &rows[nrows]; row++)
+        if (same_call(row, call) && row->plan.algorithm == choice->algorithm &&
+            row->plan.protocol == choice->protocol && row->plan.nchannels == choice->nchannels)
+            return row;
+    return NULL;
+}
+
+/* Also where the best plan is one that the tuner does not try. */
+static void chosen_plans_that_were_measured_are_near_the_best(void **state) {
+    (void)state;
+    int found = 0, wrong = 0;
+    for (int k = 0; k < nrows; k++) {
+        struct plan_choice choice;
+        if (!is_first_of_call(k) || rows[k].collective != PROG_ALLREDUCE)
+            continue;
+        choose(&rows[k], &choice);
+        const struct row *row = row_of(&rows[k], &choice), *best = best_of_call(&rows[k], true);
+        found += row != NULL;
+        if (row == NULL || row->us <= GOOD * best->us)
+            continue;
+        wrong++;
+        print_row(row);
+        print_row(best);
+    }
+    assert_true(found > 0);
+    assert_int_equal(wrong, 0);
+}
+
 #define ALL_OF(read)                                                                                                   \
     cmocka_unit_test_setup(nine_in_ten_rows_are_predicted_within_a_factor, read),                                      \
+        cmocka_unit_test_setup(every_row_is_predicted_within_a_larger_factor, read),                                   \
         cmocka_unit_test_setup(among_measured_plans_the_choice_is_near_the_best, read),                                \
-        cmocka_unit_test_setup(allreduces_get_plans_that_were_measured_or_are_expected, read)
+        cmocka_unit_test_setup(allreduces_get_plans_that_were_measured_or_are_expected, read),                         \
+        cmocka_unit_test_setup(chosen_plans_that_were_measured_are_near_the_best, read)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {ALL_OF(read_first), ALL_OF(read_second)};
+    const struct CMUnitTest tests[] = {ALL_OF(read_h200_1), ALL_OF(read_h200_2), ALL_OF(read_h100_2)};
     return cmocka_run_group_tests(tests, NULL, close_jobs);
 }

@@ -227,15 +227,29 @@ static void as_many_channels_as_find_room_are_tried(void **state) {
 static void every_card_has_constants_of_todays_kernels(void **state) {
     (void)state;
     for (const struct card *card = cards; card->file != NULL; card++) {
+        const struct card_gpu gpu = {card->model, card->sm};
         struct cost_table costs = costs_default;
         char note[CARD_NOTE_BYTES];
-        assert_int_equal(card_suit(card->sm, card->kernels, &costs), COLLET_SUCCESS);
+        assert_int_equal(card_suit(gpu, card->kernels, &costs), COLLET_SUCCESS);
         assert_true(costs_are_sound(&costs) && costs.gpu_memory_gbps > 0);
-        assert_non_null(card_find(card->sm, CARD_KERNELS));
-        card_note(card->sm, card->kernels, note);
+        assert_non_null(card_find(gpu, CARD_KERNELS));
+        card_note(gpu, card->kernels, note);
         assert_true(strstr(note, "within a GPU measured on ") != NULL ||
                     strstr(note, "within a GPU predicted, not measured: ") != NULL);
     }
+}
+
+/* One whose name is in no file has the same file whatever it is called. */
+static void a_card_is_known_by_its_name(void **state) {
+    (void)state;
+    const struct card *h200 = card_find((struct card_gpu){"NVIDIA H200", 90}, CARD_KERNELS);
+    const struct card *h100 = card_find((struct card_gpu){"NVIDIA H100 80GB HBM3", 90}, CARD_KERNELS);
+    assert_string_equal(h200->file, "h200-2.tuning");
+    assert_string_equal(h100->file, "h100-2.tuning");
+    assert_ptr_equal(card_find((struct card_gpu){"Another GPU", 90}, CARD_KERNELS), h200);
+    assert_ptr_equal(card_find((struct card_gpu){"", 90}, CARD_KERNELS), h200);
+    assert_ptr_equal(card_find((struct card_gpu){.sm = 90}, CARD_KERNELS), h200);
+    assert_null(card_find((struct card_gpu){"NVIDIA H100 80GB HBM3", 80}, CARD_KERNELS));
 }
 
 /* ---- how many channels may be ---- */
@@ -308,6 +322,7 @@ int main(void) {
         cmocka_unit_test(within_a_gpu_ll128_is_for_who_asks),
         cmocka_unit_test(as_many_channels_as_find_room_are_tried),
         cmocka_unit_test(every_card_has_constants_of_todays_kernels),
+        cmocka_unit_test(a_card_is_known_by_its_name),
         cmocka_unit_test(the_configuration_bounds_the_number_of_channels),
         cmocka_unit_test(ranks_that_share_a_gpu_get_fewer_channels),
         cmocka_unit_test(connections_do_not_take_all_memory_of_a_gpu),

@@ -179,6 +179,18 @@ static uint32_t cuda_capability(int ordinal) {
     return (uint32_t)(major * 10 + minor);
 }
 
+typedef CUresult (*get_name)(char *name, int room, CUdevice device);
+
+static void cuda_model(int ordinal, char name[GPU_MODEL_BYTES]) {
+    get_device device_of = (get_device)cuda_entry("cuDeviceGet", 11000);
+    get_name name_of = (get_name)cuda_entry("cuDeviceGetName", 11000);
+    CUdevice device;
+    if (device_of == NULL || name_of == NULL || device_of(&device, ordinal) != CUDA_SUCCESS ||
+        name_of(name, GPU_MODEL_BYTES, device) != CUDA_SUCCESS)
+        name[0] = '\0';
+    name[GPU_MODEL_BYTES - 1] = '\0';
+}
+
 /* cudaDevAttrMpsEnabled of CUDA 12.4. An older driver does not know it: then nobody can tell, and most have no MPS. */
 #define MPS_ENABLED ((enum cudaDeviceAttr)133)
 
@@ -451,6 +463,7 @@ const struct gpu_driver gpu_driver_cuda = {
     .bus = cuda_bus,
     .identity = cuda_identity,
     .capability = cuda_capability,
+    .model = cuda_model,
     .takes_turns = cuda_takes_turns,
     .enter = cuda_enter,
     .enter_streams = cuda_enter_streams,

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #define GPU_HANDLE_BYTES 64
+#define GPU_MODEL_BYTES 64
 
 /* What memory of a GPU is called in other processes: by some bytes, or by a descriptor that they have to be given. */
 struct gpu_name {
@@ -176,6 +177,8 @@ struct gpu_driver {
     /* Not 0; the same number in every process, and no other GPU or part of one has it. */
     uint64_t (*identity)(int ordinal);
     uint32_t (*capability)(int ordinal); /* major · 10 + minor */
+    /* What its maker calls such GPUs: "NVIDIA H200"; "": the driver does not say. */
+    void (*model)(int ordinal, char name[GPU_MODEL_BYTES]);
     /* Do processes that share it have it one after the other, for a slice of time each? So it is without MPS. Opens nothing. */
     bool (*takes_turns)(int ordinal);
 

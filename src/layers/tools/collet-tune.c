@@ -320,6 +320,13 @@ static int run(const struct request *request, struct task *task) {
     return status;
 }
 
+/* Those that this library has for the first GPU. */
+static enum collet_result take_constants(struct cost_table *costs) {
+    char name[GPU_MODEL_BYTES];
+    gpu_driver()->model(0, name);
+    return card_suit((struct card_gpu){name, (int)gpu_driver()->capability(0)}, CARD_KERNELS, costs);
+}
+
 int main(int argc, char **argv) {
     struct request request = {.quick = false};
     struct task task = {.budget.now_ns = os_now_ns};
@@ -332,8 +339,7 @@ int main(int argc, char **argv) {
     }
     if (request.device && !has_gpus())
         return EXIT_FAILURE;
-    if (request.device && request.costs == NULL &&
-        argument_failed("--device", card_suit((int)gpu_driver()->capability(0), CARD_KERNELS, &task.costs)))
+    if (request.device && request.costs == NULL && argument_failed("--device", take_constants(&task.costs)))
         return EXIT_FAILURE;
     task.budget.began_ns = os_now_ns();
     task.options.budget = &task.budget;

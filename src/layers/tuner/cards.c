@@ -18,18 +18,25 @@
 
 TEXT(card_h200_1, "h200-1.tuning");
 TEXT(card_h200_2, "h200-2.tuning");
+TEXT(card_h100_2, "h100-2.tuning");
 
 const struct card cards[] = {
-    {"h200-1.tuning", 90, 1, card_h200_1},
-    {"h200-2.tuning", 90, 2, card_h200_2},
+    {"h200-1.tuning", "H200", 90, 1, card_h200_1},
+    {"h200-2.tuning", "H200", 90, 2, card_h200_2},
+    {"h100-2.tuning", "H100", 90, 2, card_h100_2},
     {.file = NULL},
 };
 
-const struct card *card_find(int sm, uint32_t kernels) {
-    for (const struct card *card = cards; card->file != NULL; card++)
-        if (card->sm == sm && card->kernels == kernels)
+const struct card *card_find(struct card_gpu gpu, uint32_t kernels) {
+    const struct card *nearest = NULL;
+    for (const struct card *card = cards; card->file != NULL; card++) {
+        if (card->sm != gpu.sm || card->kernels != kernels)
+            continue;
+        if (gpu.name != NULL && strstr(gpu.name, card->model) != NULL)
             return card;
-    return NULL;
+        nearest = nearest != NULL ? nearest : card;
+    }
+    return nearest;
 }
 
 /* ---- generations ---- */
@@ -49,15 +56,15 @@ static void suit_generation(int sm, struct cost_table *costs) {
             costs->step[class][p].byte_ns /= faster;
 }
 
-enum collet_result card_suit(int sm, uint32_t kernels, struct cost_table *costs) {
-    const struct card *card = card_find(sm, kernels);
-    suit_generation(sm, costs);
+enum collet_result card_suit(struct card_gpu gpu, uint32_t kernels, struct cost_table *costs) {
+    const struct card *card = card_find(gpu, kernels);
+    suit_generation(gpu.sm, costs);
     return card != NULL ? costs_read_text(card->text, card->file, costs) : COLLET_SUCCESS;
 }
 
 /* The first line of the file tells it. */
-const char *card_note(int sm, uint32_t kernels, char text[CARD_NOTE_BYTES]) {
-    const struct card *card = card_find(sm, kernels);
+const char *card_note(struct card_gpu gpu, uint32_t kernels, char text[CARD_NOTE_BYTES]) {
+    const struct card *card = card_find(gpu, kernels);
     const char *line = card != NULL ? card->text + strspn(card->text, "# ") : "";
     snprintf(text, CARD_NOTE_BYTES, "those %s GPUs, assumed from data sheets, not measured%s%.*s",
              card != NULL ? "between" : "of", card != NULL ? "; within a GPU " : "", (int)strcspn(line, "\n"), line);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is known of kinds of GPUs. The constants of a card, with the kernels of one version, are a file in src/plan/cards, in the
+ * What is known of kinds of GPUs. The constants of a card, with the kernels of one version, are a file in src/layers/tuner/cards, in the
  * format of tuning files (costs_file.h); the library has its text. Its first line says how the numbers came about.
  *
  *      defaults (costs.c) ─▶ those of the generation ─▶ the file of its card, for the kernels of this library ─▶ COLLET_TUNER_FILE
  *
- * A card is told by its compute capability: others of the same one get the same file.
+ * A card is told by its name. One whose name no file knows gets the first file of its compute capability.
  */
 #ifndef COLLET_LAYERS_TUNER_CARDS_H
 #define COLLET_LAYERS_TUNER_CARDS_H
@@ -16,25 +16,32 @@
 #include "collet.h"
 
 struct card {
-    const char *file; /* in src/plan/cards */
-    int sm;           /* compute capability × 10 */
-    uint32_t kernels; /* GPU_KERNELS_VERSION that it is of */
+    const char *file;  /* in src/layers/tuner/cards */
+    const char *model; /* a part of the names of such GPUs */
+    int sm;            /* compute capability × 10 */
+    uint32_t kernels;  /* GPU_KERNELS_VERSION that it is of */
     const char *text;
+};
+
+/* A GPU as its driver tells it. name: "NVIDIA H200"; "" or NULL: unknown. sm 0: unknown. */
+struct card_gpu {
+    const char *name;
+    int sm;
 };
 
 /* The last one has no file. */
 extern const struct card cards[];
 
-/* The file for GPUs of this capability, with kernels of this version; NULL: there is none. */
-const struct card *card_find(int sm, uint32_t kernels);
+/* The file for such a GPU, with kernels of this version; NULL: there is none. */
+const struct card *card_find(struct card_gpu gpu, uint32_t kernels);
 
 #define CARD_KERNELS GPU_KERNELS_VERSION /* those of this library */
 
-/* From the defaults to the constants of such GPUs, with kernels of this version. sm 0: unknown; then nothing changes. */
-enum collet_result card_suit(int sm, uint32_t kernels, struct cost_table *costs);
+/* From the defaults to the constants of such GPUs, with kernels of this version. If nothing is known of it, nothing changes. */
+enum collet_result card_suit(struct card_gpu gpu, uint32_t kernels, struct cost_table *costs);
 
 #define CARD_NOTE_BYTES 240
 /* Where these constants come from, in a line. */
-const char *card_note(int sm, uint32_t kernels, char text[CARD_NOTE_BYTES]);
+const char *card_note(struct card_gpu gpu, uint32_t kernels, char text[CARD_NOTE_BYTES]);
 
 #endif

@@ -215,15 +215,22 @@ static enum collet_result read_report(const struct survey *survey, int lowest, s
     return COLLET_SUCCESS;
 }
 
+/* This rank's GPU. */
+static struct card_gpu own_gpu(const struct survey *survey, char name[GPU_MODEL_BYTES]) {
+    const int ordinal = survey->peers[survey->rank].device - COLLET_DEVICE_CUDA(0);
+    gpu_driver()->model(ordinal, name);
+    return (struct card_gpu){name, (int)gpu_driver()->capability(ordinal)};
+}
+
 /* Rank 0's are everybody's: those of its GPU, and what its file says. */
 static enum collet_result read_costs(const struct survey *survey, struct cost_table *costs) {
     const struct config *config = survey->config;
-    const struct nvlink_card *card = &survey->cards[0];
-    char note[CARD_NOTE_BYTES];
+    char name[GPU_MODEL_BYTES], note[CARD_NOTE_BYTES];
     *costs = costs_default;
-    if (card->on_gpu) {
-        COLLET_TRY(card_suit((int)card->capability, CARD_KERNELS, costs));
-        log_info(PLAN, "the cost model's constants: %s", card_note((int)card->capability, CARD_KERNELS, note));
+    if (survey->cards[0].on_gpu) {
+        const struct card_gpu gpu = own_gpu(survey, name);
+        COLLET_TRY(card_suit(gpu, CARD_KERNELS, costs));
+        log_info(PLAN, "the cost model's constants: %s", card_note(gpu, CARD_KERNELS, note));
     }
     if (config->tuner_file[0] == '\0')
         return COLLET_SUCCESS;

@@ -53,7 +53,8 @@ bool explain_read_collective(const char *text, enum prog_collective *collective_
 const char *explain_constants(const struct forecast_job *job, char text[CARD_NOTE_BYTES]) {
     if (!job->machine.gpu)
         return "those of host memory, measured on one machine, and guesses for networks";
-    return card_note(job->rings->topo->nodes[job->rings->place[0]].gpu.sm, CARD_KERNELS, text);
+    const struct topo_node *first = &job->rings->topo->nodes[job->rings->place[0]];
+    return card_note((struct card_gpu){.sm = first->gpu.sm}, CARD_KERNELS, text);
 }
 
 /* ---- all candidates ---- */

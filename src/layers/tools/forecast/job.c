@@ -216,7 +216,7 @@ static enum collet_result fill(struct forecast_job *job, const struct topo *topo
     const struct topo_node *first = &topo->nodes[job->rings->place[0]];
     job->costs = costs_default;
     if (first->kind == TOPO_GPU)
-        COLLET_TRY(card_suit(first->gpu.sm, CARD_KERNELS, &job->costs));
+        COLLET_TRY(card_suit((struct card_gpu){.sm = first->gpu.sm}, CARD_KERNELS, &job->costs));
     job->machine = (struct cost_machine){
         .costs = &job->costs,
         .gpu = first->kind == TOPO_GPU,
