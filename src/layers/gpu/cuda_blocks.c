@@ -155,7 +155,7 @@ static void sweep(int ordinal) {
 }
 
 /* With the lock. Each rank has some. */
-static bool is_in_use(int ordinal) {
+static bool ranks_have_some(int ordinal) {
     const struct block *block = blocks;
     while (block != NULL && (block->ordinal != ordinal || !is_of_host(block) || block->is_unused))
         block = block->next;
@@ -164,7 +164,7 @@ static bool is_in_use(int ordinal) {
 
 bool cuda_blocks_forget(int ordinal) {
     pthread_mutex_lock(&lock);
-    const bool forgets = !is_in_use(ordinal);
+    const bool forgets = !ranks_have_some(ordinal);
     for (struct block **link = &blocks; forgets && *link != NULL;) {
         struct block *block = *link;
         if (block->ordinal != ordinal) {
