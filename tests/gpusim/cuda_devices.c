@@ -150,7 +150,12 @@ enum sim_link sim_link(uint32_t place, uint32_t other) {
 
 /* ---- contexts ---- */
 
-static void make_context(struct sim_device *device) { device->has_context = true; }
+static void make_context(struct sim_device *device) {
+    static uint64_t made; /* with the lock */
+    if (!device->has_context)
+        device->context = ++made;
+    device->has_context = true;
+}
 
 uint32_t gpusim_contexts(void) {
     uint32_t set = 0;
@@ -224,6 +229,14 @@ CUresult sim_cuCtxPopCurrent(CUcontext *context) {
 CUresult sim_cuCtxGetCurrent(CUcontext *context) {
     SIM_DRIVER_CALL(SIM_SAFE);
     *context = stack.depth == 0 ? NULL : (CUcontext)stack.devices[stack.depth - 1];
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuCtxGetId(CUcontext context, unsigned long long *id) {
+    SIM_DRIVER_CALL(SIM_SAFE);
+    if (!((const struct sim_device *)context)->has_context)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *id = ((const struct sim_device *)context)->context;
     return CUDA_SUCCESS;
 }
 

@@ -15,6 +15,7 @@
     X(cuCtxPushCurrent)                                                                                                \
     X(cuCtxPopCurrent)                                                                                                 \
     X(cuCtxGetCurrent)                                                                                                 \
+    X(cuCtxGetId)                                                                                                      \
     X(cuStreamGetId)                                                                                                   \
     X(cuStreamBatchMemOp)                                                                                              \
     X(cuMemGetAddressRange)                                                                                            \

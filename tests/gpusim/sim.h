@@ -87,6 +87,7 @@ struct sim_device {
     int ordinal;
     int gpu, instance;         /* which of the machine's; which part of it, 0: all */
     bool has_context;          /* of this process */
+    uint64_t context;          /* its number; another one behind a reset */
     uint32_t place;            /* in machine.h */
     uint32_t peers;            /* bit k: it has access to the device of ordinal k */
     uint32_t pool;             /* bit k: that device has access to its default pool */

@@ -105,6 +105,19 @@ static void a_gpu_that_is_reset_has_nothing_left(void) {
     EQUAL(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
 }
 
+static void a_context_behind_a_reset_is_another_one(void) {
+    unsigned long long before, behind;
+    CUcontext context;
+    GOOD(DRIVER(cuDevicePrimaryCtxRetain)(&context, 0));
+    GOOD(DRIVER(cuCtxGetId)(context, &before));
+    GOOD(cudaSetDevice(0));
+    GOOD(cudaDeviceReset());
+    EQUAL(DRIVER(cuCtxGetId)(context, &behind), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    GOOD(DRIVER(cuDevicePrimaryCtxRetain)(&context, 0));
+    GOOD(DRIVER(cuCtxGetId)(context, &behind));
+    DIFFER(before, behind);
+}
+
 /* "The process must be terminated and relaunched." */
 static void a_reset_does_not_mend_a_gpu_that_has_failed(void) {
     launch_store(number_of_pool(), 2, NULL);
@@ -305,6 +318,7 @@ static void a_gpu_is_named_by_its_uuid(void) {
     X(a_function_that_the_driver_does_not_have_is_a_null)                                                              \
     X(occupancy_is_that_of_an_empty_gpu)                                                                               \
     X(a_gpu_that_is_reset_has_nothing_left)                                                                            \
+    X(a_context_behind_a_reset_is_another_one)                                                                         \
     X(a_reset_does_not_mend_a_gpu_that_has_failed)                                                                     \
     X(contexts_are_pushed_and_popped)                                                                                  \
     X(memory_comes_in_granules)                                                                                        \

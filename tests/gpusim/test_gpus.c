@@ -324,6 +324,38 @@ static void a_reset_of_the_gpu_fails_its_communicators(void) {
         GOOD(collet_comm_abort(pair.comms[rank]));
 }
 
+static void pair_sums(void) {
+    struct pair pair;
+    pair_create(&pair);
+    pair_sum(&pair, 1, cudaStreamPerThread);
+    GOOD(cudaStreamSynchronize(cudaStreamPerThread));
+    EQUAL(pair_number(&pair, 1), 2);
+    for (int rank = 0; rank < 2; rank++)
+        GOOD(collet_comm_destroy(pair.comms[rank]));
+}
+
+/* Nothing is left of what the library had there, and it makes everything anew. */
+static void a_new_communicator_works_behind_a_reset(void) {
+    for (int time = 0; time < 3; time++) {
+        pair_sums();
+        GOOD(cudaDeviceReset());
+    }
+    pair_sums();
+}
+
+/* As long as one is there from before, nobody knows whose memory is at an address. */
+static void communicators_from_before_a_reset_end_before_new_ones(void) {
+    struct pair pair;
+    struct collet_comm *comm;
+    pair_create(&pair);
+    gate(&pair);
+    GOOD(cudaDeviceReset());
+    EQUAL(collet_comm_init_all(&comm, 1, (int[]){COLLET_DEVICE_CUDA(0)}), COLLET_ERR_INVALID_USAGE);
+    for (int rank = 0; rank < 2; rank++)
+        GOOD(collet_comm_abort(pair.comms[rank]));
+    pair_sums();
+}
+
 /* ---- threads whose ranks share a GPU ---- */
 
 #define SENT_BYTES 100000u /* more than the slots of with_short_slots() hold */
@@ -1671,6 +1703,8 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(an_abort_comes_through_while_every_call_of_the_driver_waits)                                                     \
     X(a_process_that_ends_with_communicators_says_nothing)                                                             \
     X(a_reset_of_the_gpu_fails_its_communicators)                                                                      \
+    X(a_new_communicator_works_behind_a_reset)                                                                         \
+    X(communicators_from_before_a_reset_end_before_new_ones)                                                           \
     X(a_rank_waits_for_its_gpu_before_its_call)                                                                        \
     X(a_rank_that_waits_for_its_gpu_before_its_message_is_named)                                                       \
     X(processes_that_are_shown_one_gpu_each_use_nvlink)                                                                \

@@ -28,6 +28,8 @@ static CUcontext stack[DEPTH];
 static int depth;
 static const char *missing = "";
 static bool full;
+static unsigned long long resets[GPUS];
+static bool destroyed[GPUS];
 
 static CUresult device_get(CUdevice *device, int ordinal) {
     *device = 100 + ordinal;
@@ -38,6 +40,7 @@ static CUresult retain(CUcontext *context, CUdevice device) {
     if (full)
         return CUDA_ERROR_OUT_OF_MEMORY;
     retained[device - 100]++;
+    destroyed[device - 100] = false;
     *context = (CUcontext)&primary[device - 100];
     return CUDA_SUCCESS;
 }
@@ -59,13 +62,24 @@ static CUresult get_current(CUcontext *context) {
     return CUDA_SUCCESS;
 }
 
+static CUresult get_id(CUcontext context, unsigned long long *id) {
+    const long gpu = (char *)context - primary;
+    *id = 1 + (unsigned long long)gpu + GPUS * resets[gpu];
+    return destroyed[gpu] ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+}
+
+static void reset(int gpu) {
+    resets[gpu]++;
+    destroyed[gpu] = true;
+}
+
 void *cuda_entry(const char *name, unsigned version) {
     const struct {
         const char *name;
         void *function;
     } functions[] = {
         {"cuDeviceGet", device_get},      {"cuDevicePrimaryCtxRetain", retain}, {"cuCtxPushCurrent", push_current},
-        {"cuCtxPopCurrent", pop_current}, {"cuCtxGetCurrent", get_current},
+        {"cuCtxPopCurrent", pop_current}, {"cuCtxGetCurrent", get_current},     {"cuCtxGetId", get_id},
     };
     (void)version;
     for (size_t k = 0; k < sizeof(functions) / sizeof(*functions); k++)
@@ -131,12 +145,28 @@ static void a_context_is_retained_once(void **state) {
     assert_int_equal(retained[2], 1);
 }
 
+static void a_context_behind_a_reset_is_another_one(void **state) {
+    (void)state;
+    assert_int_equal(cuda_context_make(1), COLLET_SUCCESS);
+    const uint64_t before = cuda_context_id(1), of_another = cuda_context_id(2);
+    const int times = retained[1];
+    reset(1);
+    assert_int_equal(cuda_context_id(1), 0);
+    destroyed[1] = false; /* the program has used the GPU again, and has the context of before, it seems */
+    assert_int_equal(cuda_context_id(1), 0);
+    assert_int_equal(cuda_context_make(1), COLLET_SUCCESS);
+    assert_int_equal(retained[1], times + 1);
+    assert_true(cuda_context_id(1) != 0 && cuda_context_id(1) != before);
+    assert_int_equal(cuda_context_id(2), of_another);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_keeps_a_gpu_from_being_used_is_said),
         cmocka_unit_test(a_thread_without_a_context_has_none_afterwards),
         cmocka_unit_test(a_thread_has_the_context_afterwards_that_it_had),
         cmocka_unit_test(a_context_is_retained_once),
+        cmocka_unit_test(a_context_behind_a_reset_is_another_one),
     };
     return cmocka_run_group_tests_name("cuda_context", tests, NULL, NULL);
 }

@@ -70,6 +70,11 @@ static enum collet_result cuda_current(int *ordinal) {
 /* Of each GPU, once it is open; 0 before. */
 static uint32_t resident_blocks[CUDA_GPUS_MAX];
 
+/* Transfers of ours must not meet the user's streams: one stream of each GPU that waits for no other. */
+static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+static cudaStream_t streams[CUDA_GPUS_MAX];
+static uint64_t opened[CUDA_GPUS_MAX]; /* the context that all this is of; 0: there was none yet */
+
 /* No machine code for this GPU is in the library, and the driver could not make any of the PTX that is. */
 static bool no_code(cudaError_t error) {
     return error == cudaErrorNoKernelImageForDevice || error == cudaErrorUnsupportedPtxVersion ||
@@ -129,9 +134,33 @@ static enum collet_result load_all(int ordinal) {
     return COLLET_SUCCESS;
 }
 
+/* With the lock. What was made in another context is no more: the program has reset the GPU. */
+static bool take_context(int ordinal, uint64_t context) {
+    if (opened[ordinal] == context)
+        return true;
+    if (opened[ordinal] != 0 && !cuda_blocks_forget(ordinal))
+        return false;
+    streams[ordinal] = NULL;
+    __atomic_store_n(&resident_blocks[ordinal], 0, __ATOMIC_RELAXED);
+    opened[ordinal] = context;
+    return true;
+}
+
+static enum collet_result open_context(int ordinal) {
+    COLLET_TRY(cuda_context_make(ordinal));
+    pthread_mutex_lock(&streams_lock);
+    const bool taken = take_context(ordinal, cuda_context_id(ordinal));
+    pthread_mutex_unlock(&streams_lock);
+    return taken ? COLLET_SUCCESS
+                 : err_set(COLLET_ERR_INVALID_USAGE,
+                           "GPU %d was reset under communicators of this process: end those first, by "
+                           "collet_comm_abort()",
+                           ordinal);
+}
+
 static enum collet_result cuda_open(int ordinal) {
     int major = 0, unified = 0;
-    COLLET_TRY(cuda_context_make(ordinal));
+    COLLET_TRY(open_context(ordinal));
     if (__atomic_load_n(&resident_blocks[ordinal], __ATOMIC_RELAXED) > 0)
         return COLLET_SUCCESS;
     CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
@@ -203,10 +232,6 @@ static bool cuda_takes_turns(int ordinal) {
 
 /* ---- memory ---- */
 
-/* Transfers of ours must not meet the user's streams: one stream of each GPU that waits for no other. */
-static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
-static cudaStream_t streams[CUDA_GPUS_MAX];
-
 static enum collet_result own_stream(cudaStream_t *stream_p) {
     int ordinal;
     CUDA_TRY(cudaGetDevice(&ordinal));
@@ -259,6 +284,16 @@ static enum collet_result cuda_memory_create(size_t bytes, void **memory_p) {
     return result;
 }
 
+/* Every GPU may use pinned memory, but it ends with the one where it was registered. */
+static enum collet_result note_pinned(enum cuda_block kind, void *memory, size_t bytes) {
+    int ordinal;
+    cudaError_t error = cudaGetDevice(&ordinal);
+    if (error == cudaSuccess)
+        return noted(kind, ordinal, memory, bytes, cudaHostUnregister);
+    cudaHostUnregister(memory);
+    return err_cuda(error, "cudaGetDevice");
+}
+
 /* Why not cudaHostAlloc()? Where a program resets the GPU, these pages are still there for threads that look at them. They are shared,
  * so fork() makes no copies of which the GPU would know nothing. */
 static enum collet_result register_pages(void *memory, size_t bytes) {
@@ -266,14 +301,16 @@ static enum collet_result register_pages(void *memory, size_t bytes) {
     CUDA_TRY(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped));
     cudaError_t error = cudaHostGetDevicePointer(&on_gpu, memory, 0);
     if (error == cudaSuccess && on_gpu == memory)
-        return noted(BLOCK_PINNED, 0, memory, bytes, cudaHostUnregister);
+        return note_pinned(BLOCK_PINNED, memory, bytes);
     cudaHostUnregister(memory);
     return error != cudaSuccess ? err_cuda(error, "cudaHostGetDevicePointer")
                                 : err_set(COLLET_ERR_UNSUPPORTED, "GPUs see memory of the host at other addresses");
 }
 
 static enum collet_result cuda_pinned_create(size_t bytes, void **memory_p) {
-    void *memory = cuda_block_take(BLOCK_PINNED, 0, bytes);
+    int ordinal;
+    CUDA_TRY(cudaGetDevice(&ordinal));
+    void *memory = cuda_block_take(BLOCK_PINNED, ordinal, bytes);
     if (memory == NULL) {
         int fd;
         COLLET_TRY(os_shared_create("collet-pinned", bytes, &memory, &fd));
@@ -293,7 +330,7 @@ static enum collet_result cuda_pin(void *memory, size_t bytes, void **device_p) 
     CUDA_TRY(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped));
     cudaError_t error = cudaHostGetDevicePointer(device_p, memory, 0);
     if (error == cudaSuccess)
-        return noted(BLOCK_REGISTERED, 0, memory, bytes, cudaHostUnregister);
+        return note_pinned(BLOCK_REGISTERED, memory, bytes);
     cudaHostUnregister(memory);
     return err_cuda(error, "cudaHostGetDevicePointer");
 }

@@ -19,6 +19,7 @@ struct block {
     struct block *next;
     enum cuda_block kind;
     int ordinal;
+    uint64_t context; /* cuda_context_id() of its GPU; 0: unknown */
     void *memory;
     size_t bytes;
     bool is_unused;
@@ -33,6 +34,10 @@ static struct block **block_at(const void *memory) {
     while (*link != NULL && ((*link)->memory != memory || (*link)->is_unused))
         link = &(*link)->next;
     return link;
+}
+
+static bool is_of_host(const struct block *block) {
+    return block->kind == BLOCK_PINNED || block->kind == BLOCK_REGISTERED;
 }
 
 static bool is_mapped(const struct block *block) { return block->kind >= BLOCK_OPENED; }
@@ -50,7 +55,20 @@ static void unregister(const struct block *block) {
         os_memory_destroy(block->memory, block->bytes);
 }
 
+/* The program has reset the GPU, and whatever is at the address now is not ours; but for pages of the host. */
+static void block_is_lost(struct block *block) {
+    if (is_of_host(block))
+        os_memory_destroy(block->memory, block->bytes);
+    if (block->kind == BLOCK_TEAM)
+        free(block->memory);
+    free(block);
+}
+
 static void block_end(struct block *block) {
+    if (block->context != 0 && cuda_context_id(block->ordinal) != block->context) {
+        block_is_lost(block);
+        return;
+    }
     switch (block->kind) {
     case BLOCK_PINNED:
     case BLOCK_REGISTERED: unregister(block); break;
@@ -83,7 +101,7 @@ bool cuda_block_note(enum cuda_block kind, int ordinal, void *memory, size_t byt
     if (block == NULL)
         return false;
     pthread_mutex_lock(&lock);
-    *block = (struct block){blocks, kind, ordinal, memory, bytes, false};
+    *block = (struct block){blocks, kind, ordinal, cuda_context_id(ordinal), memory, bytes, false};
     blocks = block;
     pthread_mutex_unlock(&lock);
     return true;
@@ -134,6 +152,30 @@ static void sweep(int ordinal) {
         next = gone->next;
         block_end(gone);
     }
+}
+
+/* With the lock. Each rank has some. */
+static bool ranks_have_some(int ordinal) {
+    const struct block *block = blocks;
+    while (block != NULL && (block->ordinal != ordinal || !is_of_host(block) || block->is_unused))
+        block = block->next;
+    return block != NULL;
+}
+
+bool cuda_blocks_forget(int ordinal) {
+    pthread_mutex_lock(&lock);
+    const bool forgets = !ranks_have_some(ordinal);
+    for (struct block **link = &blocks; forgets && *link != NULL;) {
+        struct block *block = *link;
+        if (block->ordinal != ordinal) {
+            link = &block->next;
+            continue;
+        }
+        *link = block->next;
+        block_is_lost(block);
+    }
+    pthread_mutex_unlock(&lock);
+    return forgets;
 }
 
 void cuda_blocks_sweep(void) { sweep(ALL_GPUS); }

@@ -7,7 +7,8 @@
  *    give back ──▶ until no rank of the process is on a GPU, and then it is freed
  *              └─▶ what is mapped: or until none of them has work on its GPU, when a window or a new rank asks (gpu_rank_detach_all())
  *
- * Memory with a handle (cuda_share.c) is never freed: another process may still have it open. What is mapped is never taken again.
+ * Memory with a handle (cuda_share.c) is never freed: another process may still have it open. What is mapped is never taken again. And what
+ * was in a context that is no more, since the program has reset the GPU, is not freed either: its address may be somebody else's by now.
  */
 #ifndef COLLET_LAYERS_GPU_CUDA_BLOCKS_H
 #define COLLET_LAYERS_GPU_CUDA_BLOCKS_H
@@ -34,6 +35,9 @@ void cuda_block_give_back(void *memory);
 void cuda_block_free(void *memory);
 /* Frees what has been given back. No rank of the process is on a GPU. */
 void cuda_blocks_sweep(void);
+/* The program has reset this GPU, which has freed all of its memory: notes none of it any more. False: some is still in use by ranks
+ * that are there from before. */
+bool cuda_blocks_forget(int ordinal);
 /* Unmaps what has been given back on this GPU. No rank of the process has work there. */
 void cuda_blocks_unmap(int ordinal);
 

@@ -10,10 +10,16 @@
 
 #include "collet.h"
 
+#include <stdint.h>
+
 #define CUDA_GPUS_MAX 64 /* of a process; ordinals are below */
 
-/* Makes the primary context of this GPU, if it is not there, and keeps it for as long as the process lives. */
+/* Makes the primary context of this GPU, if it is not there, and keeps it for as long as the process lives; or until the program resets
+ * the GPU, which destroys it. */
 enum collet_result cuda_context_make(int ordinal);
+
+/* Which context of this GPU it is that was made, by a number that no other one has; 0: it was not made, or is destroyed. */
+uint64_t cuda_context_id(int ordinal);
 
 /* The thread works with this GPU until cuda_context_pop(). False, and nothing is to be popped: it does already, or the GPU's
  * context could not be made. */
