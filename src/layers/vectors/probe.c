@@ -31,9 +31,7 @@ static enum collet_result look_at(struct chan *chan, int peer, bool *is_there) {
     return COLLET_SUCCESS;
 }
 
-static struct lane *engine_receives_of(const struct engine *engine, int peer) {
-    return engine->lanes + 2 + 2 * peer;
-}
+static struct lane *engine_receives_of(const struct engine *engine, int peer) { return engine->lanes + 2 + 2 * peer; }
 
 /* Begins behind the rank that was found last, so that none is forgotten. */
 enum collet_result probe_try(struct collet_comm *comm, struct post *probe) {
