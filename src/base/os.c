@@ -104,12 +104,6 @@ void os_cpu_set_read(const char *path, struct os_cpu_set *set) {
         fclose(file);
 }
 
-int os_cpu_count(void) {
-    struct os_cpu_set set;
-    os_cpu_set_get(&set);
-    return os_cpu_set_count(&set);
-}
-
 static char host_name[64];
 static char boot_id[64];
 

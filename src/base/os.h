@@ -40,7 +40,6 @@ void os_cpu_set_get(struct os_cpu_set *set); /* of the calling thread; never emp
 int os_cpu_set_count(const struct os_cpu_set *set);
 void os_cpu_set_add(struct os_cpu_set *set, const struct os_cpu_set *more);
 bool os_cpu_set_within(const struct os_cpu_set *inner, const struct os_cpu_set *outer);
-int os_cpu_count(void); /* of the calling thread's set */
 /* Reads a list of CPUs like 0-3,8 from a file of the kernel's. The set is empty if there is none. */
 void os_cpu_set_read(const char *path, struct os_cpu_set *set);
 

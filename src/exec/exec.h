@@ -227,9 +227,7 @@ enum collet_result exec_explain_mismatch(struct exec_call *call, int peer, const
 /* "allreduce of 7 float, op sum"; "broadcast of 7 float, root 2" */
 void exec_describe(const struct exec_request *request, char *text, size_t room);
 
-/* This rank makes no call now, but waits for `ranks`, ascending, to call `instead`; `made` is the number of its newest
- * collective. MISMATCH if one of them is found to wait in a later one. Asks another rank each time. */
-enum collet_result exec_check_callers(struct chan *chan, const int *ranks, int nranks, uint64_t made,
-                                      const char *instead);
+/* The number of the collective that the answering rank waits in, and its words; 0: it waits in none of this communicator. */
+uint64_t exec_said(const struct boot_answer *answer, int nranks, char *text, size_t room);
 
 #endif

@@ -521,13 +521,13 @@ static enum collet_result warn_late(const struct exec_call *call, uint64_t idle_
 
 /* ---- a blocked call ---- */
 
-/* call NULL: a rank that is in no call asks. *inquest_p NULL: it is about another call. */
+/* *inquest_p NULL: it is about another call. */
 static enum collet_result inquest_of(const struct exec_call *call, struct chan *chan, struct inquest **inquest_p) {
     if (chan->inquest == NULL) {
         COLLET_TRY(memory_get(&chan->inquest, 1, sizeof(*chan->inquest), "no memory for questions to other ranks"));
         chan->inquest->at = -1;
     }
-    if (chan->inquest->call == NULL && call != NULL)
+    if (chan->inquest->call == NULL)
         *chan->inquest = (struct inquest){.call = call, .at = -1};
     *inquest_p = chan->inquest->call == call ? chan->inquest : NULL;
     return COLLET_SUCCESS;
@@ -560,36 +560,15 @@ const char *exec_found(const struct exec_call *call) {
     return inquest != NULL && inquest->call == call ? inquest->found : "";
 }
 
-/* ---- a rank in no call ---- */
+/* ---- for a rank in no call ---- */
 
-static int rank_after(const int *ranks, int nranks, int at) {
-    for (int k = 0; k < nranks; k++)
-        if (ranks[k] > at)
-            return ranks[k];
-    return ranks[0];
-}
-
-enum collet_result exec_check_callers(struct chan *chan, const int *ranks, int nranks, uint64_t made,
-                                      const char *instead) {
-    struct boot *boot = chan->owner.boot;
-    struct boot_answer answer;
+uint64_t exec_said(const struct boot_answer *answer, int nranks, char *text, size_t room) {
     struct call_record record;
-    char text[96];
-    struct inquest *inquest;
-    COLLET_TRY(inquest_of(NULL, chan, &inquest));
-    if (inquest == NULL)
-        return COLLET_SUCCESS;
-    if (inquest->at >= 0 && boot_try_answer(boot, inquest->at, inquest->question, &answer) == COLLET_SUCCESS &&
-        answer.bytes == sizeof(record) && !answer.elsewhere) {
-        memcpy(&record, answer.status, sizeof(record));
-        if (record_is_valid(&record, chan->owner.nranks) && is_collective(&record) && record.sequence > made) {
-            describe_record(&record, text, sizeof(text));
-            return err_set(COLLET_ERR_MISMATCH,
-                           "rank %d is in its call %llu, %s, but rank %d called %s: all ranks must make the same calls "
-                           "in the same order",
-                           inquest->at, (unsigned long long)record.sequence, text, chan->owner.rank, instead);
-        }
-    }
-    inquest->at = rank_after(ranks, nranks, inquest->at);
-    return boot_ask(boot, inquest->at, &inquest->question);
+    if (answer->bytes != sizeof(record) || answer->elsewhere)
+        return 0;
+    memcpy(&record, answer->status, sizeof(record));
+    if (!record_is_valid(&record, nranks) || !is_collective(&record))
+        return 0;
+    describe_record(&record, text, room);
+    return record.sequence;
 }

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "common/emulated_kernels.h"
+#include "layers/gpu/kernels.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -32,6 +32,7 @@ enum collet_result split_enter(struct split *s) {
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm was ended before %s began", s->way->call);
     s->stage = SPLIT_AGREE;
     s->look_ns = os_now_ns() + LOOK_EVERY_NS;
+    s->asked = -1;
     return comm_check_phase(s->parent);
 }
 
@@ -122,6 +123,32 @@ static enum collet_result lead(struct split *s) {
     return COLLET_SUCCESS;
 }
 
+static int rank_after(const int *ranks, int nranks, int at) {
+    for (int k = 0; k < nranks; k++)
+        if (ranks[k] > at)
+            return ranks[k];
+    return ranks[0];
+}
+
+/* This rank makes no call now, but waits for the others to call the same. MISMATCH if one of them is found to wait in a collective
+ * that this rank has not made. Asks another rank each time. */
+static enum collet_result check_callers(struct split *s) {
+    const struct chan *chan = s->parent->chan;
+    struct boot *boot = chan->owner.boot;
+    struct boot_answer answer;
+    char text[96];
+    if (s->asked >= 0 && boot_try_answer(boot, s->asked, s->question, &answer) == COLLET_SUCCESS) {
+        const uint64_t theirs = exec_said(&answer, chan->owner.nranks, text, sizeof(text));
+        if (theirs > engine_collectives(s->parent))
+            return err_set(COLLET_ERR_MISMATCH,
+                           "rank %d is in its call %llu, %s, but rank %d called %s: all ranks must make the same calls "
+                           "in the same order",
+                           s->asked, (unsigned long long)theirs, text, chan->owner.rank, s->way->call);
+    }
+    s->asked = rank_after(s->ranks, s->nranks, s->asked);
+    return boot_ask(boot, s->asked, &s->question);
+}
+
 /* Calls of other threads or streams that are on their way here may be the one that others wait in. */
 enum collet_result split_look_for_callers(struct split *s) {
     struct collet_comm *parent = s->parent;
@@ -132,7 +159,7 @@ enum collet_result split_look_for_callers(struct split *s) {
     s->look_ns = os_now_ns() + LOOK_EVERY_NS;
     enum collet_result result = COLLET_SUCCESS;
     if (!engine_is_busy(&parent->engine))
-        result = exec_check_callers(parent->chan, s->ranks, s->nranks, engine_collectives(parent), s->way->call);
+        result = check_callers(s);
     driver_leave(&driver);
     return result;
 }

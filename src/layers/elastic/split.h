@@ -36,6 +36,8 @@ struct split {
     struct agreement agreement;    /* of split and grow */
     struct consent consent;        /* of shrink */
     uint64_t deadline_ns, look_ns; /* when to give up; when to look next for ranks that do something else */
+    int asked;                     /* the rank that was asked what it does; −1: none */
+    uint64_t question;
 };
 
 /* How the calls differ. */

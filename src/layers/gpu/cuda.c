@@ -13,6 +13,7 @@
 #include "layers/gpu/cuda_team.h"
 #include "layers/gpu/cuda_words.h"
 #include "layers/gpu/gpu.h"
+#include "layers/gpu/kernels.h"
 
 #include "base/err.h"
 #include "base/log.h"

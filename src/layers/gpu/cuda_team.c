@@ -9,6 +9,7 @@
 #include "layers/gpu/cuda_blocks.h"
 #include "layers/gpu/cuda_entry.h"
 #include "layers/gpu/cuda_vmm.h"
+#include "layers/gpu/kernels.h"
 
 #include <cuda_runtime_api.h>
 #include <stdlib.h>

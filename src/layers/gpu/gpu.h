@@ -13,7 +13,6 @@
 #ifndef COLLET_LAYERS_GPU_GPU_H
 #define COLLET_LAYERS_GPU_GPU_H
 
-#include "layers/gpu/kernels.h"
 #include "seams/gpu.h"
 
 #include <stdbool.h>
@@ -157,9 +156,11 @@ static inline enum collet_result gpu_place_in(const struct gpu_streams *streams,
     return capture != 0 ? COLLET_SUCCESS : streams->id(stream, &place->id);
 }
 
+struct gpu_kernels;
+
 struct gpu_driver {
-    const struct gpu_kernels *kernels;
-    uint32_t max_lanes; /* threads of a block */
+    const struct gpu_kernels *kernels; /* kernels.h */
+    uint32_t max_lanes;                /* threads of a block */
     const struct gpu_memory *memory;
     const struct gpu_sharing *sharing;
     const struct gpu_teams *teams; /* NULL: the driver knows none */
@@ -188,11 +189,6 @@ struct gpu_driver {
     struct gpu_scope (*enter_streams)(int ordinal);
     void (*leave)(struct gpu_scope scope);
 };
-
-/* Do kernels on this GPU know teams, and does its driver? */
-static inline bool gpu_can_team(const struct gpu_driver *driver, int ordinal) {
-    return driver->teams != NULL && driver->teams->can_join(ordinal);
-}
 
 /* The driver of this build; NULL in a build without CUDA (registry.c). */
 const struct gpu_driver *gpu_driver(void);

@@ -3,6 +3,8 @@
 
 #include "base/err.h"
 #include "layers/gpu/mirror.h"
+#include "layers/gpu/kernels.h"
+#include "layers/gpu/window_team.h"
 #include "layers/gpu/windows.h"
 #include "layers/gpu/exec_copies.h"
 #include "layers/gpu/exec_gpu.h"

@@ -10,6 +10,7 @@
 #include "chan/chan.h"
 #include "layers/gpu/gpu.h"
 #include "kernels/reduce_host.h"
+#include "layers/gpu/kernels.h"
 #include "layers/tuner/tuner.h"
 #include "layers/tools/common/arguments.h"
 #include "layers/observe/json.h"
@@ -42,6 +43,13 @@ __attribute__((format(printf, 3, 4))) static void row(const char *what, bool can
     json_bool(json, "can", can);
     json_text(json, "why", why);
     json_close(json, '}');
+}
+
+/* That this program may run on. */
+static int cpu_count(void) {
+    struct os_cpu_set set;
+    os_cpu_set_get(&set);
+    return os_cpu_set_count(&set);
 }
 
 /* ---- shared memory ---- */
@@ -176,7 +184,7 @@ static void show_machine(void) {
 static void print_text(const struct config *config) {
     struct config_value value;
     printf("collet %d.%d.%d\n", COLLET_MAJOR, COLLET_MINOR, COLLET_PATCH);
-    printf("host %s, %d CPUs allowed, reductions: %s\n", os_host_name(), os_cpu_count(), reduce_host_variant());
+    printf("host %s, %d CPUs allowed, reductions: %s\n", os_host_name(), cpu_count(), reduce_host_variant());
     printf("transports:");
     for (const struct transport *const *t = transports; *t != NULL; t++)
         printf(" %s", (*t)->name);
@@ -200,7 +208,7 @@ static void print_json(const struct config *config) {
     json_open(json, NULL, '{');
     json_text(json, "collet", version);
     json_text(json, "host", os_host_name());
-    json_integer(json, "cpus", os_cpu_count());
+    json_integer(json, "cpus", cpu_count());
     json_text(json, "reductions", reduce_host_variant());
     json_open(json, "transports", '[');
     for (const struct transport *const *t = transports; *t != NULL; t++)

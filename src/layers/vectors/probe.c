@@ -32,9 +32,7 @@ static enum collet_result look_at(struct chan *chan, int peer, bool *is_there) {
     return COLLET_SUCCESS;
 }
 
-static struct lane *engine_receives_of(const struct engine *engine, int peer) {
-    return engine->lanes + 2 + 2 * peer;
-}
+static struct lane *engine_receives_of(const struct engine *engine, int peer) { return engine->lanes + 2 + 2 * peer; }
 
 /* May it still be waited for? */
 static enum collet_result check_wait(const struct collet_comm *comm, uint64_t *idle_since_ns) {
