@@ -41,7 +41,7 @@ core-files:
 core-seams:
 	+@$(AGAIN) core >&2
 	@{ nm $(CORE_OBJECTS) | sed -n 's/^ * U //p' | sort -u; nm $(call objects_of,$(SEAM_SOURCES)) | awk 'NF == 3 && $$2 ~ /[TDBR]/ { print $$3 }' | sort -u; } | \
-	    sort | uniq -d | sed 's/^transport_.*/the table of transports/' | sort -u
+	    sort | uniq -d | sed 's/^transport_.*/the table of transports/; s/.*_build$$/the table of algorithms/; s/^\(many\|rails\)_apply$$/the table of algorithms/' | sort -u
 	@sed -n 's/^    [^(]*(\*\([a-z_]*\))(.*/struct layer: \1()/p' src/seams/layer.h
 .PHONY: core-objects
 core-objects:

@@ -10,6 +10,7 @@
 # Layers begin in this order, and end in the reverse order: src/seams/layer.h.
 
 #     name      folder                needs
+layer_many      := src/algo/many
 layer_topology  := src/topo/probe        tuner schedules gpu
 layer_ipc       := src/transport/ipc     gpu
 layer_verbs     := src/transport/verbs   topology ipc gpu memory

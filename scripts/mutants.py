@@ -18,6 +18,7 @@
 # where it was with --resume.
 
 import argparse
+import glob
 import os
 import re
 import resource
@@ -120,8 +121,8 @@ class Judge:
     def affected(self):
         """The algorithm itself, or those that include what the file offers."""
         def includes(algorithm):
-            made_from = f'{self.build}/obj/src/algo/{algorithm}.d'  # none: the algorithm has no file of its own
-            return os.path.exists(made_from) and f'/{self.name}.h' in open(made_from).read()
+            made_from = glob.glob(f'{self.build}/obj/src/algo/**/{algorithm}.d', recursive=True)  # none: it has no file of its own
+            return any(f'/{self.name}.h' in open(path).read() for path in made_from)
         return [a for a in self.algorithms if a == self.name or (self.shared and includes(a))]
 
     def survives_tests(self):
@@ -184,10 +185,10 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         judge = Judge(options.build, scratch)
         judge.must_pass('src/algo/allreduce_ring.c')
-        for name in sorted(os.listdir('src/algo')):
-            if not name.endswith('.c') or (options.file and name != options.file):
+        for path in sorted(glob.glob('src/algo/**/*.c', recursive=True), key=os.path.basename):
+            name, counts = os.path.basename(path), {}
+            if options.file and name != options.file:
                 continue
-            path, counts = os.path.join('src/algo', name), {}
             source = open(path).read()
             lines, checksum = source.split('\n'), zlib.crc32(source.encode())
             for number, new in sample(mutants_of(path), None if options.all else options.per_file):

@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 # Whatever reads no machine, no network and no file.
 sources=(src/base/{config,err,json,log,memory,output,spelling,timeline,types}.c src/chan/slots.c src/transport/conn.c
     src/layers/tools/prog/{page,script}.c src/layers/tools/play/{play,os}.c)
-for file in src/{program,algo,forecast,fifo,plan,topo}/*.c; do
+for file in src/{program,algo,fifo,plan,topo}/*.c; do
     case $file in
     src/layers/schedules/import.c | src/plan/plan.c | src/topo/probe/survey.c) ;;
     src/topo/probe/files.c | src/topo/probe/hwloc_read.c | src/topo/probe/probe.c | src/topo/xml_*.c | src/topo/probe/here.c | src/topo/probe/sysfs.c | src/topo/probe/locate.c) ;;

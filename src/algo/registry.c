@@ -3,8 +3,9 @@
  * The list of algorithms, as ../program/registry.h has them. Printers, tests and the tuner walk this list. The file
  * <collective>_<name>.c has the function <collective>_<name>_build().
  */
-#include "algo/rails.h"
+#include "program/program.h"
 #include "program/registry.h"
+#include "seams/many.h"
 
 #include <string.h>
 
@@ -12,10 +13,14 @@
  * their number. */
 static bool up_to_64(const struct prog_shape *shape) { return shape->nranks <= 64; }
 static bool up_to_256(const struct prog_shape *shape) { return shape->nranks <= 256; }
+static bool many_apply_to_256(const struct prog_shape *shape) { return many_apply(shape) && up_to_256(shape); }
 
 #define ANYWHERE NULL, "any number of ranks"
 #define UP_TO_64 up_to_64, "up to 64 ranks"
 #define UP_TO_256 up_to_256, "up to 256 ranks"
+/* Those of the layer "many". Without it they apply to no shape. */
+#define MANY many_apply, "any number of ranks"
+#define MANY_UP_TO_256 many_apply_to_256, "up to 256 ranks"
 #define ON_RAILS rails_apply, "2 or more nodes of equally many ranks, 2 to 64"
 
 #define X(COLLECTIVE, collective, name, where, connects, order, about)                                                 \

@@ -68,10 +68,34 @@ static enum collet_result check_rank(const struct collet_comm *comm, int rank, c
                    comm->nranks - 1);
 }
 
+enum collet_result coll_err_no_op(enum collet_op op) {
+    return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                   "op is %d: none of enum collet_op, and not created on this communicator, or destroyed", (int)op);
+}
+
+/* An operator of the program's is replaced by COLLET_PREMULSUM and its factor. */
+static enum collet_result resolve_created_op(const struct collet_comm *comm, struct exec_request *r) {
+    process_lock(); /* a call looks its operator up before it has the communicator's own lock */
+    const struct created_op *op = comm->ops;
+    while (op != NULL && op->number != r->op)
+        op = op->next;
+    const struct created_op found = op != NULL ? *op : (struct created_op){.number = COLLET_SUM};
+    process_unlock();
+    if (op == NULL)
+        return coll_err_no_op(r->op);
+    if (found.type != r->type)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op %d was created for type %s, but type is %s", (int)found.number,
+                       type_name(found.type), type_name(r->type));
+    r->op = COLLET_PREMULSUM;
+    r->scaling = found.scaling;
+    r->factor = found.factor;
+    return COLLET_SUCCESS;
+}
+
 /* A factor makes averages of small types, whose sum might not fit. */
 static enum collet_result resolve_rare_op(const struct collet_comm *comm, struct exec_request *r) {
     if (!op_valid(r->op))
-        return op_resolve_created(comm, r);
+        return resolve_created_op(comm, r);
     if (r->op == COLLET_PREMULSUM)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "op is COLLET_PREMULSUM itself: create one with collet_op_create_premul_sum()");

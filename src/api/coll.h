@@ -14,6 +14,9 @@ enum collet_result coll_check(struct collet_comm *comm, struct exec_request *req
 /* What a refused call leaves behind: its text in the communicator, and an open group that will not run. Returns result. */
 enum collet_result coll_refuse(struct collet_comm *comm, enum collet_result result);
 
+/* INVALID_ARGUMENT: no operator has this number. */
+enum collet_result coll_err_no_op(enum collet_op op);
+
 void coll_log(const struct collet_comm *comm, const struct exec_request *request);
 
 #endif

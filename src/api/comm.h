@@ -16,6 +16,15 @@
 
 enum comm_phase { COMM_JOINING, COMM_READY, COMM_FAILED, COMM_FINALIZED };
 
+/* An operator that a program has created on a communicator: COLLET_PREMULSUM and its factor. */
+struct created_op {
+    struct created_op *next;
+    enum collet_op number;
+    enum collet_type type;
+    uint16_t scaling; /* enum work_scaling */
+    uint64_t factor;
+};
+
 /* Handles are never given back to the system, only reused, so that the magic of a destroyed one can be looked at. */
 struct collet_comm {
     /* Set with release behind all that a caller reads, and cleared first of all at the end. Pairs with comm_is_valid(), and
@@ -45,7 +54,7 @@ struct collet_comm {
     struct planner *planner;
     struct gpu_rank *gpu; /* NULL: on host memory, or not open. comm_is_on_gpu() */
     struct engine engine;
-    struct created_op *ops;                    /* op.c */
+    struct created_op *ops;                    /* with the process's lock */
     struct collet_registration *registrations; /* memory.c */
     struct collet_window *windows;             /* window.c */
     pthread_mutex_t error_lock;

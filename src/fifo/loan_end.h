@@ -55,6 +55,19 @@ enum loan_way {
 #define LOAN_CMA_BYTES 16384u
 #define LOAN_WIRE_BYTES 8192u
 
+/* Windows of a rank have numbers from 1 to below this; 0 is none (layers/gpu/windows.h). */
+#define LOAN_WINDOWS 64u
+
+/* A window that a team of GPUs has under one address (layers/gpu/window_team.h), as its rank's GPU sees it. All zero: there is no team. */
+struct loan_team {
+    uint64_t add;   /* to an address in this rank's window: the team's address of the same bytes */
+    uint64_t place; /* likewise: a number that all ranks have for this place of their windows; not below 2^48 */
+};
+
+#define LOAN_EVERYWHERE 1u       /* in `to`, of GPUs: the consumer has it already, where its step stores it */
+#define LOAN_STOPPED 0x80000000u /* in `claimed`: no part may be claimed any more */
+#define LOAN_STOP_NS 2000000000ull
+
 /* Of a slot's header. */
 struct fifo_loan {
     uint64_t address;   /* of the payload, in the producer's memory; 0: the slot has it */

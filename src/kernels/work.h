@@ -16,7 +16,7 @@
 
 #include "kernels/cuda/port.h"
 #include "kernels/worker.h"
-#include "layers/memory/loan.h"
+#include "fifo/loan_end.h"
 
 /* The block of a GPU keeps the ends of so many peers (kernels/cuda/block_own.cuh). If its channel's table has more, it lends nothing. */
 #define LOAN_GPU_PEERS PORT_BLOCK_PEERS

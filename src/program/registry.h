@@ -2,7 +2,7 @@
  *
  * The two tables of collet: what collectives there are, and which algorithms. Everything else asks them.
  *
- *      a new algorithm     its file src/algo/<collective>_<name>.c, and one line of ALGORITHMS
+ *      a new algorithm     its file src/algo/<collective>_<name>.c (or in src/algo/many), and one line of ALGORITHMS
  *      a new collective    one line of PROG_COLLECTIVES, its prototype in collet.h, and an algorithm
  *
  * Read next: program.h, ../algo/registry.c.
@@ -40,9 +40,9 @@
       "everyone sends everything to everyone and reduces by itself")                                                   \
     X(ALLREDUCE, allreduce, twoshot, UP_TO_256, TO_ALL_TWICE, IN_RANK_ORDER,                                           \
       "direct reduce-scatter, then direct all-gather")                                                                 \
-    X(ALLREDUCE, allreduce, nvls, UP_TO_256, TO_ALL_TWICE, SWITCH_ORDER,                                               \
+    X(ALLREDUCE, allreduce, nvls, MANY_UP_TO_256, TO_ALL_TWICE, SWITCH_ORDER,                                          \
       "two-shot whose slices NVSwitches sum and store, in windows of GPUs")                                            \
-    X(ALLREDUCE, allreduce, halving, ANYWHERE, TO_MANY, ANY_ORDER,                                                     \
+    X(ALLREDUCE, allreduce, halving, MANY, TO_MANY, ANY_ORDER,                                                         \
       "recursive halving, then doubling: a binomial tree for each slice")                                              \
     X(ALLREDUCE, allreduce, doubling, ANYWHERE, TO_FEW, ANY_ORDER,                                                     \
       "at each of log2 n levels two ranks swap sums of all below")                                                     \
@@ -60,7 +60,7 @@
     X(BROADCAST, broadcast, direct, UP_TO_256, TO_ALL, ANY_ORDER, "the root sends to every rank")                      \
     X(ALLGATHER, allgather, ring, ANYWHERE, TO_FEW, ANY_ORDER, "every block travels round the ring once")              \
     X(ALLGATHER, allgather, direct, UP_TO_256, TO_ALL, ANY_ORDER, "everyone sends its block to everyone")              \
-    X(ALLGATHER, allgather, pat, ANYWHERE, TO_MANY, ANY_ORDER,                                                         \
+    X(ALLGATHER, allgather, pat, MANY, TO_MANY, ANY_ORDER,                                                             \
       "every block goes down a binomial tree of its own, far first")                                                   \
     X(ALLGATHER, allgather, bruck, ANYWHERE, TO_FEW, ANY_ORDER,                                                        \
       "log2 n messages, each doubles the blocks that a rank knows")                                                    \
@@ -68,7 +68,7 @@
       "every block goes round, is reduced on its way, comes home")                                                     \
     X(REDUCESCATTER, reducescatter, direct, UP_TO_256, TO_ALL, IN_RANK_ORDER,                                          \
       "every rank sends each block to its owner, and the owner reduces them")                                          \
-    X(REDUCESCATTER, reducescatter, pat, ANYWHERE, TO_MANY, ANY_ORDER,                                                 \
+    X(REDUCESCATTER, reducescatter, pat, MANY, TO_MANY, ANY_ORDER,                                                     \
       "every block is reduced up a binomial tree of its own, near first")                                              \
     X(ALLTOALL, alltoall, direct, ANYWHERE, TO_ALL, ANY_ORDER,                                                         \
       "a worker for each distance: one block to rank+d, one from rank-d")                                              \

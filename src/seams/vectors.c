@@ -4,11 +4,6 @@
  */
 #include "seams/vectors.h"
 
-enum collet_result op_resolve_created(const struct collet_comm *comm, struct exec_request *request) {
-    (void)comm;
-    return err_set(COLLET_ERR_INVALID_ARGUMENT, "op is %d: none of enum collet_op", (int)request->op);
-}
-
 enum collet_result probe_try(struct collet_comm *comm, struct post *probe, uint64_t *idle_since_ns) {
     (void)comm, (void)probe, (void)idle_since_ns;
     return err_set(COLLET_ERR_UNSUPPORTED, "this build has no probes");

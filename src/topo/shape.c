@@ -11,7 +11,7 @@
  *
  *      order      0  1  2 │ 3  4  5 │ 6  7  8       ring       0  1  2 │ 5  4  3 │ 6  7  8
  *
- * Read next: ../algo/rails.h, for algorithms that know about nodes.
+ * Read next: ../algo/many/rails.h, for algorithms that know about nodes.
  */
 #include "topo/shape.h"
 

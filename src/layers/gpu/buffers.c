@@ -4,7 +4,6 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "layers/gpu/window_team.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -190,6 +190,11 @@ struct gpu_driver {
     void (*leave)(struct gpu_scope scope);
 };
 
+/* Do kernels on this GPU know teams, and does its driver? */
+static inline bool gpu_can_team(const struct gpu_driver *driver, int ordinal) {
+    return driver->teams != NULL && driver->teams->can_join(ordinal);
+}
+
 /* The driver of this build; NULL in a build without CUDA (registry.c). */
 const struct gpu_driver *gpu_driver(void);
 

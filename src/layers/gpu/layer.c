@@ -10,7 +10,6 @@
 #include "layers/gpu/exec_gpu.h"
 #include "layers/gpu/proxy.h"
 #include "layers/gpu/windows.h"
-#include "layers/memory/loan.h"
 #include "transport/ipc/gpu_heads.h"
 
 /* Made before its connections. */

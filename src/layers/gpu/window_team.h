@@ -17,7 +17,7 @@
 
 #include "layers/gpu/window_meet.h"
 #include "layers/gpu/buffers.h"
-#include "layers/memory/loan.h"
+#include "fifo/loan_end.h"
 
 /* How long is the buffer, if its GPU can bind it, and may be in a team with those of all ranks? 0: it cannot. */
 uint64_t window_team_bytes(const struct conn_owner *owner, const struct gpu_buffer *buffer);
@@ -32,10 +32,5 @@ void window_team_end(const struct conn_owner *owner, struct gpu_team *team);
 
 /* What blocks on the rank's GPU are to know of the window of this number. */
 struct loan_team window_team_note(const struct gpu_team *team, const struct gpu_buffer *buffer, uint32_t number);
-
-/* Do kernels on this GPU know teams, and does its driver? */
-static inline bool gpu_can_team(const struct gpu_driver *driver, int ordinal) {
-    return driver->teams != NULL && driver->teams->can_join(ordinal);
-}
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "boot/process.h"
 #include "layers/gpu/window_team.h"
-#include "layers/memory/loan.h"
 #include "transport/ipc/gpu_peers.h"
 #include "transport/transport.h"
 

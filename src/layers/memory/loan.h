@@ -52,19 +52,8 @@
 
 #include "fifo/fifo.h"
 
-/* Windows of a rank have numbers from 1 to below this; 0 is none (layers/gpu/windows.h). */
-#define LOAN_WINDOWS 64u
-
-/* A window that a team of GPUs has under one address (layers/gpu/window_team.h), as its rank's GPU sees it. All zero: there is no team. */
-struct loan_team {
-    uint64_t add;   /* to an address in this rank's window: the team's address of the same bytes */
-    uint64_t place; /* likewise: a number that all ranks have for this place of their windows; not below 2^48 */
-};
-
 #define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */
-#define LOAN_EVERYWHERE 1u       /* in `to`, of GPUs: the consumer has it already, where its step stores it */
 #define LOAN_IN_SLOT 0x80000000u /* in `done`: the payload is in the slot after all */
-#define LOAN_STOPPED 0x80000000u /* in `claimed`: no part may be claimed any more */
 
 /* Consumer: notes where the payload of its slot at a position is to go. */
 static inline void loan_land(struct loan_end *end, struct loan_landing landing) {
@@ -107,7 +96,6 @@ int loan_help(struct fifo_end *end, loan_copy *copy);
 
 /* Either end, whose call has failed: neither end reads or writes the other's memory when this returns. It waits for parts that
  * the other end is copying just now, at most LOAN_STOP_NS: longer, if that thread has been stopped in the middle. */
-#define LOAN_STOP_NS 2000000000ull
 void loan_stop(struct fifo_end *end, int producing);
 
 #endif

@@ -5,7 +5,6 @@
  * moment old. Thread sanitizers are told so.
  */
 #include "layers/observe/journal.h"
-#include "layers/observe/report.h"
 
 #include <stdio.h>
 

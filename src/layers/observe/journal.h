@@ -53,4 +53,7 @@ void journal_dump(struct journal *journal, enum collet_result result, const char
 /* Prints where a call stands, worker by worker. Another thread may be running it. */
 void exec_dump(const struct exec_call *call, FILE *out);
 
+/* A rank that the call waits for now, −1: none; *sending: for credit, not for data. Another thread may be running it. */
+int exec_waits_for(const struct exec_call *call, bool *sending);
+
 #endif

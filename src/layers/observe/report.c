@@ -2,6 +2,7 @@
  *
  * The watch looks at calls that other threads run, as exec_dump() does: the picture may be a moment old.
  */
+#include "layers/observe/journal.h"
 #include "layers/observe/report.h"
 
 #include "api/comm.h"

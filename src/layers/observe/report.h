@@ -37,7 +37,4 @@ size_t report_make(const void *comm, char text[BOOT_REPORT_BYTES]);
 /* What a rank of another process has said. False: it is no report. Numbers in it may be any. */
 bool report_read(const void *text, size_t bytes, struct report *report);
 
-/* A rank that the call waits for now, −1: none; *sending: for credit, not for data. Another thread may be running it. */
-int exec_waits_for(const struct exec_call *call, bool *sending);
-
 #endif

@@ -9,23 +9,14 @@
 #include "seams/layer.h"
 #include "seams/vectors.h"
 
+#include "api/coll.h"
 #include "base/memory.h"
 #include "base/types.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct created_op {
-    struct created_op *next;
-    enum collet_op number;
-    enum collet_type type;
-    uint16_t scaling; /* enum work_scaling */
-    uint64_t factor;
-};
-
-/* Guards the lists of all communicators: a call looks its operator up before it has the communicator's own lock. */
-PROCESS_LOCK(ops_lock);
-static uint64_t ops_created;
+static uint64_t ops_created; /* with the process's lock, as the lists of all communicators */
 
 /* The link to an operator of comm; to NULL if it has none of that number. */
 static struct created_op **find_op(struct collet_comm *comm, enum collet_op number) {
@@ -35,31 +26,13 @@ static struct created_op **find_op(struct collet_comm *comm, enum collet_op numb
     return link;
 }
 
-static enum collet_result err_no_op(enum collet_op op) {
-    return err_set(COLLET_ERR_INVALID_ARGUMENT,
-                   "op is %d: none of enum collet_op, and not created on this communicator, or destroyed", (int)op);
-}
-
-enum collet_result op_resolve_created(const struct collet_comm *comm, struct exec_request *request) {
-    SCOPED_LOCK(&ops_lock);
-    const struct created_op *op = *find_op((struct collet_comm *)comm, request->op);
-    if (op == NULL)
-        return err_no_op(request->op);
-    if (op->type != request->type)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "op %d was created for type %s, but type is %s", (int)op->number,
-                       type_name(op->type), type_name(request->type));
-    request->op = COLLET_PREMULSUM;
-    request->scaling = op->scaling;
-    request->factor = op->factor;
-    return COLLET_SUCCESS;
-}
-
 static bool op_destroy_all(struct collet_comm *comm) {
-    SCOPED_LOCK(&ops_lock);
+    process_lock();
     for (struct created_op *next; comm->ops != NULL; comm->ops = next) {
         next = comm->ops->next;
         free(comm->ops);
     }
+    process_unlock();
     return true;
 }
 
@@ -93,21 +66,22 @@ enum collet_result collet_op_create_premul_sum(enum collet_op *op, const void *s
         memcpy(&created->factor, scalar, collet_type_size(type));
     else
         created->factor = (uintptr_t)scalar;
-    SCOPED_LOCK(&ops_lock);
+    process_lock();
     created->number = (enum collet_op)(COLLET_OP_COUNT + ops_created++ % (COLLET_OP_LAST - COLLET_OP_COUNT));
     created->next = comm->ops;
     comm->ops = created;
     *op = created->number;
+    process_unlock();
     return COLLET_SUCCESS;
 }
 
 enum collet_result collet_op_destroy(enum collet_op op, struct collet_comm *comm) {
     COLLET_TRY(comm_check(comm));
-    SCOPED_LOCK(&ops_lock);
+    process_lock();
     struct created_op **link = find_op(comm, op), *gone = *link;
-    if (gone == NULL)
-        return err_no_op(op);
-    *link = gone->next;
+    if (gone != NULL)
+        *link = gone->next;
+    process_unlock();
     free(gone);
-    return COLLET_SUCCESS;
+    return gone != NULL ? COLLET_SUCCESS : coll_err_no_op(op);
 }

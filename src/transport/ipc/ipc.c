@@ -19,7 +19,6 @@
 #include "base/os.h"
 #include "layers/gpu/buffers.h"
 #include "transport/ipc/gpu_fifos.h"
-#include "layers/memory/loan.h"
 #include "transport/ipc/gpu_heads.h"
 #include "transport/ipc/gpu_peers.h"
 #include "transport/ipc/hand_over.h"

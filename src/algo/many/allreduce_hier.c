@@ -22,7 +22,7 @@
  * After: M. Cho et al., "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy", IBM
  * J. Res. Dev. 63 (2019), the decomposition; the ring as in allreduce_ring.c.
  */
-#include "algo/rails.h"
+#include "algo/many/rails.h"
 #include "program/program.h"
 
 enum { LANE_SUMS = 0, LANE_RESULTS = 1 };

@@ -17,7 +17,7 @@
  * After: S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252
  * (2025); without its aggregation of blocks into messages, as in allgather_pat.c.
  */
-#include "algo/forest.h"
+#include "algo/many/forest.h"
 #include "program/program.h"
 
 void reducescatter_pat_build(struct prog *prog) {

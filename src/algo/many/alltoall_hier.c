@@ -18,7 +18,7 @@
  * After: the two-phase exchange on a grid, as in S. H. Bokhari, H. Berryman, "Complete exchange on a circuit switched
  * mesh", SHPCC 1992, with nodes for rows.
  */
-#include "algo/rails.h"
+#include "algo/many/rails.h"
 #include "program/program.h"
 
 enum { LANE_BLOCKS = 0, LANE_RELAYED = 1 };

@@ -17,11 +17,11 @@
  * Places are worked on level by level, as binomial.h says: levels inside nodes are below those over nodes, below the
  * root.
  */
-#ifndef COLLET_ALGO_FOREST_H
-#define COLLET_ALGO_FOREST_H
+#ifndef COLLET_ALGO_MANY_FOREST_H
+#define COLLET_ALGO_MANY_FOREST_H
 
 #include "algo/binomial.h"
-#include "algo/rails.h"
+#include "algo/many/rails.h"
 
 struct forest {
     struct rails rails;

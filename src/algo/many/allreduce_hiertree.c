@@ -16,7 +16,7 @@
  * After: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  * Parallel Computing 35 (2009), the trees.
  */
-#include "algo/rails.h"
+#include "algo/many/rails.h"
 #include "topo/trees.h"
 #include "program/program.h"
 

@@ -2,7 +2,7 @@
  *
  * Places in a tree over nodes and rails, and the ranks there; forest.h has the picture.
  */
-#include "algo/forest.h"
+#include "algo/many/forest.h"
 
 struct forest forest_of(const struct prog *prog) {
     struct forest forest = {.rails = rails_of(prog)};

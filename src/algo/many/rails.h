@@ -10,10 +10,11 @@
  * Rail i is the i-th rank of each node in the order of the shape. The word is that of clusters in which the i-th
  * network adapters of all hosts share a switch.
  */
-#ifndef COLLET_ALGO_RAILS_H
-#define COLLET_ALGO_RAILS_H
+#ifndef COLLET_ALGO_MANY_RAILS_H
+#define COLLET_ALGO_MANY_RAILS_H
 
 #include "program/program.h"
+#include "seams/many.h"
 
 #define RAILS_MAX PROG_NODE_RANKS_MAX
 
@@ -30,8 +31,5 @@ int rails_rank(const struct prog *prog, const struct rails *rails, int node, int
 
 /* The other ranks of the rank's node, rail by rail, to mate[0 … nrails−2]; nrails ≤ RAILS_MAX. */
 void rails_list_mates(const struct prog *prog, const struct rails *rails, int mate[RAILS_MAX]);
-
-/* Whether a shape is such a grid, of several nodes and of several rails, but no more than RAILS_MAX. */
-bool rails_apply(const struct prog_shape *shape);
 
 #endif

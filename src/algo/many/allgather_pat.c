@@ -20,7 +20,7 @@
  * the concatenation of J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", IEEE Trans. Parallel Distrib. Syst. 8 (1997).
  */
-#include "algo/forest.h"
+#include "algo/many/forest.h"
 #include "program/program.h"
 
 void allgather_pat_build(struct prog *prog) {

@@ -2,7 +2,7 @@
  *
  * Who is on which node and rail; rails.h has the picture.
  */
-#include "algo/rails.h"
+#include "algo/many/rails.h"
 
 static int wrap(int i, int n) { return (i % n + n) % n; }
 
@@ -34,3 +34,5 @@ void rails_list_mates(const struct prog *prog, const struct rails *rails, int ma
 bool rails_apply(const struct prog_shape *shape) {
     return shape->nnodes > 1 && shape->node_ranks > 1 && shape->node_ranks <= RAILS_MAX;
 }
+
+bool many_apply(const struct prog_shape *shape) { return shape->nranks > 0; }
