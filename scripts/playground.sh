@@ -12,12 +12,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Whatever reads no machine, no network and no file.
-sources=(src/base/{config,err,json,log,memory,output,spelling,timeline,types}.c src/chan/slots.c src/transport/conn.c
-    src/layers/tools/prog/{page,script}.c src/layers/tools/play/{play,os}.c)
-for file in src/{program,algo,fifo,plan,topo}/*.c; do
-    case $file in
-    src/layers/schedules/import.c | src/plan/plan.c | src/topo/probe/survey.c) ;;
-    src/topo/probe/files.c | src/topo/probe/hwloc_read.c | src/topo/probe/probe.c | src/topo/xml_*.c | src/topo/probe/here.c | src/topo/probe/sysfs.c | src/topo/probe/locate.c) ;;
+sources=(src/base/{config,err,log,memory,output,spelling,types}.c src/chan/slots.c src/transport/conn.c src/layers/observe/{json,timeline}.c
+    src/layers/gpu/nvlink.c src/layers/tools/prog/{page,script}.c src/layers/tools/play/{play,os}.c)
+for file in src/{program,algo,algo/many,fifo,plan,topo,topo/probe}/*.c src/layers/{verifier,schedules,tuner,tools/forecast}/*.c; do
+    case ${file##*/} in
+    plan.c | map.c | survey.c | layer.c | files.c | hwloc_read.c | probe.c | here.c | sysfs.c | locate.c | nic.c | xml_*.c) ;;
+    *_probe.c | two_cpus.c | distance.c | kernel_copies.c | chooser.c | import.c) ;;
     *) sources+=("$file") ;;
     esac
 done
