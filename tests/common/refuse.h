@@ -29,6 +29,8 @@ static struct {
     enum resource resource; /* of which something is refused; NO_RESOURCE: nothing is */
     int64_t first, last;    /* those of its requests that are refused, counted from 1 */
     int64_t asked;          /* so many requests so far */
+    bool of_one_thread;     /* requests of other threads than `thread` are not meant */
+    pthread_t thread;
 } refusing;
 
 /* From now on. last INT64_MAX: for good. */
@@ -39,9 +41,18 @@ static inline void refuse(enum resource resource, int64_t first, int64_t last) {
     __atomic_store_n(&refusing.resource, resource, __ATOMIC_RELEASE); /* pairs with refused() */
 }
 
+/* The same for the thread that says so, and for no other one, which may ask at any moment. Later, refuse(NO_RESOURCE, 0, 0). */
+static inline void refuse_this_thread(enum resource resource, int64_t first, int64_t last) {
+    refusing.thread = pthread_self();
+    refusing.of_one_thread = true;
+    refuse(resource, first, last);
+}
+
 static inline bool refused(enum resource resource) {
     static const int errors[] = {[MEMORY] = ENOMEM, [DESCRIPTORS] = EMFILE};
     if (__atomic_load_n(&refusing.resource, __ATOMIC_ACQUIRE) != resource)
+        return false;
+    if (refusing.of_one_thread && !pthread_equal(refusing.thread, pthread_self()))
         return false;
     const int64_t number = __atomic_add_fetch(&refusing.asked, 1, __ATOMIC_RELAXED);
     if (number < __atomic_load_n(&refusing.first, __ATOMIC_RELAXED) ||

@@ -240,7 +240,7 @@ static void run_without_memory(struct ranks *ranks, int rank) {
     emulated_stream_wait(p.stream);
     ranks_barrier(ranks);
     if (rank == 1)
-        refuse(MEMORY, 1, 1);
+        refuse_this_thread(MEMORY, 1, 1);
     enum collet_result result = make_call(&p, call, &window);
     refuse(NO_RESOURCE, 0, 0);
     emulated_stream_wait(p.stream);
