@@ -55,8 +55,10 @@ static void hear_a_rank(struct hub *hub, struct fuzz_input *input) {
     const uint8_t *data = fuzz_bytes(input, fuzz_byte(input), &bytes);
     const uint64_t number = hub->census_count - (kind >> 1 & 1);
     struct letter *letter = letter_create(1, kind & 1 ? 2 : 0, boot_key(BOOT_REPORT, number), data, bytes);
-    if (letter != NULL)
-        census_hear(hub, letter);
+    if (letter == NULL)
+        return;
+    census_hear(hub, letter);
+    letter_free(letter);
 }
 
 /* Reads the answer to its end. What begins like one of HTTP answers a question of HTTP. */
