@@ -9,7 +9,7 @@
 #                                    └─▶ build/lib/libcollet-internal.a every name, for tools and tests
 #   src/layers/tools/forecast/*.c ──────▶ build/lib/libcollet-forecast.a predictions, for tools and tests
 #   examples/*.c, *.cc, examples/perf/*_perf.c, src/layers/tools/*.c ──▶ build/bin/<name>
-#   tests/<kind>/*.c ─────────────────────────────────────▶ build/tests/<kind>/<name>
+#   tests/{core,whole,layers/*}/test_*.c ─────────────────▶ build/tests/…/<name>
 #   tests/portable/kernels_portable.c as C, C++ and CUDA ─▶ build/portable/*.o
 #
 # Folders are globbed: a new algorithm, transport, tool or test needs no line here.

@@ -34,7 +34,7 @@ bench-trace: $(BUILD)/bench/trace
 	@$< 500 8 512 4096 65536
 $(BUILD)/bench/reduce: $(OBJ)/bench/reduce.o $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
-bench-forecasts: $(BUILD)/tests/unit/test_forecasts
+bench-forecasts: $(BUILD)/tests/layers/tools/test_forecasts
 	$<
 
 bench-reduce: $(BUILD)/bench/reduce

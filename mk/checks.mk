@@ -12,16 +12,16 @@ sass-lint:
 SEEDS ?= 273
 test-faults:
 	@scripts/deps.sh test
-	+@$(AGAIN) $(BUILD)/tests/fault/test_faults
-	@SEEDS=$(SEEDS) $(BUILD)/tests/fault/test_faults
+	+@$(AGAIN) $(BUILD)/tests/core/test_faults
+	@SEEDS=$(SEEDS) $(BUILD)/tests/core/test_faults
 
 # A job that goes on and on, from a seed: communicators, calls and deaths at random; memory, threads and descriptors stay.
 .PHONY: soak
 SOAK_SECONDS ?= 1800
 soak:
 	@scripts/deps.sh test
-	+@$(AGAIN) $(BUILD)/tests/fault/test_soak
-	@SOAK_SECONDS=$(SOAK_SECONDS) $(BUILD)/tests/fault/test_soak
+	+@$(AGAIN) $(BUILD)/tests/core/test_soak
+	@SOAK_SECONDS=$(SOAK_SECONDS) $(BUILD)/tests/core/test_soak
 
 # The slot layer in all interleavings, and broken in every way (tests/model/model.h). model: larger cases too, many minutes.
 .PHONY: test-model model
@@ -36,7 +36,7 @@ test-litmus:
 # A Slurm of its own, on hosts that are network namespaces; skipped where it is not installed or not permitted.
 .PHONY: test-slurm
 test-slurm: all
-	@BUILD=$(BUILD) scripts/run-tests.sh tests/multi/slurm.sh
+	@BUILD=$(BUILD) scripts/run-tests.sh tests/whole/slurm.sh
 
 # libnccl.so.2 in NCCL's place; what needs NVIDIA's NCCL is skipped where it is not installed.
 .PHONY: test-nccl-abi
@@ -75,5 +75,5 @@ fabric-ready:
 .PHONY: mutants
 mutants:
 	@scripts/deps.sh test
-	+@$(AGAIN) $(TOOLS) $(BUILD)/tests/unit/test_algorithms
+	+@$(AGAIN) $(TOOLS) $(BUILD)/tests/layers/verifier/test_algorithms
 	LIBS='$(PRIVATE_LIBS)' scripts/mutants.py --build $(BUILD) $(MUTANTS)

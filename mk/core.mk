@@ -54,26 +54,23 @@ core-links:
 	+@$(AGAIN) $(LINK_OBJECTS) >&2
 	@:$(call link_line,none)$(foreach l,$(LIB_LAYERS),$(call link_line,$(l),$(l)))$(call link_line,all,$(LIB_LAYERS))
 
-# Tests of the core alone: programs of tests/ linked with it, and with tests/core/part.c in place of what layers would give them.
-.PHONY: test-core core-tests
-CORE_TESTS   := unit/test_api unit/test_base unit/test_boot unit/test_boot_deaths unit/test_boot_goodbyes unit/test_boot_ids \
-    unit/test_boot_init unit/test_crowd unit/test_net_sockets unit/test_reduce unit/test_tcp unit/test_tcp_connecting unit/test_tree \
-    multi/test_determinism multi/test_engine multi/test_threads multi/test_conformance \
-    fault/test_death fault/test_intruder fault/test_rendezvous
-CORE_PROGRAMS := $(BUILD)/core/tests/fault/test_faults $(CORE_TESTS:%=$(BUILD)/core/tests/%)
-CORE_COMMON  := $(BUILD)/core/tests/common.a
-$(CORE_COMMON): $(call objects_of,$(filter-out tests/common/whole.c,$(TEST_COMMON)) tests/core/part.c)
+# Tests of the core alone: every program of tests/core. Links with other layers run some of these, and those of tests/layers/NAME.
+# Each has tests/common/part.c for what it names and has not.
+.PHONY: test-core core-tests test-links
+PART_COMMON  := $(BUILD)/core/tests/common.a
+$(PART_COMMON): $(call objects_of,$(filter-out tests/common/whole.c,$(TEST_COMMON)) tests/common/part.c)
 	@mkdir -p $(@D)
 	$(call say,AR)
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $^
 SODIUM       := $(shell $(PKGCONFIG) --libs libsodium 2>/dev/null)
-CORE_LIBS    := -lcmocka $(SODIUM) -pthread -lm
-$(CORE_PROGRAMS): $(BUILD)/core/tests/%: $(OBJ)/tests/%.o $(CORE_COMMON) $(CORE_LIB)
+LINK_PART     = $(Q)$(LINK) -o $@ $(filter %.o,$^) $(LINKED_LIB) $(PART_COMMON) $(LINKED_LIB) -lcmocka
+CORE_PROGRAMS := $(patsubst tests/%.c,$(BUILD)/core/tests/%,$(filter-out tests/core/test_soak.c,$(wildcard tests/core/test_*.c)))
+$(CORE_PROGRAMS): LINKED_LIB = $(CORE_LIB)
+$(CORE_PROGRAMS): $(BUILD)/core/tests/%: $(OBJ)/tests/%.o $(PART_COMMON) $(CORE_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(LINK) -o $@ $^ $(CORE_LIBS)
-$(BUILD)/core/tests/unit/test_boot $(BUILD)/core/tests/fault/test_faults: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
+	$(LINK_PART) $(SODIUM) -pthread -lm
 core-tests: $(CORE_PROGRAMS)
 test-core:
 	@scripts/deps.sh test
@@ -81,3 +78,31 @@ test-core:
 	@BUILD=$(BUILD)/core SEEDS=$(SEEDS) COLLET_TEST_TIMEOUT=400 scripts/run-tests.sh --level fast --jobs $(TEST_JOBS) $(CORE_PROGRAMS)
 	@echo "lines of the core: $$($(MAKE) -s --no-print-directory core-files | xargs cat | wc -l), at most $$(sed -n 's/^lines //p' tests/core/limits.txt)"
 	@echo "seams of the core: $$($(MAKE) -s --no-print-directory core-seams | wc -l), at most $$(sed -n 's/^seams //p' tests/core/limits.txt)"
+
+# The core with each layer alone (and what that layer needs): build/links/NAME has the library and its tests.
+LINK_TESTS   := core/test_calls core/test_boot_ids
+tests_of_link = $(LINK_TESTS) $(patsubst tests/%.c,%,$(wildcard tests/layers/$(1)/test_*.c))
+define LINK_OF_LAYER
+$(BUILD)/links/$(1)/list.o: INCLUDES = $$(INTERNAL_INCLUDES)
+$(BUILD)/links/$(1)/list.o: CPPFLAGS += $$(call list_flags,$$(call with_needs,$(1)))
+$(BUILD)/links/$(1)/list.o: src/seams/list.c mk/layers.mk $(BUILD)/flags | $(NEEDS)
+	@mkdir -p $$(@D)
+	$$(call say,CC)
+	$$(Q)$$(COMPILE) -c $$< -o $$@
+$(BUILD)/links/$(1)/libcollet.a: $(call link_of,$(call with_needs,$(1))) $(BUILD)/links/$(1)/list.o
+	$$(call say,AR)
+	@rm -f $$@
+	$$(Q)$$(AR) rcsD $$@ $$(filter %.o,$$^)
+$(addprefix $(BUILD)/links/$(1)/tests/,$(call tests_of_link,$(1))): LINKED_LIB = $(BUILD)/links/$(1)/libcollet.a
+$(addprefix $(BUILD)/links/$(1)/tests/,$(call tests_of_link,$(1))): $(BUILD)/links/$(1)/tests/%: $(OBJ)/tests/%.o $(PART_COMMON) $(BUILD)/links/$(1)/libcollet.a
+	@mkdir -p $$(@D)
+	$$(call say,LINK)
+	$$(LINK_PART) $$(PRIVATE_LIBS)
+LINK_PROGRAMS += $(addprefix $(BUILD)/links/$(1)/tests/,$(call tests_of_link,$(1)))
+endef
+LINK_PROGRAMS :=
+$(foreach l,$(LIB_LAYERS),$(eval $(call LINK_OF_LAYER,$(l))))
+test-links:
+	@scripts/deps.sh test
+	+@$(AGAIN) $(LINK_PROGRAMS)
+	@COLLET_TEST_TIMEOUT=400 scripts/run-tests.sh --level fast --jobs $(TEST_JOBS) $(LINK_PROGRAMS)

@@ -12,7 +12,7 @@ help:
 	@echo 'make test-full     every combination of collective, type, algorithm, transport … (long)'
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo 'make asan-all tsan-all  all test programs under them (an hour each); PART=2/8: each eighth one, from the second on;'
-	@echo "                   PROGRAMS='unit/test_tcp unit/test_chan': these alone. make test takes both, too"
+	@echo "                   PROGRAMS='core/test_tcp layers/tuner/test_chan': these alone. make test takes both, too"
 	@echo 'make test-nccl-abi libnccl.so.2 in NCCL'"'"'s place (a minute; NCCL_HOME=, NCCL_TESTS= name what it is compared with)'
 	@echo 'make demo-torch    installs PyTorch if it is missing, trains a model with DDP on gloo and on collet'
 	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes; TEST_TORCH=all: every one;'

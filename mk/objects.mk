@@ -41,8 +41,8 @@ $(OBJ)/%.o: %.c $(BUILD)/flags | $(NEEDS)
 
 $(call objects_of,$(filter %.c,$(ACCEPT_SOURCES))): CPPFLAGS += -Iexamples
 $(OBJ)/tests/gpu/accept_kernels.o: NVCC_DEFINES = -Itests -Iexamples
-$(call objects_of,src/layers/gpu/registry.c tests/gpu/test_accept.c tests/unit/test_cuda_context.c examples/perf/device.c): CPPFLAGS += $(if $(WITH_CUDA),-DCOLLET_CUDA)
-$(call objects_of,$(CUDA_SOURCES) tests/common/gpu_side_cuda.c tests/unit/test_cuda_context.c examples/perf/device_cuda.c): CPPFLAGS += -I$(CUDA_HOME)/include
+$(call objects_of,src/layers/gpu/registry.c tests/gpu/test_accept.c tests/layers/gpu/test_cuda_context.c examples/perf/device.c): CPPFLAGS += $(if $(WITH_CUDA),-DCOLLET_CUDA)
+$(call objects_of,$(CUDA_SOURCES) tests/common/gpu_side_cuda.c tests/layers/gpu/test_cuda_context.c examples/perf/device_cuda.c): CPPFLAGS += -I$(CUDA_HOME)/include
 
 # The list of the layers of a link: of all of them here, of those in LAYERS in mk/core.mk.
 ALL_MOMENTS := $(call moments_of,$(LIB_LAYERS))

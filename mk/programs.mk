@@ -11,11 +11,13 @@ endef
 $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/layers/tools/%.o $(call objects_of,$(wildcard src/layers/tools/common/*.c)) $(FORECAST_LIB) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 # A tool of several files has a folder; collet-tune takes its meetings from the bench.
-$(BUILD)/bin/collet-prog $(BUILD)/tests/unit/test_program $(BUILD)/tests/unit/test_verifier: $(call objects_of,$(wildcard src/layers/tools/prog/*.c))
+# The test of a layer is linked with the whole library, and with no more than the layer needs (mk/core.mk).
+test_of = $(BUILD)/tests/layers/$(1)/test_$(2) $(BUILD)/links/$(1)/tests/layers/$(1)/test_$(2)
+$(BUILD)/bin/collet-prog $(BUILD)/tests/layers/tools/test_program $(call test_of,verifier,verifier): $(call objects_of,$(wildcard src/layers/tools/prog/*.c))
 $(OBJ)/src/layers/tools/prog/page_text.o: src/layers/tools/prog/page.html
 $(OBJ)/src/layers/tuner/cards.o: $(wildcard src/layers/tuner/cards/*.tuning)
 $(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/layers/tools/sim/*.c))
-$(BUILD)/bin/collet-status $(BUILD)/tests/fault/test_status: $(call objects_of,$(wildcard src/layers/tools/status/*.c))
+$(BUILD)/bin/collet-status $(BUILD)/tests/layers/tools/test_status: $(call objects_of,$(wildcard src/layers/tools/status/*.c))
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/layers/tools/tune/*.c) bench/board.c)
 $(SCRIPT_TOOLS): $(BUILD)/bin/%: src/layers/tools/%.py include/collet.h
 	@mkdir -p $(@D)
@@ -34,8 +36,8 @@ $(filter-out $(ACCEPT),$(TESTS)) $(GPUSIM_BENCH): TEST_LIBS = -lcmocka
 # What tests/common/refuse.h may refuse to the library.
 REFUSED := malloc calloc realloc strdup open_memstream fmemopen mmap pthread_create memfd_create socket accept4 eventfd epoll_create1 \
     fopen opendir open
-$(BUILD)/tests/fault/test_memory $(BUILD)/tests/fault/test_faults $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/unit/test_boot: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
-$(BUILD)/tests/fault/test_fork: LINK_FLAGS += -Wl,--wrap=dlopen
+%/tests/whole/test_memory %/tests/core/test_faults %/tests/layers/memory/test_gpu_windows %/tests/core/test_boot: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
+$(BUILD)/tests/whole/test_fork: LINK_FLAGS += -Wl,--wrap=dlopen
 # Of collet it knows nothing: it opens what it is given.
 $(call objects_of,$(BESIDE_SOURCES)): CPPFLAGS += -I$(CUDA_HOME)/include
 $(BESIDE): $(call objects_of,$(BESIDE_SOURCES))
@@ -46,6 +48,6 @@ $(ACCEPT): $(ACCEPT_OBJECTS) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 $(addprefix $(BUILD)/tests/gpusim/,test_ptx test_exec bench_exec): $(call objects_of,$(GPUSIM_MACHINE))
 $(addprefix $(BUILD)/tests/gpusim/,test_exec bench_exec): $(call objects_of,tests/gpusim/objects.c tests/gpusim/stage.c)
-$(BUILD)/tests/unit/test_net_collet: $(call objects_of,$(NET_SOURCES))
-$(BUILD)/tests/unit/test_tune_gpu: $(call objects_of,$(wildcard src/layers/tools/tune/*.c) bench/board.c)
-$(BUILD)/tests/unit/test_perf_rows: $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c)
+$(call test_of,nccl,net_collet): $(call objects_of,$(NET_SOURCES))
+$(BUILD)/tests/layers/tools/test_tune_gpu: $(call objects_of,$(wildcard src/layers/tools/tune/*.c) bench/board.c)
+$(BUILD)/tests/whole/test_perf_rows: $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c)

@@ -28,14 +28,12 @@ PERF_COMMON     := $(filter-out $(PERF_SOURCES) $(if $(WITH_CUDA),,examples/perf
     $(if $(WITH_CUDA),examples/perf/span_gpu.cu)
 CXX_EXAMPLES    := $(if $(shell command -v $(CXX) 2>/dev/null),$(wildcard examples/*.cc))
 EXAMPLE_SOURCES := $(wildcard examples/*.c) $(CXX_EXAMPLES) $(if $(WITH_CUDA),$(wildcard examples/*.cu))
-TEST_COMMON     := $(filter-out $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
+TEST_COMMON     := $(filter-out tests/common/part.c $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
 # The simulated GPU machine: what its tests and its runtime are linked with.
 GPUSIM_MACHINE  := $(addprefix tests/gpusim/,access.c chain.c exec.c machine.c memory.c module.c ptx_flow.c ptx_parse.c warp.c)
-TEST_SOURCES    := $(filter-out tests/common/% tests/core/% tests/portable/% tests/nccl/% tests/gpusim/%,$(wildcard tests/*/*.c)) tests/gpusim/test_ptx.c tests/gpusim/test_exec.c
-# The model checker and the fuzz targets have programs of their own; tests/core is for mk/core.mk.
-TEST_SOURCES    := $(filter-out tests/model/% tests/fuzz/% tests/core/%,$(TEST_SOURCES))
-# So have the acceptance of GPUs and what it asks other libraries, out of many files.
-TEST_SOURCES    := $(filter-out tests/gpu/accept_% tests/gpu/beside% tests/gpu/one_program.c,$(TEST_SOURCES))
+# Tests of the core, of each layer, and of the library as a whole. Folders beside these have targets of their own.
+TEST_FOLDERS    := tests/core tests/whole $(wildcard tests/layers/*)
+TEST_SOURCES    := $(wildcard $(TEST_FOLDERS:%=%/test_*.c)) tests/gpu/test_accept.c tests/gpusim/test_ptx.c tests/gpusim/test_exec.c
 BESIDE_SOURCES  := $(wildcard tests/gpu/beside*.c)
 BESIDE          := $(BUILD)/tests/gpu/beside
 ONE_PROGRAM     := $(BUILD)/tests/gpu/one_program
@@ -46,7 +44,7 @@ SCRIPT_TOOLS := $(patsubst src/layers/tools/%.py,$(BUILD)/bin/%,$(wildcard src/l
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
 EXAMPLES := $(basename $(EXAMPLE_SOURCES:examples/%=$(BUILD)/bin/%))
 TESTS    := $(TEST_SOURCES:%.c=$(BUILD)/%)
-SCRIPT_TESTS := $(sort $(filter-out tests/fabric/% tests/nccl/% tests/torch/% tests/browser/%,$(wildcard tests/*/test_*.sh)))
+SCRIPT_TESTS := $(sort $(wildcard $(addsuffix /test_*.sh,$(TEST_FOLDERS) tests/gpu tests/litmus tests/python))))
 
 SHARED_LIB   := $(BUILD)/lib/$(SO_NAME)
 STATIC_LIB   := $(BUILD)/lib/libcollet.a

@@ -5,11 +5,11 @@
 RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(CHOSEN)
 # Programs without threads have nothing to show to the thread sanitizer, and some are slow under it. It cannot see what orders the ranks
 # of test_gpu_copies, either: words that each maps at an address of its own.
-UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/unit/test_algorithms $(BUILD)/tests/unit/test_program \
-    $(BUILD)/tests/unit/test_verifier $(BUILD)/tests/unit/test_cost $(BUILD)/tests/unit/test_one_tuner \
+UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/layers/verifier/test_algorithms $(BUILD)/tests/layers/tools/test_program \
+    $(BUILD)/tests/layers/verifier/test_verifier $(BUILD)/tests/layers/tools/test_cost $(BUILD)/tests/layers/tools/test_one_tuner \
     $(addprefix $(BUILD)/tests/unit/test_,forecasts gpu_room gpu_rows map model order sim_queue) \
-    $(BUILD)/tests/unit/test_block $(BUILD)/tests/multi/test_emulated_gpu $(BUILD)/tests/multi/test_gpu_windows $(BUILD)/tests/multi/test_gpu_copies $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/unit/test_reduce $(BUILD)/tests/unit/test_perf_format)
-# PROGRAMS='unit/test_tcp fault/test_links.sh': these alone. PART=2/8: each eighth one, from the second on.
+    $(BUILD)/tests/layers/gpu/test_block $(BUILD)/tests/layers/gpu/test_emulated_gpu $(BUILD)/tests/layers/memory/test_gpu_windows $(BUILD)/tests/layers/memory/test_gpu_copies $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/core/test_reduce $(BUILD)/tests/whole/test_perf_format)
+# PROGRAMS='core/test_tcp whole/test_links.sh': these alone. PART=2/8: each eighth one, from the second on.
 RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 each_nth  = $(shell printf '%s\n' $(RUNNABLE) | awk -v part=$(PART) 'BEGIN { split(part, p, "/") } NR % p[2] == p[1] % p[2]')
 CHOSEN   := $(if $(PROGRAMS),$(foreach p,$(PROGRAMS),$(or $(filter %tests/$(p),$(RUNNABLE)),$(BUILD)/tests/$(p))),$(if $(PART),$(each_nth),$(RUNNABLE)))

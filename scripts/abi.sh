@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # abi.sh [HEADER]: what a program that was compiled against collet.h relies on, one fact per line: prototypes, values of
-# constants, and the fields of structs in their order. tests/unit/abi/<SONAME> is what this printed when the SONAME began;
+# constants, and the fields of structs in their order. tests/whole/abi/<SONAME> is what this printed when the SONAME began;
 # each of its lines must stay true as long as the SONAME stays. New lines may come at any time.
 set -eu -o pipefail
 header=${1:-$(dirname "$0")/../include/collet.h}

@@ -126,7 +126,7 @@ class Judge:
         return [a for a in self.algorithms if a == self.name or (self.shared and includes(a))]
 
     def survives_tests(self):
-        objects = [f'{self.build}/obj/tests/unit/test_algorithms.o']
+        objects = [f'{self.build}/obj/tests/layers/verifier/test_algorithms.o']
         objects += [f'{self.build}/obj/tests/common/{name}' for name in sorted(os.listdir(f'{self.build}/obj/tests/common')) if name.endswith('.o')]
         self.link('tests', objects)
         chosen = {} if self.shared else {'ALGORITHM': self.name}

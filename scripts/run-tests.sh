@@ -4,9 +4,9 @@
 # run-tests.sh [--level fast|normal|full] [--jobs N] PROGRAM…: runs test programs, N at a time, and prints a line for each
 # when it ends:
 #
-#   ok    unit/test_base        23 cases   0.4 s
-#   FAIL  multi/conformance     2 of 310 cases failed   48.1 s      followed by what it printed
-#   skip  multi/netns           needs root   0.0 s                  exit status 77
+#   ok    core/test_base        23 cases   0.4 s
+#   FAIL  core/conformance      2 of 310 cases failed   48.1 s      followed by what it printed
+#   skip  whole/test_links.sh   needs root   0.0 s                  exit status 77
 #
 # Cases are counted from cmocka's output, or from a line "N passed, N failed[, N skipped]" that a program prints, or
 # else the program is one case. A program that does not end in time, crashes or exits with anything but 0 or 77 has at

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Version 6 of NCCL's interface for profiler plugins, as NCCL 2.30 has it: for those who write one, and for collet, which loads
+ * Version 6 of NCCL's interface for profiler plugins, as NCCL 2.30 has it: for authors of such plugins, and for collet, which loads
  * it (NCCL_PROFILER_PLUGIN). A plugin is a shared library with an `ncclProfiler_v6_t ncclProfiler_v6`.
  *
  * Example: examples/plugins/profiler_lines.c. Which events collet reports: docs/nccl.md.

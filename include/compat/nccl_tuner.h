@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Version 6 of NCCL's interface for tuner plugins, as NCCL 2.30 has it: for those who write one, and for collet, which loads
+ * Version 6 of NCCL's interface for tuner plugins, as NCCL 2.30 has it: for authors of such plugins, and for collet, which loads
  * it (NCCL_TUNER_PLUGIN). A plugin is a shared library with a `const ncclTuner_v6_t ncclTunerPlugin_v6`. Every function
  * returns ncclSuccess, or else the library chooses without the plugin.
  *

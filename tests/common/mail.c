@@ -3,6 +3,8 @@
 
 #include "common/numbers.h"
 
+#include <stdlib.h>
+
 static uint64_t seed_of(const struct letter *letter) { return letter->number * 1000u + (unsigned)letter->to; }
 
 static struct letter *letter_new(struct mail *mail, int from, int to, unsigned number, size_t bytes) {
@@ -48,4 +50,15 @@ void mail_settle(struct mail *mail) {
         guard_destroy(&mail->letters[k].guard);
     }
     mail->nletters = 0;
+}
+
+struct mail *mail_new(struct ranks *ranks, int rank) {
+    struct mail *mail = calloc(1, sizeof(*mail));
+    mail_open(mail, ranks, rank, ranks_comm(ranks, rank, NULL));
+    return mail;
+}
+
+void mail_destroy(struct mail *mail) {
+    ranks_try(mail->ranks, mail->rank, collet_comm_destroy(mail->comm));
+    free(mail);
 }

@@ -25,6 +25,9 @@ struct mail {
     } letters[MAIL_LETTERS_MAX]; /* under way */
 };
 
+/* Letters of a rank on a communicator of its own; mail_destroy destroys it. */
+struct mail *mail_new(struct ranks *ranks, int rank);
+void mail_destroy(struct mail *mail);
 void mail_open(struct mail *mail, struct ranks *ranks, int rank, struct collet_comm *comm);
 void mail_send(struct mail *mail, int to, unsigned number, size_t bytes);
 void mail_recv(struct mail *mail, int from, unsigned number, size_t bytes);

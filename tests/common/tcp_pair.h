@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tcp transport between two ends in one process, over loopback, with the executor's part (publish, consume) done by
- * hand. For tests/unit/test_tcp*.c.
+ * hand. For tests/core/test_tcp*.c.
  */
 #ifndef COLLET_TESTS_TCP_PAIR_H
 #define COLLET_TESTS_TCP_PAIR_H

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/trial.h"
 
+#include "common/whole.h"
+
 #include <stdio.h>
 
 /* What collet.h says of each collective. */
@@ -23,7 +25,8 @@ static const struct shape {
 
 enum collet_op trial_op(enum collet_type type, uint64_t dice) {
     enum collet_op op = (enum collet_op)(dice % COLLET_OP_COUNT);
-    return op_takes(op, type) ? op : (enum collet_op)(dice % COLLET_BAND);
+    bool is_there = library_is_whole || op != COLLET_PREMULSUM;
+    return is_there && op_takes(op, type) ? op : (enum collet_op)(dice % COLLET_BAND);
 }
 
 bool trial_reduces(enum prog_collective collective) { return shapes[collective].reduces; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The verbs transport between two ends in one process, over a libibverbs that moves memory (common/fake_verbs.h), with the
- * executor's part (publish, consume) done by hand. For tests/unit/test_verbs*.c: what goes wrong there is what a real NIC
+ * executor's part (publish, consume) done by hand. For tests/layers/verbs/test_verbs*.c: what goes wrong there is what a real NIC
  * would report.
  */
 #ifndef TESTS_COMMON_VERBS_PAIR_H

@@ -15,7 +15,7 @@
 #    SCOPED_LOCK                              there is no lock
 #    and those of mutants.txt
 #
-# What only a GPU's lanes do is not run here: tests/unit/test_block.c does.
+# What only a GPU's lanes do is not run here: tests/layers/gpu/test_block.c does.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh

@@ -2,7 +2,7 @@
  *
  * The device executor's kernel. A grid is a launch of work.h, a block is a worker. Run on one H200 on 2026-11-26, never
  * between GPUs but on simulated ones (tests/gpusim/). block.cuh, which is all that happens here, also runs on the host, in
- * tests/unit/test_block.c.
+ * tests/layers/gpu/test_block.c.
  *
  *    exec_cuda.cu           the kernel that moves bytes, and the table of all kernels
  *    exec_cuda_reduce.cu    the kernels of one operator, one per type

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Run on one H200 on 2026-11-26; tests/unit/test_cuda_context.c has a driver of its own.
+ * Run on one H200 on 2026-11-26; tests/layers/gpu/test_cuda_context.c has a driver of its own.
  */
 #include "layers/gpu/cuda_context.h"
 

@@ -52,7 +52,7 @@ static struct member *partner_of(const struct company *company, const struct gpu
     return lone != NULL && lone->sequence >= e->call->args.sequence ? NULL : partner;
 }
 
-/* Without memory for a note, the other end waits in vain, but not for ever. */
+/* Without memory for a note, the other end waits in vain, but it has a limit. */
 static void note_lone(struct member *member, const struct gpu_entry *e) {
     const struct exec_request *request = &e->call->request;
     struct lone *lone = find_lone(member, request->root, request->collective);

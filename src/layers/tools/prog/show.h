@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What collet-prog shows of a cast: its steps, what ranks hold turn by turn, and who sends to whom.
+ * What collet-prog shows of a cast: its steps, what ranks hold turn by turn, and which rank sends to which.
  */
 #ifndef COLLET_LAYERS_TOOLS_PROG_SHOW_H
 #define COLLET_LAYERS_TOOLS_PROG_SHOW_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The time that a run may take, by shares, and what it says meanwhile.
+ * The time that a run may take, by shares, and what it says while it runs.
  *
  *      began ├── 2 ranks, group ──┼── 2 ranks, threads ──┼── … ──┼──── fit ────┼ file ┤ began + seconds
  *

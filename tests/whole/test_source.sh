@@ -1,0 +1,195 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Rules about the source tree that no compiler enforces: includes go down, the environment is read in one place,
+# preprocessor conditionals stay where they belong, every file says its licence.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/common/cases.sh
+. tests/common/layers.sh
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# What the files of a room of the core may include, besides their own room, base and seams.
+#
+#    the walk    api ▶ plan ▶ algo                        an algorithm is data: it sees neither executors nor connections
+#                        └──▶ exec ▶ kernels              programs run; what they run on
+#                              └──▶ chan ▶ transport
+#    nouns       fifo, program, topo, boot, base          below everything in the walk
+#    seams       what the core knows of its layers: src/seams/*.h, seen from everywhere
+#
+# Single headers are seen from beside: what block numbers mean (fifo/geometry.h), which steps speak of.
+may_include() {
+    case $1 in
+    base) ;;
+    fifo | boot | topo) ;;
+    program) echo topo fifo/geometry.h ;;
+    algo) echo program topo ;;
+    transport) echo fifo boot topo program ;;
+    chan) echo transport fifo boot topo program plan/map.h ;;
+    kernels) echo fifo program ;;
+    exec) echo kernels chan transport fifo boot program ;;
+    plan) echo exec kernels chan transport fifo boot topo program algo ;;
+    api) echo plan exec kernels chan transport fifo boot topo program algo ;;
+    seams) echo api plan exec kernels chan transport fifo boot topo program ;;
+    *) return 1 ;;
+    esac
+}
+
+includes_go_down() {
+    local file room header allowed bad=0
+    for file in src/*/*.[ch]; do
+        room=$(basename "$(dirname "$file")")
+        allowed=$(may_include "$room") || { echo "$file: the room $room has no line in this test"; return 1; }
+        for header in $(sed -nE 's/^#include "([a-z0-9_]+\/[a-z0-9_]+\.h)".*/\1/p' "$file"); do
+            case " $room base seams layers $allowed " in
+            *" ${header%%/*} "* | *" $header "*) ;;
+            *) echo "$file includes $header"; bad=1 ;;
+            esac
+        done
+    done
+    return $bad
+}
+
+# Every include of another room's file, as "the room, what it includes". Single headers that are seen from below count as no room.
+edges_of_rooms() {
+    local file room header
+    for file in src/*/*.[ch]; do
+        room=$(basename "$(dirname "$file")")
+        [ "$room" != seams ] || continue
+        for header in $(sed -nE 's/^#include "([a-z0-9_]+\/[a-z0-9_]+\.h)".*/\1/p' "$file"); do
+            case ${header%%/*} in "$room" | seams) continue ;; esac
+            [[ " $(may_include "$room") " == *" $header "* ]] || echo "$room ${header%%/*}"
+        done
+    done
+}
+
+no_circle() { # of the edges that it reads; prints one
+    ! tsort 2>&1 >/dev/null | grep .
+}
+
+rooms_form_no_circle() { edges_of_rooms | sort -u | no_circle; }
+
+circles_are_noticed() { ! { edges_of_rooms; echo "transport chan"; } | sort -u | no_circle; }
+
+# A layer includes headers of the core, and those of the layers that its line in mk/layers.mk names. Nobody includes those of tools.
+layers_include_what_they_need() { # reads the registry
+    includes_of_layers >"$work/includes"
+    [ -s "$work/includes" ] && ! not_in_registry "$work/includes" | grep .
+}
+registry_is_kept() { registry | layers_include_what_they_need; }
+stranger_is_noticed() { ! registry | sed 's/^\(verifier .*\) schedules/\1/' | layers_include_what_they_need >/dev/null; }
+
+# The core includes none of them. Those that it still does are counted.
+layers_seen_from_the_core() { includes_of_layers | sed -n 's/^core //p'; }
+core_includes_no_more_layers() { # reads what the core includes
+    local seen
+    seen=$(cat)
+    within headers "$(grep -c . <<<"$seen")" || { echo "$seen"; return 1; }
+}
+core_includes_no_layer() { layers_seen_from_the_core | core_includes_no_more_layers; }
+header_of_a_layer_is_noticed() {
+    ! { layers_seen_from_the_core; seq -f 'src/api/coll.c src/layers/gpu/%g.h' 0 "$(limit headers)"; } | core_includes_no_more_layers >/dev/null
+}
+
+includes_name_the_room() {
+    ! git ls-files 'src/*.[ch]' | xargs grep -nE '^#include "[^/"]+"' | grep -v '"collet.h"'
+}
+
+the_rules_forbid_something() {
+    [[ " $(may_include algo) " != *" exec "* ]] && [[ " $(may_include chan) " != *" kernels "* ]] &&
+        [ -z "$(may_include base)" ] && ! may_include nowhere
+}
+
+environment_is_read_once() {
+    local places
+    places=$(git ls-files 'src/*.[ch]' | xargs grep -nE '\b(secure_)?getenv *\(')
+    [ "$(echo "$places" | wc -l)" = 1 ] || { echo "$places"; return 1; }
+}
+
+# Include guards apart, #if belongs to what hides machines (port.h, lanes.h, os, crc32c), registries, loops that need a pragma, and the
+# table of protocols, which lists the protocols' files for the one that asks for them.
+conditionals_are_where_they_belong() {
+    local file found bad=0
+    for file in $(git ls-files 'src/*.[ch]'); do
+        case $file in
+        src/*/port.h | src/fifo/lanes.h | src/fifo/protocol.h | src/base/os.[ch] | src/layers/gpu/cuda*.c | src/*/registry.c | src/layers/*/registry.c | src/kernels/reduce_* | src/base/crc32c.c) continue ;;
+        esac
+        found=$(grep -nE '^ *# *(if|ifdef|ifndef|elif)\b' "$file" | grep -vE '#ifndef COLLET_[A-Z0-9_]+_H$')
+        [ -z "$found" ] || { echo "$found" | sed "s|^|$file:|"; bad=1; }
+    done
+    return $bad
+}
+
+# So that `break NAME` stops in one place. The variants of the loops over types are left out: one of them runs.
+names_of_functions() {
+    local rooms='src/api src/plan src/exec src/kernels src/chan src/transport src/fifo src/layers/gpu'
+    {
+        grep -rnoP '^[a-z][\w \*]*?[ \*]\K[a-z]\w*(?=\([^;]*$)' --include=*.c $rooms
+        grep -rnoP '^static inline [\w \*]*?[ \*]\K[a-z]\w*(?=\([^;]*$)' --include=*.h $rooms
+    } | grep -v '^src/kernels/reduce_\(plain\|avx2\|avx512\).h'
+}
+no_name_twice() { # of lines file:line:name; prints each that is in two files
+    awk -F: '$3 in file && file[$3] != $1 { print $3 " is in " file[$3] " and in " $1; bad = 1 } { file[$3] = $1 } END { exit bad }'
+}
+functions_have_names_of_their_own() { names_of_functions | no_name_twice; }
+twins_are_noticed() { ! { names_of_functions; echo "src/api/twin.c:1:conn_try"; } | no_name_twice >/dev/null; }
+
+files_say_their_licence() {
+    local file bad=0
+    for file in $(git ls-files 'src/*.[ch]') include/*.h include/*/*.h examples/*.c examples/*/*.[ch] $(git ls-files 'tests/*.[ch]' 'tests/*.sh') scripts/*.sh Makefile mk/*.mk .ci/run; do
+        [ -e "$file" ] || continue
+        head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || { echo "$file"; bad=1; }
+    done
+    return $bad
+}
+
+# A reader of what others say has a fuzz target, or a reason in tests/fuzz/readers.txt to have none; and each target has a reader.
+reading_calls='recv|recvmsg|readv?|fgets|getline|getdelim|fscanf|dlsym|getenv|xmlCtxtReadMemory|boot_try_recv|bundle_try_recv|agreement_try|wire_take|wire_next'
+readers_are_fuzzed() {
+    local file target bad=0 lines
+    lines=$(grep -v '^#' tests/fuzz/readers.txt)
+    for file in $(git ls-files 'src/*.c'); do # comments and texts do not count
+        sed -E 's:"[^"]*"::g; /^ *\/\*/d; /^ *\* /d' "$file" | grep -qE "\<($reading_calls)\(" || continue
+        grep -q "^$file " <<<"$lines" || { echo "$file reads, and is not in tests/fuzz/readers.txt"; bad=1; }
+    done
+    while read -r file target; do
+        [ -z "$file" ] || [ -e "$file" ] || { echo "tests/fuzz/readers.txt: there is no $file"; bad=1; }
+        [[ $target == -* ]] && continue
+        for target in $target; do
+            [ -e "tests/fuzz/fuzz_$target.c" ] || { echo "tests/fuzz/readers.txt: there is no target $target"; bad=1; }
+        done
+    done <<<"$lines"
+    for target in tests/fuzz/fuzz_*.c; do
+        target=$(basename "$target" .c) target=${target#fuzz_}
+        grep -qE "^src/[^ ]+ .*\<$target\>" <<<"$lines" || { echo "$target covers no file of tests/fuzz/readers.txt"; bad=1; }
+        grep -qE "^$target +[1-9][0-9]*$" tests/fuzz/inputs.txt || { echo "$target has no line in tests/fuzz/inputs.txt"; bad=1; }
+        grep -q "\`$target\`" docs/reliability.md || { echo "docs/reliability.md does not say what $target reads"; bad=1; }
+    done
+    return $bad
+}
+readers_without_a_target_are_noticed() { ! reading_calls='fopen' readers_are_fuzzed >/dev/null; }
+
+files_are_formatted() { ! git ls-files '*.c' '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror 2>&1 | grep -m 5 error; }
+
+check includes_go_down_the_walk includes_go_down
+check rooms_form_no_circle rooms_form_no_circle
+check a_circle_of_rooms_would_be_noticed circles_are_noticed
+check layers_include_what_they_need registry_is_kept
+check an_include_of_another_layer_would_be_noticed stranger_is_noticed
+check the_core_includes_no_more_headers_of_layers core_includes_no_layer
+check one_more_would_be_noticed header_of_a_layer_is_noticed
+check includes_name_the_room includes_name_the_room
+check the_rules_of_this_test_forbid_something the_rules_forbid_something
+check the_environment_is_read_in_one_place environment_is_read_once
+check conditionals_are_where_they_belong conditionals_are_where_they_belong
+check functions_on_the_path_of_a_call_have_names_of_their_own functions_have_names_of_their_own
+check a_name_that_two_files_have_would_be_noticed twins_are_noticed
+check every_file_says_its_licence files_say_their_licence
+check who_reads_what_others_say_is_fuzzed readers_are_fuzzed
+check a_reader_that_is_not_fuzzed_would_be_noticed readers_without_a_target_are_noticed
+case $(clang-format --version 2>&1) in # other versions format differently
+*"version 14."*) check make_format_has_been_run files_are_formatted ;;
+*) skipped "make_format_has_been_run: clang-format 14 is not here" ;;
+esac
+finish
