@@ -19,7 +19,7 @@
  *    port_sync       every lane has come here, and each sees what any lane wrote before
  *    port_any        the same, and says whether any lane's condition holds
  *    port_pause      between two looks at something that is waited for; `looks` counts them
- *    port_clock_ns   nanoseconds since an arbitrary moment; 0 on a host, where others measure
+ *    port_clock_ns   nanoseconds since an arbitrary moment; the host returns 0, since it measures elsewhere
  */
 #ifndef COLLET_KERNELS_CUDA_PORT_H
 #define COLLET_KERNELS_CUDA_PORT_H
