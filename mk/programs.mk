@@ -22,7 +22,7 @@ $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/layers/tools/tune/*.c
 $(SCRIPT_TOOLS): $(BUILD)/bin/%: src/layers/tools/%.py include/collet.h
 	@mkdir -p $(@D)
 	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@ && chmod 755 $@
-$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c) $(STATIC_LIB)
+$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c src/base/plain.c) $(STATIC_LIB)
 	$(LINK_PROGRAM)
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 	$(LINK_PROGRAM)

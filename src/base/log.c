@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/os.h"
 #include "base/output.h"
+#include "base/plain.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -110,7 +111,7 @@ void log_write(enum log_level level, enum log_subsystem subsystem, const char *f
     va_list args;
     va_start(args, format);
     errno = saved_errno; /* for %m */
-    int wanted = vsnprintf(line + used, sizeof line - (size_t)used, format, args);
+    int wanted = plain_text(line + used, sizeof line - (size_t)used, format, args);
     va_end(args);
 
     size_t length = (size_t)used + (size_t)(wanted < 0 ? 0 : wanted);

@@ -7,10 +7,12 @@
 
 #include "collet.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 uint64_t os_now_ns(void); /* CLOCK_MONOTONIC */
 
@@ -75,6 +77,12 @@ static inline void os_cpu_relax(void) {
 /* A call failed for want of a file descriptor (errno is EMFILE): raises this process's soft limit of them to the hard one.
  * True: the limit is higher now, so try again. Keeps errno. */
 bool os_more_descriptors(void);
+/* Takes a new descriptor, and gives one above 2 in its place; < 0 stays, with its errno. Descriptors 0, 1 and 2 are the terminal's: if a
+ * program has closed them, what is written to its standard error must not go into a socket of collet. */
+int os_high(int fd);
+/* fopen() and opendir() with such a descriptor. */
+FILE *os_fopen(const char *path, const char *mode);
+DIR *os_opendir(const char *path);
 /* What to do about errno, to be put behind %m; "" if there is nothing to say. */
 const char *os_remedy(void);
 /* Does errno say that there is no memory, or no descriptor, at the moment? Then nothing is known of what was asked for. */

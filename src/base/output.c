@@ -41,7 +41,7 @@ int output_open(const char *pattern, int rank, int flags) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    return open(path, O_WRONLY | O_CREAT | O_CLOEXEC | no_link(path) | flags, 0600);
+    return os_high(open(path, O_WRONLY | O_CREAT | O_CLOEXEC | no_link(path) | flags, 0600));
 }
 
 bool output_write(int fd, const char *text, unsigned long bytes) {

@@ -166,7 +166,7 @@ static void door_ready(struct watch_fd *listener, uint32_t events) {
     struct door *door = WATCH_OWNER(listener, struct door, listener);
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN && !is_full(door); i++) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = os_high(accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (fd >= 0 && !address_came_to(fd, door->ifname))
             close(fd);
         else if (fd >= 0)

@@ -126,7 +126,7 @@ static void on_pidfd(struct watch_fd *pidfd, uint32_t events) {
 
 void edge_watch_process(struct edge *edge, pid_t pid) {
     edge->pid = pid;
-    edge->pidfd = (struct watch_fd){.fd = (int)syscall(SYS_pidfd_open, pid, 0), .ready = on_pidfd};
+    edge->pidfd = (struct watch_fd){.fd = os_high((int)syscall(SYS_pidfd_open, pid, 0)), .ready = on_pidfd};
     if (edge->pidfd.fd >= 0) {
         if (watch_add(&edge->pidfd, EPOLLIN) == COLLET_SUCCESS)
             return;
@@ -137,7 +137,7 @@ void edge_watch_process(struct edge *edge, pid_t pid) {
 }
 
 bool edge_process_ended(pid_t pid) {
-    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    struct pollfd ended = {.fd = os_high((int)syscall(SYS_pidfd_open, pid, 0)), .events = POLLIN};
     if (ended.fd < 0)
         return kill(pid, 0) != 0 && errno == ESRCH;
     bool yes = poll(&ended, 1, 0) == 1;

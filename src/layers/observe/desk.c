@@ -97,7 +97,7 @@ static void on_breather_over(struct watch_timer *timer) {
 static void on_visitor(struct watch_fd *listener, uint32_t events) {
     struct desk *desk = WATCH_OWNER(listener, struct desk, listener);
     (void)events;
-    const int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int fd = os_high(accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !os_more_descriptors()) {
         watch_change(listener, 0);
         watch_timer_set(&desk->breather, os_now_ns() + BREATHER_NS);

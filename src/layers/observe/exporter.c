@@ -140,7 +140,7 @@ bool output_replace(const char *pattern, const char *text, unsigned long bytes) 
     }
     snprintf(fresh, sizeof fresh, "%s.%d", path, os_tid()); /* several threads may write the same file */
     unlink(fresh);                                          /* left over from a thread of this number */
-    const int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    const int fd = os_high(open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (fd < 0)
         return false;
     const bool whole = output_write(fd, text, bytes);

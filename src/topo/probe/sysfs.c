@@ -15,6 +15,8 @@
  */
 #include "topo/probe/sysfs.h"
 
+#include "base/os.h"
+
 #include <dirent.h>
 #include <limits.h>
 #include <net/if.h>
@@ -42,7 +44,7 @@ __attribute__((format(printf, 2, 3))) static const char *read_line(char line[LIN
     vsnprintf(path, sizeof path, format, args);
     va_end(args);
     line[0] = '\0';
-    FILE *file = fopen(path, "r");
+    FILE *file = os_fopen(path, "r");
     if (file != NULL) {
         if (fgets(line, LINE_BYTES, file) == NULL)
             line[0] = '\0';
@@ -55,7 +57,7 @@ __attribute__((format(printf, 2, 3))) static const char *read_line(char line[LIN
 /* The alphabetically first entry of a folder that does not start with a dot. So the same machine always looks the same. False
  * if there is none. */
 static bool first_entry(const char *folder, char name[TOPO_NAME_BYTES]) {
-    DIR *dir = opendir(folder);
+    DIR *dir = os_opendir(folder);
     name[0] = '\0';
     if (dir == NULL)
         return false;

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/os.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +19,7 @@
 enum { FILE_BYTES_MAX = 4 << 20 };
 
 enum collet_result xml_load(const char *path, char **text_p, size_t *bytes_p) {
-    FILE *file = fopen(path, "r");
+    FILE *file = os_fopen(path, "r");
     if (file == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
     SCOPED_FREE char *text = NULL;

@@ -6,6 +6,7 @@
 #include "topo/probe/topo.h"
 
 #include "base/memory.h"
+#include "base/os.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -225,7 +226,7 @@ enum collet_result topo_share(const struct topo *topo, int n, int32_t *place, ch
 enum collet_result topo_write_file(const struct topo *topo, const char *path) {
     char *document;
     COLLET_TRY(topo_write_text(topo, &document));
-    FILE *file = fopen(path, "w");
+    FILE *file = os_fopen(path, "w");
     bool good = file != NULL && fputs(document, file) >= 0;
     if (file != NULL && fclose(file) != 0)
         good = false;
