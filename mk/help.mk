@@ -39,6 +39,7 @@ help:
 	@echo 'make lab1 … lab8   the labs of docs/course (HINT=1: a hint)'
 	@echo 'make lab-slow      bad cases made on purpose, beside healthy jobs: docs/slow.md (half a minute)'
 	@echo 'make docs-site     the documents, with search and the gallery, in build/site (installs Sphinx; a minute)'
+	@echo 'make surface       all that users see: names of libraries, knobs, options, columns, lines of the log, metrics (seconds; docs/surface.txt)'
 	@echo 'make bench-peers   measures collet beside the MPI libraries that are installed'
 	@echo 'make peers-archive  the newest MPI libraries and the loops in one file, to measure on a machine without compiler and network'
 	@echo 'make bench-overlap what calls on a stream hide of their time, over a link that takes 10 ms and in memory (a minute)'
