@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "boot/process.h"
+#include "layers/nccl/nccl_plugin.h"
 #include "topo/probe/declared.h"
 
 #include <dlfcn.h>
@@ -62,15 +63,16 @@ static bool find_table(struct plug_host *host, void *library) {
  * told: the plugin may be there and lack a library. */
 static void *open_library(const char *name, char *why, size_t room) {
     char file[CONFIG_TEXT_BYTES + 32], cause[192] = "";
+    const char *last = "";
     bool by_name = strchr(name, '/') == NULL;
     snprintf(file, sizeof(file), PLUG_FILE, name);
     void *library = by_name ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (library == NULL && by_name)
         snprintf(cause, sizeof(cause), "%s; ", dlerror());
     if (library == NULL)
-        library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        library = nccl_plugin_load(name, &last);
     if (library == NULL)
-        snprintf(why, room, "COLLET_NET_PLUGIN=%s cannot be loaded: %s%s", name, cause, dlerror());
+        snprintf(why, room, "COLLET_NET_PLUGIN=%s cannot be loaded: %s%s", name, cause, last);
     return library;
 }
 
