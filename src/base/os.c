@@ -261,14 +261,6 @@ FILE *os_fopen(const char *path, const char *mode) {
     return file;
 }
 
-DIR *os_opendir(const char *path) {
-    const int fd = os_high(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
-    if (folder == NULL && fd >= 0)
-        close(fd);
-    return folder;
-}
-
 const char *os_remedy(void) {
     static _Thread_local char text[112];
     struct rlimit limit;

@@ -21,6 +21,7 @@
 #include "base/spelling.h"
 #include "base/types.h"
 #include "base/wait.h"
+#include "common/fair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -542,7 +543,7 @@ static void a_forked_child_has_an_empty_list_and_no_thread_at_it(void **state) {
     patrol_lock(&patrol); /* as any thread of the parent may */
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(20);
+        fair_alarm(20);
         patrol_lock(&patrol);
         _exit(seen == NULL && !patrol.runs ? 0 : 1);
     }

@@ -144,7 +144,7 @@ files_say_their_licence() {
     return $bad
 }
 
-# Whatever makes a descriptor in the library has os_high() around it, or is os_fopen() or os_opendir() (base/os.h).
+# Whatever makes a descriptor in the library has os_high() around it, or is os_fopen() (base/os.h).
 makers='socket|accept4?|eventfd|epoll_create1|memfd_create|open|openat|dup|pipe2?|socketpair|mkstemp|fopen|opendir|inotify_init1|timerfd_create'
 descriptors_made_low() { # files
     sed -E 's:"[^"]*"::g; s:/\*.*::; /^ *\* /d' "$@" | grep -E "[^a-z_>.]($makers)\(|SYS_pidfd_open" | grep -vE 'os_high\(|static |^ *(int|FILE|DIR) \*?[a-z_]+\('
