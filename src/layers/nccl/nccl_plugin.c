@@ -3,25 +3,13 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "layers/nccl/plug_lib.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-
-/* The loader would wait until somebody writes into a pipe. */
-void *nccl_plugin_load(const char *name, const char **why) {
-    struct stat about;
-    if (strchr(name, '/') != NULL && stat(name, &about) == 0 && !S_ISREG(about.st_mode)) {
-        *why = "it is no regular file";
-        return NULL;
-    }
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    *why = library == NULL ? dlerror() : "";
-    return library;
-}
 
 enum collet_result nccl_plugin_open(const char *kind, const char *name, const char *symbol, void **library_p,
                                     const void **table_p) {
@@ -30,9 +18,9 @@ enum collet_result nccl_plugin_open(const char *kind, const char *name, const ch
         lower[k] = (char)tolower((unsigned char)kind[k]);
     snprintf(file, sizeof file, "libnccl-%s-%s.so", lower, name);
     const char *why;
-    *library_p = nccl_plugin_load(name, &why);
+    *library_p = plug_load(name, &why);
     if (*library_p == NULL && strchr(name, '/') == NULL)
-        *library_p = nccl_plugin_load(file, &why);
+        *library_p = plug_load(file, &why);
     if (*library_p == NULL)
         return err_set(COLLET_ERR_INVALID_USAGE, "NCCL_%s_PLUGIN=%s cannot be loaded: %s", kind, name, why);
     *table_p = dlsym(*library_p, symbol);

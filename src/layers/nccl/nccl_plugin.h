@@ -12,8 +12,6 @@
  * `symbol`. *library_p is written even on failure. */
 enum collet_result nccl_plugin_open(const char *kind, const char *name, const char *symbol, void **library_p,
                                     const void **table_p);
-/* What the loader finds under a name or path. NULL: *why says why not. */
-void *nccl_plugin_load(const char *name, const char **why);
 void nccl_plugin_close(void *library); /* NULL is fine */
 
 void nccl_plugin_log(ncclDebugLogLevel level, unsigned long flags, const char *file, int line, const char *format, ...);
