@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,16 +152,52 @@ static void a_log_that_nobody_reads_kills_nobody(void **state) {
     run(log_to_nobody);
 }
 
+static void record_to_nobody(void) {
+    char path[64];
+    int32_t value = 1;
+    snprintf(path, sizeof(path), "/tmp/collet-edges-%d", getpid());
+    EXPECT(mkfifo(path, 0600) == 0);
+    setenv("COLLET_RECORD", path, 1);
+    const int fd = open(path, O_RDONLY | O_NONBLOCK);
+    struct collet_comm *comm = comm_alone();
+    EXPECT(fd >= 0 && unlink(path) == 0);
+    close(fd);
+    EXPECT(collet_allreduce(&value, &value, 1, COLLET_INT32, COLLET_SUM, comm, NULL) == COLLET_SUCCESS);
+    EXPECT(collet_comm_destroy(comm) == COLLET_SUCCESS);
+}
+static void records_that_nobody_reads_kill_nobody(void **state) {
+    (void)state;
+    run(record_to_nobody);
+}
+
 /* ---- duties ---- */
 
+/* Rank 0 waits for rank 1, which does not call. */
+static void *call(void *comm) {
+    int32_t value = 1;
+    EXPECT(collet_allreduce(&value, &value, 1, COLLET_INT32, COLLET_SUM, comm, NULL) == COLLET_ERR_ABORTED);
+    return NULL;
+}
+
 static void abort_with_a_full_log(void) {
+    struct collet_unique_id id;
+    struct collet_comm *comms[2];
+    pthread_t thread;
     setenv("COLLET_DEBUG", "INFO", 1);
     make_stderr_a_pipe();
-    struct collet_comm *comm = comm_alone();
+    EXPECT(collet_get_unique_id(&id) == COLLET_SUCCESS && collet_group_start() == COLLET_SUCCESS);
+    for (int rank = 0; rank < 2; rank++)
+        EXPECT(collet_comm_init_rank(&comms[rank], 2, id, rank) == COLLET_SUCCESS);
+    EXPECT(collet_group_end() == COLLET_SUCCESS);
+    EXPECT(pthread_create(&thread, NULL, call, comms[0]) == 0);
+    usleep(300000);
     fill_stderr();
-    const uint64_t begun_ns = os_now_ns();
-    EXPECT(collet_comm_abort(comm) == COLLET_SUCCESS);
-    EXPECT(os_now_ns() - begun_ns < 2 * SECOND);
+    for (int rank = 0; rank < 2; rank++) {
+        const uint64_t begun_ns = os_now_ns();
+        EXPECT(collet_comm_abort(comms[rank]) == COLLET_SUCCESS);
+        EXPECT(os_now_ns() - begun_ns < 2 * SECOND);
+    }
+    pthread_join(thread, NULL);
 }
 static void an_abort_returns_whatever_the_log_does(void **state) {
     (void)state;
@@ -234,6 +271,7 @@ int main(void) {
         cmocka_unit_test(lines_that_a_full_log_does_not_take_are_counted),
         cmocka_unit_test(a_log_that_is_a_full_socket_holds_up_nobody),
         cmocka_unit_test(a_log_that_nobody_reads_kills_nobody),
+        cmocka_unit_test(records_that_nobody_reads_kill_nobody),
         cmocka_unit_test(an_abort_returns_whatever_the_log_does),
         cmocka_unit_test(an_abort_returns_whatever_its_dump_does),
         cmocka_unit_test(a_stranger_does_not_stop_the_watch_with_a_full_log),

@@ -24,13 +24,11 @@
 static bool is_secure;
 unsigned long __real_getauxval(unsigned long type);
 unsigned long __wrap_getauxval(unsigned long type);
-unsigned long __wrap_getauxval(unsigned long type) {
-    return type == AT_SECURE ? is_secure : __real_getauxval(type);
-}
+unsigned long __wrap_getauxval(unsigned long type) { return type == AT_SECURE ? is_secure : __real_getauxval(type); }
 
-static const char *const PATHS[] = {"DEBUG_FILE",      "PROGRAM",   "NET_PLUGIN",     "TUNER_FILE", "TUNER_PLUGIN",
-                                    "PROFILER_PLUGIN", "TOPO_FILE", "TOPO_DUMP_FILE", "DUMP_FILE",  "RECORD",
-                                    "TRACE",           "METRICS"};
+static const char *const PATHS[] = {"DEBUG_FILE",   "PROGRAM",         "NET_PLUGIN", "TUNER_FILE",
+                                    "TUNER_PLUGIN", "PROFILER_PLUGIN", "TOPO_FILE",  "TOPO_DUMP_FILE",
+                                    "DUMP_FILE",    "RECORD",          "TRACE",      "METRICS"};
 #define PATHS_COUNT (sizeof(PATHS) / sizeof(*PATHS))
 
 static void set_paths(void) {
