@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Each line is made on the stack and leaves in a single write(2), so lines of several threads and processes never mix
- * and no lock can be held across a fork. It never waits: whoever waited for a log would see no death, and end no call.
+ * and no lock can be held across a fork. Nobody waits for a log that is stuck: it would see no death, and end no call.
  * Logging leaves errno as it was: it is called on the way to reporting it.
  */
 #include "base/log.h"
@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define LINE_BYTES 1024
+#define BURST_MS 20 /* for a pipe whose reader lives; one that is stuck is waited for once, not for each line */
 
 int log_level_now = -1;
 
@@ -28,6 +29,7 @@ static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static unsigned wanted_subsystems;
 static int log_fd = STDERR_FILENO;
 static unsigned lines_lost; /* the next line that is written says so */
+static bool is_stuck;       /* the log did not take the last line */
 
 /* VERSION is what NCCL_DEBUG often says. */
 static const struct {
@@ -120,7 +122,10 @@ void log_write(enum log_level level, enum log_subsystem subsystem, const char *f
     if (length > most)
         length = most; /* an overlong text loses its end, never its newline */
     line[length++] = '\n';
-    if (!output_write(log_fd, line, length, 0) && /* its disk is full, perhaps */
+    const int wait_ms = __atomic_load_n(&is_stuck, __ATOMIC_RELAXED) ? 0 : BURST_MS;
+    const bool lost_it = !output_write(log_fd, line, length, wait_ms);
+    __atomic_store_n(&is_stuck, lost_it, __ATOMIC_RELAXED);
+    if (lost_it && /* its disk is full, perhaps */
         (level > LOG_WARN || log_fd == STDERR_FILENO || !output_write(STDERR_FILENO, line, length, 0)))
         __atomic_fetch_add(&lines_lost, lost + 1, __ATOMIC_RELAXED);
     errno = saved_errno;

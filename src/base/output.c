@@ -87,9 +87,10 @@ static ssize_t write_some(int fd, const char *text, size_t bytes, int wait_ms) {
 }
 
 bool output_write(int fd, const char *text, unsigned long bytes, int wait_ms) {
-    while (bytes > 0) {
+    const uint64_t end_ns = os_now_ns() + (uint64_t)wait_ms * 1000000;
+    while (bytes > 0) { /* another writer may take the room that this one has seen */
         ssize_t written = write_some(fd, text, bytes, wait_ms);
-        if (written < 0 && (errno == EINTR || (errno == EAGAIN && wait_ms < 0)))
+        if (written < 0 && (errno == EINTR || (errno == EAGAIN && (wait_ms < 0 || os_now_ns() < end_ns))))
             continue;
         if (written <= 0)
             return false;

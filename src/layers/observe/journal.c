@@ -73,11 +73,13 @@ static void put_owner(struct json *json, const struct chan *chan) {
 
 /* ---- COLLET_RECORD ---- */
 
-/* Lines are kept until some of them can be written together. A call does not wait for a pipe: what it does not take is missing. */
+/* Lines are kept until some of them can be written together. A pipe that is stuck is waited for once: what it does not take is missing. */
 #define RECORD_BYTES (32u << 10)
+#define BURST_MS 20
 struct record {
     int fd;
     uint64_t missing; /* lines that could not be written */
+    bool is_stuck;    /* the last ones could not */
     size_t used;
     char text[RECORD_BYTES];
 };
@@ -99,7 +101,9 @@ static uint64_t count_lines(const char *text, size_t bytes) {
 static void record_flush(struct record *record) {
     for (size_t at = 0, bytes; at < record->used; at += bytes) {
         bytes = first_lines(record->text + at, record->used - at, PIPE_BUF);
-        if (output_write(record->fd, record->text + at, bytes, 0))
+        const bool good = output_write(record->fd, record->text + at, bytes, record->is_stuck ? 0 : BURST_MS);
+        record->is_stuck = !good;
+        if (good)
             continue;
         if (record->missing == 0)
             log_always(ERR, "cannot write COLLET_RECORD: %m; operations are missing there");

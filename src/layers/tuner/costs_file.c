@@ -182,7 +182,7 @@ static enum collet_result read_text(const char *text, size_t bytes, const char *
 enum collet_result costs_read(const char *path, struct cost_table *costs) {
     SCOPED_FREE char *text = NULL;
     size_t bytes;
-    COLLET_TRY(text_load(path, COLLET_ERR_INVALID_USAGE, &text, &bytes));
+    COLLET_TRY(text_load("COLLET_TUNER_FILE", path, COLLET_ERR_INVALID_USAGE, &text, &bytes));
     return bytes > 0 ? read_text(text, bytes, path, costs) : COLLET_SUCCESS;
 }
 

@@ -262,7 +262,7 @@ static enum collet_result append_schedule(const struct config *config, void **at
     SCOPED_FREE char *text = NULL;
     size_t bytes = 0;
     if (config->program[0] != '\0')
-        COLLET_TRY(text_load(config->program, COLLET_ERR_INVALID_ARGUMENT, &text, &bytes));
+        COLLET_TRY(text_load("COLLET_PROGRAM", config->program, COLLET_ERR_INVALID_ARGUMENT, &text, &bytes));
     char *both = realloc(*atlas_p, *size_p + bytes + sizeof bytes);
     if (both == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for COLLET_PROGRAM");

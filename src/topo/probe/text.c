@@ -43,7 +43,8 @@ static const char *read_all(int fd, char *text, size_t *bytes) {
     return *bytes == 0 && is_pipe(fd) ? "nobody writes into this pipe" : NULL;
 }
 
-enum collet_result text_load(const char *path, enum collet_result bad, char **text_p, size_t *bytes_p) {
+enum collet_result text_load(const char *knob, const char *path, enum collet_result bad, char **text_p,
+                             size_t *bytes_p) {
     SCOPED_FREE char *text = NULL;
     COLLET_TRY(memory_get(&text, TEXT_BYTES_MAX + 2, 1, "%.200s: no memory to read it", path));
     const int fd = os_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -51,7 +52,7 @@ enum collet_result text_load(const char *path, enum collet_result bad, char **te
     if (fd >= 0)
         close(fd);
     if (why != NULL)
-        return err_set(bad, "%.200s: cannot be read: %s", path, why);
+        return err_set(bad, "%s%s%.200s: cannot be read: %s", knob, knob[0] != '\0' ? ": " : "", path, why);
     *text_p = text;
     text = NULL;
     return COLLET_SUCCESS;
