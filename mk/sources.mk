@@ -45,7 +45,7 @@ SCRIPT_TOOLS := $(patsubst src/layers/tools/%.py,$(BUILD)/bin/%,$(wildcard src/l
 PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(BUILD)/bin/%)
 EXAMPLES := $(basename $(EXAMPLE_SOURCES:examples/%=$(BUILD)/bin/%))
 TESTS    := $(TEST_SOURCES:%.c=$(BUILD)/%)
-SCRIPT_TESTS := $(sort $(wildcard $(addsuffix /test_*.sh,$(TEST_FOLDERS) tests/gpu tests/litmus tests/python))))
+SCRIPT_TESTS := $(sort $(wildcard $(addsuffix /test_*.sh,$(TEST_FOLDERS) tests/gpu tests/litmus tests/python)))
 
 SHARED_LIB   := $(BUILD)/lib/$(SO_NAME)
 STATIC_LIB   := $(BUILD)/lib/libcollet.a
