@@ -109,8 +109,16 @@ void comm_leave(struct collet_comm *comm) { __atomic_sub_fetch(&comm->readers, 1
 /* A reader may have issued a call a moment ago: it is told that comm is no more. */
 static void wait_for_readers(struct collet_comm *comm) {
     struct waiter waiter = {.spin = 0};
-    for (; __atomic_load_n(&comm->readers, __ATOMIC_SEQ_CST) > 0; wait_pause(&waiter))
+    struct late late;
+    int readers;
+    char since[LATE_TEXT_BYTES];
+    late_begin(&late, os_now_ns(), comm->config.warn_after);
+    for (; (readers = __atomic_load_n(&comm->readers, __ATOMIC_SEQ_CST)) > 0; wait_pause(&waiter)) {
         engine_drain(comm);
+        if (late_look(&late))
+            log_always(INIT, "rank %d %s to end communicator %s: %d calls on it, of other threads, have not returned",
+                       comm->rank, late_text(&late, since), comm->name[0] ? comm->name : "(unnamed)", readers);
+    }
     engine_drain(comm); /* the last one may have issued its call just before it left */
 }
 

@@ -116,6 +116,10 @@ void comm_set_phase(struct collet_comm *comm, enum comm_phase phase);
 /* Begins to join the other ranks, with nranks, rank and configuration set. */
 enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *ids, int nids);
 
+/* collet_comm_init_rank_scalable(), of arguments that are right. believed: what says that there are so many ranks. */
+enum collet_result comm_init_rank(struct collet_comm **comm_p, int nranks, const struct collet_unique_id *ids, int nids,
+                                  int rank, const struct collet_config *config, const char *believed);
+
 /* Moves a rank toward the others as if it were for it alone: without a parent. */
 enum collet_result comm_join_alone(struct collet_comm *comm);
 

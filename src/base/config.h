@@ -103,7 +103,7 @@ enum config_scope {
     INT(init_timeout, "INIT_TIMEOUT", NULL, "s", RANK, 600, 1, 86400, "longest wait for all ranks at init")            \
     INT(timeout, "TIMEOUT", NULL, "s", RANK, 1800, 1, 864000, "longest time without progress inside a call")           \
     INT(warn_after, "WARN_AFTER", NULL, "s", RANK, 30, 0, 864000,                                                      \
-        "a call that has waited so long says once which ranks have not made it; 0: never")                             \
+        "a wait that lasts longer says once, on stderr, for which ranks, or for what; 0: never")                       \
     TEXT(dump_file, "DUMP_FILE", NULL, "path", RANK, "",                                                               \
          "where a rank writes its last operations when its communicator fails; %h host, %p pid, %r rank")              \
     TEXT(record, "RECORD", NULL, "path", RANK, "",                                                                     \
@@ -147,6 +147,8 @@ struct config {
     CONFIG_KNOBS(CONFIG_INT_FIELD, CONFIG_TEXT_FIELD)
 #undef CONFIG_INT_FIELD
 #undef CONFIG_TEXT_FIELD
+    char believed
+        [CONFIG_TEXT_BYTES]; /* no knob: what says how many ranks there are and where they meet, as "WORLD_SIZE=4" */
 };
 
 /* Reads all knobs from the environment as it is now. A value that does not parse, is out of range or too long is an

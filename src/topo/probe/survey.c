@@ -386,7 +386,7 @@ enum collet_result survey_try(struct survey *survey, struct map **map_p) {
     for (;;) {
         enum collet_result result = stages[survey->stage](survey);
         if (result == COLLET_IN_PROGRESS)
-            return boot_check_wait(survey->boot, survey->next, survey->deadline_ns + survey->stage * PATIENCE_NS,
+            return boot_check_wait(survey->boot, NULL, survey->next, survey->deadline_ns + survey->stage * PATIENCE_NS,
                                    "say what machine it is on");
         COLLET_TRY(result);
         if (survey->stage == AWAIT_ATLAS)
