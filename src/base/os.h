@@ -75,8 +75,9 @@ static inline void os_cpu_relax(void) {
 /* A call failed for want of a file descriptor (errno is EMFILE): raises this process's soft limit of them to the hard one.
  * True: the limit is higher now, so try again. Keeps errno. */
 bool os_more_descriptors(void);
-/* What to do about errno, to be put behind %m; "" if there is nothing to say. */
+/* The setting behind errno and what to do about it, to be put behind %m; "" if there is nothing to say. */
 const char *os_remedy(void);
+#define OS_THREAD_REMEDY "; is there a limit of threads (ulimit -u, pids.max of the cgroup) or of memory (ulimit -v)?"
 /* Does errno say that there is no memory, or no descriptor, at the moment? Then nothing is known of what was asked for. */
 bool os_is_short(void);
 enum collet_result os_memory_code(void); /* of errno, where memory was asked for */
