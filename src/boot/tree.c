@@ -88,12 +88,6 @@ static int node_of(const struct tree *tree, int place) {
 static bool is_on_our_host(const struct tree *tree, int place) {
     return node_of(tree, place) == node_of(tree, tree->places.self);
 }
-static bool all_on_our_host(const struct tree *tree) {
-    int place = 0;
-    while (place < tree->places.count && is_on_our_host(tree, place))
-        place++;
-    return place == tree->places.count;
-}
 static struct place *place_of(const struct tree *tree, int number) { return &tree->places.list[number]; }
 /* Of its door. */
 static void place_key(const struct tree *tree, const struct place *place, uint8_t key[SECRET_BYTES]) {
@@ -351,8 +345,13 @@ static void leave(struct tree *tree, struct place *place) {
         find_parent(tree);
 }
 
-static const char counted_as_lost[] =
-    "the other ranks count this process as lost: it was out of reach for COLLET_HEARTBEAT_TIMEOUT";
+/* So it is, also to those that have not noticed. */
+static void lose_self(struct tree *tree) {
+    static const char why[] =
+        "the other ranks count this process as lost: it was stopped, or out of reach, for COLLET_HEARTBEAT_TIMEOUT";
+    fail_hub_for(tree, COLLET_ERR_REMOTE, place_of(tree, tree->places.self)->lowest_rank, why);
+    place_lost(tree, tree->places.self, PEER_LOST, why);
+}
 
 /* A process has come to us since it has lost its parent, it says. But we have an edge to that parent. If it died we shall soon see that
  * ourselves; if it goes on to be heard here, the edge between those two has broken, and who has come is the one that is lost:
@@ -393,10 +392,8 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
     int place = tree->places.of_rank[news.rank];
     const bool believed = hub_state(tree->hub, place_of(tree, from->place)->lowest_rank, NULL) != PEER_LOST;
     if (place == tree->places.self) {
-        if (news.state == PEER_LEFT)
-            return true;
-        fail_hub_for(tree, COLLET_ERR_REMOTE, place_of(tree, place)->lowest_rank, counted_as_lost);
-        place_lost(tree, place, PEER_LOST, counted_as_lost); /* so it is, also to those that have not noticed */
+        if (news.state != PEER_LEFT)
+            lose_self(tree);
     } else if (news.state != PEER_LEFT && (!believed || accuses(tree, from, place))) {
         return true;
     } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state)) {
@@ -534,7 +531,10 @@ static void learn_nodes(struct tree *tree) {
             table_send_nodes(&tree->table, edge->wire);
     tree->running = true;
     hub_complete(hub, tree->table.nodes);
-    if (all_on_our_host(tree))
+    int place = 0;
+    while (place < tree->places.count && is_on_our_host(tree, place))
+        place++;
+    if (place == tree->places.count)
         tree->silence_ns = 0;
     for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
         if (edge->place >= 0)
@@ -737,13 +737,12 @@ static void look_for_silence(struct tree *tree) {
     __atomic_store_n(&tree->hub->silent_rank, silent_rank, __ATOMIC_RELAXED); /* for texts alone */
 }
 
-/* Who has slept for long may be lost to the others, and hears that first; it judges nobody by that time. */
+/* Who was silent is lost to all, itself included: those that it was connected to may have been silent, too, and tell it nothing. */
 static void look_whether_we_slept(struct tree *tree) {
     const uint64_t now_ns = os_now_ns(), soon_ns = 4 * tree->beat_ns, half_ns = tree->silence_ns / 2;
     const uint64_t awake_ns = tree->beaten_ns + (half_ns > soon_ns ? half_ns : soon_ns);
-    for (int place = 0; place < tree->places.count && now_ns > awake_ns; place++)
-        if (place_of(tree, place)->edge != NULL)
-            place_of(tree, place)->edge->heard_ns = now_ns;
+    if (tree->running && tree->silence_ns != 0 && now_ns - tree->beaten_ns > tree->silence_ns)
+        lose_self(tree);
     tree->beaten_ns = now_ns;
     __atomic_store_n(&tree->hub->awake_until_ns, tree->silence_ns == 0 ? 0 : awake_ns, __ATOMIC_RELAXED);
 }

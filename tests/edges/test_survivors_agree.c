@@ -208,7 +208,7 @@ static bool victims_may(const struct job *job, enum verdict others) {
     bool good = true;
     for (int rank = 0; rank < job->nranks && job->trial.fault != KILL && job->trial.fault != STOP; rank++) {
         const enum verdict own = has(job->trial.victims, rank) ? judge(job, 1u << rank, 1u << rank) : SAME_ERROR;
-        good &= own == SAME_ERROR || (own == ALL_THERE && others == ALL_THERE) ||
+        good &= own == SAME_ERROR || (own == ALL_THERE && others == ALL_THERE) || job->trial.fault == GLITCH ||
                 (own == WITHOUT && job->trial.fault == CUT);
     }
     return good;
@@ -280,6 +280,17 @@ static bool sums_are_right(const struct job *job, unsigned members) {
     return true;
 }
 
+static bool trial_ends_for_all(const struct job *job) { return job->trial.fault == GLITCH; }
+
+/* Victims that were stopped too shortly to be lost. */
+static unsigned goes_on(const struct job *job) {
+    unsigned ranks = 0;
+    for (int rank = 0; rank < job->nranks && job->trial.fault == GLITCH; rank++)
+        if (has(job->trial.victims, rank) && job->outcomes[rank].result == COLLET_SUCCESS)
+            ranks |= 1u << rank;
+    return ranks;
+}
+
 static void look(struct job *job) {
     const unsigned victims = job->trial.victims, others = everybody(job) & ~victims;
     if (!await(job, everybody(job), job->trial.after_us < 0 ? job->nranks : 1,
@@ -295,12 +306,17 @@ static void look(struct job *job) {
     for (int rank = 0; rank < job->nranks; rank++)
         if (has(others, rank) && job->outcomes[rank].done_ns > job->struck_ns + job->longest_ns)
             job->longest_ns = job->outcomes[rank].done_ns - job->struck_ns;
-    job->verdict = judge(job, others, others);
+    if (trial_ends_for_all(job) && !await_all(job, everybody(job), DONE)) {
+        blame(job, BROKEN, "not all end");
+        return;
+    }
+    const unsigned part = others | goes_on(job);
+    job->verdict = judge(job, part, part);
     job->sums = job->verdict == WITHOUT;
     set(&job->go, 1);
     if (!await_all(job, others, ENDED))
         blame(job, BROKEN, "not all others end after the shrink");
-    else if (job->sums && !sums_are_right(job, others))
+    else if (job->sums && !sums_are_right(job, part))
         blame(job, BROKEN, "sums on what they got fail");
     if (job->trial.fault == COMES_BACK)
         send_signal(job, SIGCONT);
