@@ -38,6 +38,7 @@ REFUSED := malloc calloc realloc strdup open_memstream fmemopen mmap pthread_cre
     fopen opendir open
 %/tests/whole/test_memory %/tests/core/test_faults %/tests/layers/memory/test_gpu_windows %/tests/core/test_boot: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
 $(BUILD)/tests/whole/test_fork: LINK_FLAGS += -Wl,--wrap=dlopen
+$(BUILD)/tests/edges/test_secure: LINK_FLAGS += -Wl,--wrap=getauxval
 # Of collet it knows nothing: it opens what it is given.
 $(call objects_of,$(BESIDE_SOURCES)): CPPFLAGS += -I$(CUDA_HOME)/include
 $(BESIDE): $(call objects_of,$(BESIDE_SOURCES))

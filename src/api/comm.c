@@ -109,8 +109,16 @@ void comm_leave(struct collet_comm *comm) { __atomic_sub_fetch(&comm->readers, 1
 /* A reader may have issued a call a moment ago: it is told that comm is no more. */
 static void wait_for_readers(struct collet_comm *comm) {
     struct waiter waiter = {.spin = 0};
-    for (; __atomic_load_n(&comm->readers, __ATOMIC_SEQ_CST) > 0; wait_pause(&waiter))
+    struct late late;
+    int readers;
+    char since[LATE_TEXT_BYTES];
+    late_begin(&late, os_now_ns(), comm->config.warn_after);
+    for (; (readers = __atomic_load_n(&comm->readers, __ATOMIC_SEQ_CST)) > 0; wait_pause(&waiter)) {
         engine_drain(comm);
+        if (late_look(&late))
+            log_always(INIT, "rank %d %s to end communicator %s: %d calls on it, of other threads, have not returned",
+                       comm->rank, late_text(&late, since), comm->name[0] ? comm->name : "(unnamed)", readers);
+    }
     engine_drain(comm); /* the last one may have issued its call just before it left */
 }
 
@@ -449,7 +457,7 @@ enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
     enum collet_result result = live ? COLLET_SUCCESS : comm_check(comm); /* destroyed a moment ago */
     if (fclose(out) != 0)
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory for the text of a dump");
-    else if (live && !output_write(fd, text, bytes))
+    else if (live && !output_write(fd, text, bytes, -1))
         result = err_set(COLLET_ERR_SYSTEM, "cannot write to file descriptor %d: %m", fd);
     free(text);
     return result;

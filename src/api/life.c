@@ -14,12 +14,15 @@
 
 /* ---- creation ---- */
 
+#define ARGUMENT "by the argument nranks"
+
 /* Makes a rank that has begun to join the others. */
 static enum collet_result begin_rank(const struct collet_config *options, const struct collet_unique_id *ids, int nids,
-                                     int nranks, int rank, struct collet_comm **comm_p) {
+                                     int nranks, int rank, const char *believed, struct collet_comm **comm_p) {
     struct collet_comm *comm;
     COLLET_TRY(comm_create(nranks, rank, &comm));
     enum collet_result result = options_apply(options, comm);
+    snprintf(comm->config.believed, sizeof comm->config.believed, "%s", believed);
     if (result == COLLET_SUCCESS)
         result = comm_join(comm, ids, nids);
     if (result != COLLET_SUCCESS) {
@@ -43,21 +46,21 @@ enum collet_result collet_comm_init_rank(struct collet_comm **comm, int nranks, 
     return collet_comm_init_rank_config(comm, nranks, id, rank, NULL);
 }
 
-static enum collet_result init_rank(struct collet_comm **comm_p, int nranks, const struct collet_unique_id *ids,
-                                    int nids, int rank, const struct collet_config *config) {
+enum collet_result comm_init_rank(struct collet_comm **comm_p, int nranks, const struct collet_unique_id *ids, int nids,
+                                  int rank, const struct collet_config *config, const char *believed) {
     struct collet_config options;
     if (comm_p == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass where the handle goes");
     *comm_p = NULL;
     COLLET_TRY(boot_check_ranks(nranks, rank));
     COLLET_TRY(options_read(config, &options));
-    COLLET_TRY(begin_rank(&options, ids, nids, nranks, rank, comm_p));
+    COLLET_TRY(begin_rank(&options, ids, nids, nranks, rank, believed, comm_p));
     return (*comm_p)->nonblocking ? COLLET_IN_PROGRESS : group_join(*comm_p);
 }
 
 enum collet_result collet_comm_init_rank_config(struct collet_comm **comm, int nranks, struct collet_unique_id id,
                                                 int rank, const struct collet_config *config) {
-    return group_poison(init_rank(comm, nranks, &id, 1, rank, config));
+    return group_poison(comm_init_rank(comm, nranks, &id, 1, rank, config, ARGUMENT));
 }
 
 enum collet_result collet_comm_init_rank_scalable(struct collet_comm **comm, int nranks, int rank, int nids,
@@ -72,7 +75,7 @@ enum collet_result collet_comm_init_rank_scalable(struct collet_comm **comm, int
         return group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "nids is %d: 1 … nranks, which is %d", nids, nranks));
     for (int k = 1; k < nids; k++)
         COLLET_TRY(group_poison(boot_check_id(&ids[k])));
-    return group_poison(init_rank(comm, nranks, ids, nids, rank, config));
+    return group_poison(comm_init_rank(comm, nranks, ids, nids, rank, config, ARGUMENT));
 }
 
 static enum collet_result init_all(struct collet_comm **comms, int nranks, const int *devices) {
@@ -82,7 +85,7 @@ static enum collet_result init_all(struct collet_comm **comms, int nranks, const
     for (int rank = 0; rank < nranks; rank++) {
         options.device = devices != NULL ? devices[rank] : COLLET_DEVICE_HOST;
         COLLET_TRY(options_check_device(&options.device, "an entry of devices"));
-        COLLET_TRY(begin_rank(&options, &id, 1, nranks, rank, &comms[rank]));
+        COLLET_TRY(begin_rank(&options, &id, 1, nranks, rank, ARGUMENT, &comms[rank]));
     }
     return comm_join_all(comms, nranks);
 }

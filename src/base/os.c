@@ -261,14 +261,6 @@ FILE *os_fopen(const char *path, const char *mode) {
     return file;
 }
 
-DIR *os_opendir(const char *path) {
-    const int fd = os_high(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
-    if (folder == NULL && fd >= 0)
-        close(fd);
-    return folder;
-}
-
 const char *os_remedy(void) {
     static _Thread_local char text[112];
     struct rlimit limit;
@@ -310,9 +302,13 @@ enum collet_result os_shared_file(const char *name, size_t bytes, int *fd_p) {
     if (fd < 0)
         return err_set(os_memory_code(), "cannot create shared memory (memfd %s): %m%s", name, os_remedy());
     enum collet_result result = COLLET_SUCCESS;
-    if (fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)bytes) != 0 ||
+    struct rlimit limit; /* ftruncate() beyond it would end the process by a signal */
+    const bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
+    errno = EFBIG;
+    if (!fits || fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)bytes) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        result = err_set(os_memory_code(), "cannot size %zu bytes of shared memory (memfd %s): %m", bytes, name);
+        result = err_set(os_memory_code(), "cannot size %zu bytes of shared memory (memfd %s): %m%s", bytes, name,
+                         fits ? "" : "; it counts as a file: raise that limit (ulimit -f)");
     if (result == COLLET_SUCCESS)
         *fd_p = fd;
     else

@@ -7,7 +7,6 @@
 
 #include "collet.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -80,9 +79,8 @@ bool os_more_descriptors(void);
 /* Takes a new descriptor, and gives one above 2 in its place; < 0 stays, with its errno. Descriptors 0, 1 and 2 are the terminal's: if a
  * program has closed them, what is written to its standard error must not go into a socket of collet. */
 int os_high(int fd);
-/* fopen() and opendir() with such a descriptor. */
+/* fopen() with such a descriptor. */
 FILE *os_fopen(const char *path, const char *mode);
-DIR *os_opendir(const char *path);
 /* What to do about errno, to be put behind %m; "" if there is nothing to say. */
 const char *os_remedy(void);
 /* Does errno say that there is no memory, or no descriptor, at the moment? Then nothing is known of what was asked for. */

@@ -4,6 +4,7 @@
 #include "base/roam.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <time.h>
 
 #define YIELD_NS 2000000u
@@ -31,4 +32,14 @@ bool wait_pause_slowly(struct waiter *w) {
     nanosleep(&pause, NULL);
     w->polls--; /* stay at this point of the cycle: sleep, look, sleep, look */
     return true;
+}
+
+const char *late_text(const struct late *late, char text[LATE_TEXT_BYTES]) {
+    const uint64_t waited_ns = os_now_ns() - late->since_ns;
+    const time_t since = time(NULL) - (time_t)(waited_ns / 1000000000u);
+    char clock[16];
+    struct tm local;
+    strftime(clock, sizeof clock, "%T", localtime_r(&since, &local));
+    snprintf(text, LATE_TEXT_BYTES, "has waited for %.1f s, since %s", (double)waited_ns / 1e9, clock);
+    return text;
 }

@@ -53,6 +53,7 @@ enum peer_state {
 static inline bool peer_is_gone(enum peer_state state) { return state == PEER_DEAD || state == PEER_LOST; }
 
 struct boot;
+struct late;
 
 /* The meeting point for a new id; see collet_get_unique_id(). */
 enum collet_result boot_unique_id(struct collet_unique_id *id);
@@ -93,7 +94,7 @@ enum collet_result boot_join_by(const struct collet_unique_id *ids, int nids, in
                                 const struct boot_self *self, struct config *config, struct boot **boot_p);
 
 /* Advances init. IN_PROGRESS: call again (after a pause); SUCCESS: peers and messages are usable; else it failed, with
- * the cause in err_last(). Warns after 30 s naming the ranks that have not come; TIMEOUT after config.init_timeout. */
+ * the cause in err_last(). Names the ranks that have not come after COLLET_WARN_AFTER; TIMEOUT after config.init_timeout. */
 enum collet_result boot_try_init(struct boot *boot);
 
 const struct peer_info *boot_peers(const struct boot *boot); /* nranks entries; valid until boot_destroy() */
@@ -187,8 +188,10 @@ uint64_t boot_grace_ns(bool far);
 enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far);
 
 /* The caller waits for a message of this rank, which is to do `what`. May it still come? IN_PROGRESS, or why not: the
- * communicator failed, the rank is gone, or deadline_ns has passed. */
-enum collet_result boot_check_wait(const struct boot *boot, int rank, uint64_t deadline_ns, const char *what);
+ * communicator failed, the rank is gone, or deadline_ns has passed. Says so once if that takes long. late: the caller's wait, zeroed
+ * before; NULL: the communicator is being created. */
+enum collet_result boot_check_wait(struct boot *boot, struct late *late, int rank, uint64_t deadline_ns,
+                                   const char *what);
 
 /* A wire that broke may be the second thing that happened: the other rank died, or failed because of a third one. That news is
  * on its way, and this is how long it may take. */

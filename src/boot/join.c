@@ -64,7 +64,8 @@ static void turn_away(struct hub *hub, int rank, enum collet_result code, const 
     SCOPED_LOCK(&hub->lock);
     struct boot *boot = rank >= 0 && rank < hub->nranks ? hub->local[rank] : NULL;
     if (boot != NULL && boot->rejected == COLLET_SUCCESS) {
-        snprintf(boot->rejected_text, sizeof boot->rejected_text, "%s", text);
+        snprintf(boot->rejected_text, sizeof boot->rejected_text, "%.380s (here %.100s)", text,
+                 boot->own_config.believed);
         boot->rejected = code;
     }
 }

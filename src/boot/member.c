@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WARN_NS 30000000000ull
 #define ASK_NS 500000000ull     /* before a warning or a deadline, the meeting point is asked who is missing */
 #define ANSWER_NS 3000000000ull /* longest time for its answer, where one of the two processes stood still or is busy */
 #define LOOK_NS 20000000ull     /* until the next look for it */
@@ -33,9 +32,10 @@ struct member {
     struct join join;
     struct tree tree;
     struct watch_timer timer; /* of the warning and the deadlines of init */
-    uint64_t warn_ns;         /* 0: done */
-    uint64_t asked_for_ns;    /* the warning or the deadline for which the meeting point was asked who is missing */
-    uint64_t asked_ns;        /* when it was asked */
+    struct late late;         /* init */
+    char believed[128];
+    uint64_t asked_for_ns; /* the warning or the deadline for which the meeting point was asked who is missing */
+    uint64_t asked_ns;     /* when it was asked */
     bool started, failure_told;
 };
 
@@ -67,7 +67,7 @@ static bool time_is_up(const struct member *member, uint64_t deadline_ns, uint64
 /* Looks whether init takes too long, and when to look again. */
 static void check_time(struct member *member) {
     const uint64_t now_ns = os_now_ns();
-    char waiting[ERR_TEXT_BYTES - 64], text[ERR_TEXT_BYTES];
+    char waiting[320], text[ERR_TEXT_BYTES], since[LATE_TEXT_BYTES];
     int timeout_s = 0;
     uint64_t deadline_ns = first_deadline(member->hub, &timeout_s);
     if (deadline_ns == 0 || member->hub->phase == HUB_READY || hub_failed(member->hub) != COLLET_SUCCESS) {
@@ -76,18 +76,16 @@ static void check_time(struct member *member) {
     }
     join_waiting_text(&member->join, waiting, sizeof waiting);
     if (time_is_up(member, deadline_ns, now_ns)) {
-        snprintf(text, sizeof text, "init took longer than %d s (COLLET_INIT_TIMEOUT): %s", timeout_s, waiting);
+        snprintf(text, sizeof text, "init took longer than %d s (COLLET_INIT_TIMEOUT): %s (%s)", timeout_s, waiting,
+                 member->believed);
         log_warn(BOOT, "%s", text);
         hub_fail(member->hub, COLLET_ERR_TIMEOUT, -1, text);
         watch_post(&member->work);
         return;
     }
-    if (member->warn_ns != 0 && now_ns >= member->warn_ns) {
-        log_warn(BOOT, "still waiting after 30 s: %s", waiting);
-        member->warn_ns = 0;
-    }
-    bool warns_first = member->warn_ns != 0 && member->warn_ns < deadline_ns;
-    const uint64_t due_ns = warns_first ? member->warn_ns : deadline_ns;
+    if (late_look(&member->late))
+        log_always(BOOT, "init %s: %s (%s)", late_text(&member->late, since), waiting, member->believed);
+    const uint64_t due_ns = member->late.due_ns < deadline_ns ? member->late.due_ns : deadline_ns;
     const bool asks = member->asked_for_ns != due_ns && now_ns + ASK_NS >= due_ns;
     if (asks) {
         join_ask(&member->join);
@@ -109,7 +107,6 @@ static void start_once(struct member *member) {
     for (int k = 0; k < nlayers; k++)
         if (layers[k]->hub_begin != NULL)
             layers[k]->hub_begin(member->hub);
-    member->warn_ns = os_now_ns() + WARN_NS;
     join_start(&member->join);
 }
 
@@ -210,6 +207,9 @@ enum collet_result member_create(struct hub *hub) {
         return result;
     }
     address_log_down(config->socket_ifname);
+    late_begin(&member->late, os_now_ns(), config->warn_after);
+    snprintf(member->believed, sizeof member->believed, "%.80s%s%.24s", config->believed,
+             hub->via.listed && config->comm_id[0] ? ", COLLET_COMM_ID=" : "", hub->via.listed ? config->comm_id : "");
     listener->port = (uint16_t)member->tree.door.port;
     member->hub = member->join.hub = hub;
     member->join.tree = &member->tree;

@@ -62,7 +62,7 @@ struct inquest {
     uint64_t path[BEHIND];   /* the processes behind the first rank, of this chain … */
     uint64_t behind[BEHIND]; /* … and of the last complete one */
     int standstills;         /* chains in a row that came back to where they began, through different calls */
-    bool warned;             /* of COLLET_WARN_AFTER */
+    struct late late;        /* COLLET_WARN_AFTER */
     char chain[400];         /* so far */
     char found[400];         /* the last complete chain; "": none yet */
 };
@@ -483,9 +483,9 @@ static bool is_leader(const struct roll *roll, int rank, const struct exec_call 
     return true;
 }
 
-static enum collet_result warn_for_all(const struct exec_call *call, struct roll *roll, uint64_t idle_ns) {
+static enum collet_result warn_for_all(const struct exec_call *call, struct roll *roll) {
     const struct conn_owner *owner = &call->chan->owner;
-    char list[200], who[240], name[64];
+    char list[200], who[240], name[64], since[LATE_TEXT_BYTES];
     int missing = 0;
     COLLET_TRY(roll_call(roll, call->chan, owner->rank < LEADERS ? owner->rank : LEADERS, roll->answered, ANSWER_NS));
     if (!is_leader(roll, owner->rank, call))
@@ -498,23 +498,25 @@ static enum collet_result warn_for_all(const struct exec_call *call, struct roll
     snprintf(who, sizeof(who), "all of %d have made it", owner->nranks);
     if (missing > 0)
         snprintf(who, sizeof(who), "%s of %d %s not made it", list, owner->nranks, missing == 1 ? "has" : "have");
-    log_always(COLL, "%s (call %llu%s) has waited for %.1f s: %s%s%s", prog_collective_name(call->request.collective),
-               (unsigned long long)call->args.sequence, put_name(call, name), (double)idle_ns / 1e9, who,
-               call->chan->inquest->found[0] ? "; " : "", call->chan->inquest->found);
+    log_always(COLL, "%s (call %llu%s) %s: %s%s%s", prog_collective_name(call->request.collective),
+               (unsigned long long)call->args.sequence, put_name(call, name),
+               late_text(&call->chan->inquest->late, since), who, call->chan->inquest->found[0] ? "; " : "",
+               call->chan->inquest->found);
     return COLLET_SUCCESS;
 }
 
-static enum collet_result warn_late(const struct exec_call *call, uint64_t idle_ns) {
+static enum collet_result warn_late(const struct exec_call *call) {
+    char since[LATE_TEXT_BYTES];
     struct roll roll;
     if (prog_is_p2p(call->request.collective)) {
-        log_always(COLL, "rank %d has waited for %.1f s for rank %d in %s (call %llu)%s%s", call->chan->owner.rank,
-                   (double)idle_ns / 1e9, call->told_peer, prog_collective_name(call->request.collective),
-                   (unsigned long long)call->args.sequence, call->chan->inquest->found[0] ? "; " : "",
-                   call->chan->inquest->found);
+        log_always(COLL, "rank %d %s, for rank %d in %s (call %llu)%s%s", call->chan->owner.rank,
+                   late_text(&call->chan->inquest->late, since), call->told_peer,
+                   prog_collective_name(call->request.collective), (unsigned long long)call->args.sequence,
+                   call->chan->inquest->found[0] ? "; " : "", call->chan->inquest->found);
         return COLLET_SUCCESS;
     }
     COLLET_TRY(roll_create(&roll, call->chan->owner.nranks));
-    enum collet_result result = warn_for_all(call, &roll, idle_ns);
+    enum collet_result result = warn_for_all(call, &roll);
     arena_free(&roll.arena);
     return result;
 }
@@ -522,13 +524,16 @@ static enum collet_result warn_late(const struct exec_call *call, uint64_t idle_
 /* ---- a blocked call ---- */
 
 /* *inquest_p NULL: it is about another call. */
-static enum collet_result inquest_of(const struct exec_call *call, struct chan *chan, struct inquest **inquest_p) {
+static enum collet_result inquest_of(const struct exec_call *call, struct chan *chan, uint64_t since_ns,
+                                     struct inquest **inquest_p) {
     if (chan->inquest == NULL) {
         COLLET_TRY(memory_get(&chan->inquest, 1, sizeof(*chan->inquest), "no memory for questions to other ranks"));
         chan->inquest->at = -1;
     }
-    if (chan->inquest->call == NULL)
+    if (chan->inquest->call == NULL) {
         *chan->inquest = (struct inquest){.call = call, .at = -1};
+        late_begin(&chan->inquest->late, since_ns, chan->owner.config->warn_after);
+    }
     *inquest_p = chan->inquest->call == call ? chan->inquest : NULL;
     return COLLET_SUCCESS;
 }
@@ -536,20 +541,17 @@ static enum collet_result inquest_of(const struct exec_call *call, struct chan *
 enum collet_result exec_inquire(struct exec_call *call, int peer, uint64_t idle_ns, uint64_t now_ns) {
     const uint64_t quarter_ns = (uint64_t)call->chan->timeout_ms * 250000;
     const uint64_t say_ns = quarter_ns < SAY_AFTER_NS ? quarter_ns : SAY_AFTER_NS;
-    const uint64_t warn_ns = (uint64_t)call->chan->owner.config->warn_after * 1000000000u;
     struct inquest *inquest;
     if (idle_ns < say_ns || peer < 0)
         return COLLET_SUCCESS;
     say(call, peer);
     if (idle_ns < say_ns + say_ns / 2) /* so that the others have said it, too */
         return COLLET_SUCCESS;
-    COLLET_TRY(inquest_of(call, call->chan, &inquest));
+    COLLET_TRY(inquest_of(call, call->chan, now_ns - idle_ns, &inquest));
     if (inquest == NULL)
         return COLLET_SUCCESS;
-    if (warn_ns != 0 && idle_ns > warn_ns && !inquest->warned) {
-        inquest->warned = true;
-        COLLET_TRY(warn_late(call, idle_ns));
-    }
+    if (late_look(&inquest->late))
+        COLLET_TRY(warn_late(call));
     if (inquest->at < 0 && now_ns >= inquest->next_ns)
         begin_chain(inquest, call, peer);
     return inquest->at >= 0 ? follow(inquest, call, now_ns) : COLLET_SUCCESS;

@@ -151,7 +151,7 @@ static void stranger_drop(struct tcp_stranger *stranger, const char *why) {
 
 static struct tcp_stranger *stranger_place(struct tcp_listener *listener) {
     struct tcp_stranger *oldest = &listener->strangers[0];
-    for (int k = 0; k < TCP_STRANGERS_MAX; k++) {
+    for (int k = 0; k < listener->nsockets + TCP_STRANGERS_MORE; k++) {
         struct tcp_stranger *stranger = &listener->strangers[k];
         if (stranger->fd < 0)
             return stranger;
@@ -163,7 +163,7 @@ static struct tcp_stranger *stranger_place(struct tcp_listener *listener) {
 }
 
 static enum collet_result accept_strangers(struct tcp_listener *listener) {
-    for (int n = 0; n < TCP_STRANGERS_MAX; n++) { /* at most: their hellos must be read now and then */
+    for (int n = 0; n < listener->nsockets + TCP_STRANGERS_MORE; n++) { /* at most: then their hellos are read */
         int fd;
         while ((fd = os_high(accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC))) < 0 &&
                os_more_descriptors())

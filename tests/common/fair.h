@@ -16,7 +16,7 @@
 
 #define FAIR_SLOWEST 20
 /* The last resort: SIGALRM, though the machine be as busy as can be. run-tests.sh comes first if it is not. */
-#define fair_alarm(seconds) alarm((unsigned)(seconds) * FAIR_SLOWEST)
+#define fair_alarm(seconds) alarm((unsigned)(seconds)*FAIR_SLOWEST)
 #define FAIR_LOOK_NS 50000000u /* so often it looks at what the machine does */
 
 /* CPUs per process that wants one: /proc/loadavg says "0.20 0.18 0.12 2/402 1234", of which 2 want one. */

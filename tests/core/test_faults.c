@@ -542,8 +542,8 @@ static void run_trial(const struct trial *trial, struct job *job, struct sums *s
         pids[rank] = pid; /* not the child's 0 */
     }
     strike(trial, job, pids[trial->victim], sums);
-    const uint64_t struck_ns = now_ns();
-    while (!all_ended(trial, pids, statuses, done) && !is_over(sums, struck_ns))
+    const uint64_t struck_ns = now_ns(), since_ns = fair_now_ns();
+    while (!all_ended(trial, pids, statuses, done) && !is_over(sums, since_ns))
         usleep(5000);
     const int ms = (int)((now_ns() - struck_ns) / 1000000);
     if (!sums->stopped)

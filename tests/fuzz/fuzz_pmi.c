@@ -7,6 +7,7 @@
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const struct config config = {.init_timeout = 1};
     static char before[32];
     int pair[2];
     char text[PMI_TEXT_BYTES] = "text", line[LINE_BYTES];
@@ -20,12 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     shutdown(pair[1], SHUT_WR);
     if (size > 0 && data[0] % 2 == 0) {
         launcher.fd = pair[0];
-        while (read_line(line, os_now_ns() + 1000000000u) == COLLET_SUCCESS) {
+        meeting_wait_begin(&launcher.wait, &config);
+        while (read_line(line) == COLLET_SUCCESS) {
             char value[16];
             (void)field(line, "value", value, sizeof value);
         }
     } else if (size > 0) {
-        (void)pmi_share(data[0] / 2 % 2, "key", text, os_now_ns() + 1000000000u);
+        (void)pmi_share(data[0] / 2 % 2, "key", text, &config);
         if (memchr(text, '\0', sizeof text) == NULL)
             abort();
     }

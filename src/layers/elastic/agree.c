@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "boot/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,30 +21,54 @@ enum collet_result agreement_start(struct agreement *agreement, const struct agr
                           "no memory for what %d ranks say", terms->nranks));
     if (!first)
         return boot_send(terms->boot, terms->ranks[0], terms->key, entry, terms->entry_bytes);
+    COLLET_TRY(
+        memory_get(&agreement->have, (size_t)terms->nranks, 1, "no memory to agree with %d ranks", terms->nranks));
     memcpy(agreement->table, entry, terms->entry_bytes);
+    agreement->have[0] = 1;
     agreement->next = 1;
     return COLLET_SUCCESS;
 }
 
-static enum collet_result await_rank(const struct agreement *agreement, int index, const char *what) {
+static enum collet_result await_rank(struct agreement *agreement, int index, const char *what) {
     const struct agreement_terms *terms = &agreement->terms;
-    return boot_check_wait(terms->boot, terms->ranks[index], agreement->deadline_ns, what);
+    return boot_check_wait(terms->boot, &agreement->late, terms->ranks[index], agreement->deadline_ns, what);
+}
+
+static enum collet_result take_entry(struct agreement *agreement, int index) {
+    const struct agreement_terms *terms = &agreement->terms;
+    char *entry = agreement->table + (size_t)index * terms->entry_bytes;
+    const int from = terms->ranks[index];
+    size_t bytes = 0;
+    if (agreement->have[index])
+        return COLLET_SUCCESS;
+    COLLET_TRY(boot_try_recv(terms->boot, from, terms->key, entry, terms->entry_bytes, &bytes));
+    if (bytes != terms->entry_bytes)
+        return err_set(COLLET_ERR_INTERNAL, "rank %d passed %zu bytes to %s, not %zu", from, bytes, terms->call,
+                       terms->entry_bytes);
+    agreement->have[index] = 1;
+    return COLLET_SUCCESS;
+}
+
+/* If that is to be said: which ranks have not called yet? */
+static enum collet_result await_entries(struct agreement *agreement) {
+    const struct agreement_terms *terms = &agreement->terms;
+    const uint64_t now_ns = os_now_ns();
+    char missing[80], what[160];
+    if (agreement->late.since_ns != 0 && (now_ns >= agreement->late.due_ns || now_ns > agreement->deadline_ns))
+        for (int index = agreement->next + 1; index < terms->nranks; index++)
+            if (take_entry(agreement, index) < 0)
+                return COLLET_ERR_INTERNAL;
+    ranks_text(agreement->have, terms->nranks, missing, sizeof missing);
+    snprintf(what, sizeof what, "call %s; these have not: %s", terms->call, missing);
+    return await_rank(agreement, agreement->next, what);
 }
 
 static enum collet_result gather(struct agreement *agreement) {
-    const struct agreement_terms *terms = &agreement->terms;
-    for (; agreement->next < terms->nranks; agreement->next++) {
-        const int from = terms->ranks[agreement->next];
-        char *entry = agreement->table + (size_t)agreement->next * terms->entry_bytes, what[64];
-        size_t bytes = 0;
-        enum collet_result result = boot_try_recv(terms->boot, from, terms->key, entry, terms->entry_bytes, &bytes);
-        snprintf(what, sizeof what, "call %s", terms->call);
+    for (; agreement->next < agreement->terms.nranks; agreement->next++) {
+        enum collet_result result = take_entry(agreement, agreement->next);
         if (result == COLLET_IN_PROGRESS)
-            return await_rank(agreement, agreement->next, what);
+            return await_entries(agreement);
         COLLET_TRY(result);
-        if (bytes != terms->entry_bytes)
-            return err_set(COLLET_ERR_INTERNAL, "rank %d passed %zu bytes to %s, not %zu", from, bytes, terms->call,
-                           terms->entry_bytes);
     }
     return COLLET_SUCCESS;
 }
@@ -78,5 +103,7 @@ enum collet_result agreement_try(struct agreement *agreement) {
 void agreement_fini(struct agreement *agreement) {
     bundle_fini(&agreement->bundle);
     free(agreement->table);
+    free(agreement->have);
     agreement->table = NULL;
+    agreement->have = NULL;
 }

@@ -8,6 +8,7 @@
 #ifndef COLLET_LAYERS_ELASTIC_AGREE_H
 #define COLLET_LAYERS_ELASTIC_AGREE_H
 
+#include "base/wait.h"
 #include "topo/probe/bundle.h"
 
 /* Who takes part, and in what. */
@@ -23,10 +24,12 @@ struct agreement_terms {
 
 struct agreement {
     struct agreement_terms terms;
-    char *table; /* entries in the order of terms.ranks; complete when agreement_try() succeeds */
-    int next;    /* of the first rank: whose entry is waited for */
+    char *table;   /* entries in the order of terms.ranks; complete when agreement_try() succeeds */
+    int next;      /* of the first rank: whose entry is waited for */
+    uint8_t *have; /* of the first rank: whose entries have come */
     struct bundle bundle;
     uint64_t deadline_ns;
+    struct late late;
 };
 
 /* Says this rank's entry. terms->ranks and ->call must stay until agreement_fini(). */

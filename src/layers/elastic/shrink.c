@@ -14,6 +14,7 @@
  */
 #include "layers/elastic/split.h"
 
+#include "base/log.h"
 #include "base/os.h"
 
 #include <stdio.h>
@@ -73,9 +74,27 @@ static struct consent_terms terms_of(struct split *s, bool settles) {
 static enum collet_result start_consent(struct split *s, bool settles, enum collet_result code) {
     const struct consent_terms terms = terms_of(s, settles);
     consent_fini(&s->consent);
+    late_begin(&s->late, os_now_ns(), s->parent->config.warn_after);
     enum collet_result result = name_rank(s->parent, consent_start(&s->consent, &terms, name_rank(s->parent, code)));
     if (result != COLLET_SUCCESS)
         consent_give_up(&s->consent, result, err_last());
+    return result;
+}
+
+/* Some rank has not voted yet. A judge knows which. */
+static enum collet_result try_consent(struct split *s) {
+    const struct consent *consent = &s->consent;
+    const enum collet_result result = consent_try(&s->consent);
+    char who[160], since[LATE_TEXT_BYTES];
+    size_t used = 0;
+    if (result != COLLET_IN_PROGRESS || !late_look(&s->late))
+        return result;
+    for (int k = 0; k < s->nranks && consent->judge == s->self && used + 16 < sizeof who; k++)
+        if (k != s->self && consent->votes[k].number == 0)
+            used += (size_t)snprintf(who + used, sizeof who - used, "%s%d", used > 0 ? ", " : "", s->ranks[k]);
+    if (used == 0)
+        snprintf(who, sizeof who, "%d, which has not said yet who lives", s->ranks[consent->judge]);
+    log_always(BOOT, "rank %d %s: for %s of rank %s", s->parent->rank, late_text(&s->late, since), s->way->call, who);
     return result;
 }
 
@@ -131,7 +150,7 @@ static void excuse(const struct split *s, enum collet_result code) {
 static enum collet_result shrink_agree(struct collet_comm *comm) {
     struct split *s = comm->split;
     COLLET_TRY(check_parent(s));
-    enum collet_result result = consent_try(&s->consent);
+    enum collet_result result = try_consent(s);
     if (result == COLLET_IN_PROGRESS)
         COLLET_TRY(look_for_others(s));
     COLLET_TRY(result);
@@ -180,7 +199,7 @@ static enum collet_result shrink_settle(struct collet_comm *comm, enum collet_re
         COLLET_TRY(start_consent(s, true, result));
     }
     COLLET_TRY(check_parent(s));
-    COLLET_TRY(consent_try(&s->consent));
+    COLLET_TRY(try_consent(s));
     if (!s->consent.verdict->lives[s->self] || !somebody_died(s))
         return check_verdict(s);
     comm_close(comm);

@@ -194,7 +194,7 @@ static enum collet_result await_id(struct collet_comm *comm) {
     if (s->leader != s->ranks[s->self]) {
         enum collet_result result = boot_try_recv(boot, s->leader, s->key | 1, &s->id, sizeof s->id, &bytes);
         if (result == COLLET_IN_PROGRESS)
-            return boot_check_wait(boot, s->leader, s->deadline_ns, "send the id of the new communicator");
+            return boot_check_wait(boot, &s->late, s->leader, s->deadline_ns, "send the id of the new communicator");
         COLLET_TRY(result);
         if (bytes != sizeof s->id)
             return err_set(COLLET_ERR_INTERNAL, "rank %d sent an id of %zu bytes, not of %zu", s->leader, bytes,
@@ -415,7 +415,9 @@ static enum collet_result prepare_split(struct collet_comm *parent, const struct
     comm->split->parent = parent;
     comm->split->wish = *wish;
     COLLET_TRY(list_ranks(comm->split, exclude_ranks, count));
-    return configure(parent, config, comm);
+    COLLET_TRY(configure(parent, config, comm));
+    snprintf(comm->config.believed, sizeof comm->config.believed, "by %s", comm->split->way->call);
+    return COLLET_SUCCESS;
 }
 
 /* A parent that is non-blocking is polled instead. */

@@ -38,6 +38,7 @@ struct split {
     uint64_t deadline_ns, look_ns; /* when to give up; when to look next for ranks that do something else */
     int asked;                     /* the rank that was asked what it does; −1: none */
     uint64_t question;
+    struct late late; /* for the id, or for the others to shrink */
 };
 
 /* How the calls differ. */

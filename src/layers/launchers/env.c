@@ -8,6 +8,7 @@
  *                                             several hosts    the launcher's store (PMI-1, PMIx)
  */
 #include "api/comm.h"
+#include "api/group.h"
 #include "base/config.h"
 #include "base/os.h"
 #include "layers/launchers/launcher_meeting.h"
@@ -23,16 +24,19 @@
 /* How a launcher spells things; NULL where it has no word for it. */
 struct launcher {
     const char *name, *rank, *size, *local_size, *nodes, *job, *step;
+    /* Where they are set, they are meant rather than size and nodes: an allocation has more tasks than one of its steps. */
+    const char *step_size, *step_nodes;
     bool has_store; /* a process that it starts is a rank of its own, and may find a store of its job */
 };
 
 /* The innermost launcher first: torchrun or mpirun may themselves run under Slurm. */
 static const struct launcher launchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", NULL, "TORCHELASTIC_RUN_ID", NULL, false},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", NULL, "TORCHELASTIC_RUN_ID", NULL, NULL, NULL, false},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL,
-     "OMPI_MCA_ess_base_jobid", NULL, true},
-    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, "PMI_JOBID", NULL, true},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", NULL, "SLURM_NNODES", "SLURM_JOB_ID", "SLURM_STEP_ID", true},
+     "OMPI_MCA_ess_base_jobid", NULL, NULL, NULL, true},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", NULL, "PMI_JOBID", NULL, NULL, NULL, true},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", NULL, "SLURM_NNODES", "SLURM_JOB_ID", "SLURM_STEP_ID",
+     "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES", true},
 };
 
 /* MASTER_PORT itself is where torch's store listens. torchrun takes a port that the kernel gives to listeners; Linux gives
@@ -40,7 +44,8 @@ static const struct launcher launchers[] = {
 #define DEFAULT_MASTER_PORT 29500
 #define PORT_AFTER_MASTER 2
 
-static enum collet_result read_int(const char *variable, long least, long most, int *value) {
+/* believed: what the bounds follow from; "": they are fixed. */
+static enum collet_result read_int(const char *variable, long least, long most, const char *believed, int *value) {
     const char *text = config_env(variable);
     if (text == NULL)
         return err_set(COLLET_ERR_INVALID_USAGE, "%s is not set, but the launcher's other variables are", variable);
@@ -48,8 +53,8 @@ static enum collet_result read_int(const char *variable, long least, long most, 
     errno = 0;
     long number = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || number < least || number > most)
-        return err_set(COLLET_ERR_INVALID_USAGE, "%s is \"%s\": a number from %ld to %ld is needed", variable, text,
-                       least, most);
+        return err_set(COLLET_ERR_INVALID_USAGE, "%s is \"%s\": a number from %ld to %ld is needed%s%s", variable, text,
+                       least, most, believed[0] ? ", by " : "", believed);
     *value = (int)number;
     return COLLET_SUCCESS;
 }
@@ -61,9 +66,22 @@ static const struct launcher *launcher_find(void) {
     return NULL;
 }
 
+static const char *value_of(const char *variable) { return variable != NULL ? config_env(variable) : NULL; }
+
+/* The step's variable, if it has a value. */
+static const char *variable_of(const char *step, const char *job) { return value_of(step) != NULL ? step : job; }
+
+/* "WORLD_SIZE=4, MASTER_ADDR=n1": adds a variable that is set, and believed. */
+static void believe(struct config *config, const char *variable) {
+    const size_t used = strlen(config->believed);
+    if (value_of(variable) != NULL)
+        snprintf(config->believed + used, sizeof config->believed - used, "%s%s=%.60s", used > 0 ? ", " : "", variable,
+                 value_of(variable));
+}
+
 static bool on_one_host(const struct launcher *l, int nranks) {
-    const char *local = l->local_size != NULL ? config_env(l->local_size) : NULL;
-    const char *nodes = l->nodes != NULL ? config_env(l->nodes) : NULL;
+    const char *local = value_of(l->local_size);
+    const char *nodes = value_of(variable_of(l->step_nodes, l->nodes));
     if (local != NULL)
         return atoi(local) == nranks;
     return nodes != NULL && atoi(nodes) == 1;
@@ -109,8 +127,7 @@ static int launcher_pid(const struct launcher *l) {
 
 static void job_name(const struct launcher *l, char *name, size_t room) {
     static int communicators; /* of this process so far: all ranks count alike */
-    const char *job = l->job != NULL ? config_env(l->job) : NULL;
-    const char *step = l->step != NULL ? config_env(l->step) : NULL;
+    const char *job = value_of(l->job), *step = value_of(l->step);
     int number = __atomic_fetch_add(&communicators, 1, __ATOMIC_RELAXED);
     if (job != NULL)
         snprintf(name, room, "%.40s.%.16s.%d", job, step != NULL ? step : "", number);
@@ -125,48 +142,58 @@ static enum collet_result master_id(const struct config *config, struct collet_u
     const char *run = config_env("TORCHELASTIC_RUN_ID");
     int port = DEFAULT_MASTER_PORT;
     if (config_env("MASTER_PORT") != NULL)
-        COLLET_TRY(read_int("MASTER_PORT", 1, 65535 - PORT_AFTER_MASTER, &port));
+        COLLET_TRY(read_int("MASTER_PORT", 1, 65535 - PORT_AFTER_MASTER, "", &port));
     snprintf(secret, sizeof(secret), "%s/%.60s", config->secret, run != NULL ? run : "");
     enum collet_result result = boot_unique_id_at(config_env("MASTER_ADDR"), port + PORT_AFTER_MASTER, secret, id);
     sodium_memzero(secret, sizeof(secret));
     return result;
 }
 
-static enum collet_result meet(const struct launcher *l, int nranks, int rank, struct collet_unique_id *id) {
-    struct config config;
-    COLLET_TRY(config_read(&config));
-    if (config.comm_id[0] != '\0')
+static enum collet_result meet(const struct launcher *l, int nranks, int rank, struct config *config,
+                               struct collet_unique_id *id) {
+    if (config->comm_id[0] != '\0')
         return boot_unique_id(id); /* reads COLLET_COMM_ID itself */
-    if (config_env("MASTER_ADDR") != NULL)
-        return master_id(&config, id);
+    believe(config, "MASTER_ADDR");
+    if (config_env("MASTER_ADDR") != NULL) {
+        believe(config, "MASTER_PORT");
+        return master_id(config, id);
+    }
+    believe(config, l->local_size);
+    believe(config, variable_of(l->step_nodes, l->nodes));
     if (!on_one_host(l, nranks) && l->has_store && launcher_meeting_possible())
-        return launcher_meeting(rank, (int)config.init_timeout, id);
+        return launcher_meeting(rank, config, id);
     if (!on_one_host(l, nranks))
         return err_set(COLLET_ERR_INVALID_USAGE,
-                       "the %s environment names %d ranks on several hosts but no place to meet: set MASTER_ADDR (and "
-                       "MASTER_PORT) or COLLET_COMM_ID=host:port to an address of rank 0's host, or let the launcher "
-                       "keep a store (srun --mpi=pmix)",
-                       l->name, nranks);
+                       "the %s environment names %d ranks on several hosts (%s) but no place to meet: set MASTER_ADDR "
+                       "(and MASTER_PORT) or COLLET_COMM_ID=host:port to an address of rank 0's host, or let the "
+                       "launcher keep a store (srun --mpi=pmix)",
+                       l->name, nranks, config->believed);
     char job[96];
+    believe(config, l->job);
     job_name(l, job, sizeof(job));
-    COLLET_TRY(boot_hide_name(config.secret, job, sizeof(job)));
-    return local_meeting(job, nranks, rank, (int)config.init_timeout, id);
+    COLLET_TRY(boot_hide_name(config->secret, job, sizeof(job)));
+    return local_meeting(job, nranks, rank, config, id);
 }
 
-enum collet_result collet_comm_init_from_env(struct collet_comm **comm, const struct collet_config *config) {
-    const struct launcher *l = launcher_find();
+static enum collet_result find_id(const struct launcher *l, int *nranks, int *rank, struct config *config,
+                                  struct collet_unique_id *id) {
+    COLLET_TRY(config_read(config));
+    if (l != NULL) {
+        const char *size = variable_of(l->step_size, l->size);
+        COLLET_TRY(read_int(size, 1, BOOT_RANKS_MAX, "", nranks));
+        believe(config, size);
+        COLLET_TRY(read_int(l->rank, 0, *nranks - 1, config->believed, rank));
+    }
+    return *nranks > 1 ? meet(l, *nranks, *rank, config, id) : boot_unique_id(id);
+}
+
+enum collet_result collet_comm_init_from_env(struct collet_comm **comm, const struct collet_config *options) {
+    struct config config = {.believed = ""};
     struct collet_unique_id id;
     int nranks = 1, rank = 0;
     if (comm == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm is NULL: pass where the handle goes");
     *comm = NULL;
-    if (l != NULL) {
-        COLLET_TRY(read_int(l->size, 1, BOOT_RANKS_MAX, &nranks));
-        COLLET_TRY(read_int(l->rank, 0, nranks - 1, &rank));
-    }
-    if (nranks > 1)
-        COLLET_TRY(meet(l, nranks, rank, &id));
-    else
-        COLLET_TRY(boot_unique_id(&id));
-    return collet_comm_init_rank_config(comm, nranks, id, rank, config);
+    COLLET_TRY(find_id(launcher_find(), &nranks, &rank, &config, &id));
+    return group_poison(comm_init_rank(comm, nranks, &id, 1, rank, options, config.believed));
 }

@@ -18,7 +18,7 @@ bool launcher_meeting_possible(void) { return pmi_is_here() || pmix_is_here(); }
 /* It has an id in it. */
 static void wipe_text(char (*text)[PMI_TEXT_BYTES]) { sodium_memzero(*text, sizeof *text); }
 
-static enum collet_result share_id(int rank, int number, uint64_t deadline_ns, struct collet_unique_id *id) {
+static enum collet_result share_id(int rank, int number, const struct config *config, struct collet_unique_id *id) {
     char key[32];
     __attribute__((cleanup(wipe_text))) char text[PMI_TEXT_BYTES] = "";
     snprintf(key, sizeof key, "collet-%d", number);
@@ -27,7 +27,7 @@ static enum collet_result share_id(int rank, int number, uint64_t deadline_ns, s
         sodium_bin2hex(text, sizeof text, (const uint8_t *)id->bytes, sizeof id->bytes);
     }
     enum collet_result result =
-        pmi_is_here() ? pmi_share(rank, key, text, deadline_ns) : pmix_share(rank, key, text, deadline_ns);
+        pmi_is_here() ? pmi_share(rank, key, text, config) : pmix_share(rank, key, text, config);
     if (result != COLLET_SUCCESS && rank == 0)
         boot_cancel_id(id, result, err_last());
     COLLET_TRY(result);
@@ -40,8 +40,8 @@ static enum collet_result share_id(int rank, int number, uint64_t deadline_ns, s
 
 PROCESS_LOCK(lock);
 
-enum collet_result launcher_meeting(int rank, int timeout_s, struct collet_unique_id *id) {
+enum collet_result launcher_meeting(int rank, const struct config *config, struct collet_unique_id *id) {
     static int meetings; /* of this process so far: all ranks count alike */
     SCOPED_LOCK(&lock);
-    return share_id(rank, meetings++, os_now_ns() + (uint64_t)timeout_s * 1000000000u, id);
+    return share_id(rank, meetings++, config, id);
 }

@@ -5,6 +5,7 @@
 #ifndef COLLET_LAYERS_LAUNCHERS_LAUNCHER_MEETING_H
 #define COLLET_LAYERS_LAUNCHERS_LAUNCHER_MEETING_H
 
+#include "base/config.h"
 #include "collet.h"
 
 #include <stdbool.h>
@@ -13,7 +14,7 @@
 bool launcher_meeting_possible(void);
 
 /* Rank 0 makes an id and hands it to the others through the launcher's store. Collective over the job and blocking, up to
- * timeout_s. Errors: TIMEOUT, SYSTEM. */
-enum collet_result launcher_meeting(int rank, int timeout_s, struct collet_unique_id *id);
+ * COLLET_INIT_TIMEOUT. Errors: TIMEOUT, SYSTEM. */
+enum collet_result launcher_meeting(int rank, const struct config *config, struct collet_unique_id *id);
 
 #endif

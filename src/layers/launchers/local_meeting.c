@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/table.h"
+#include "layers/launchers/meeting_wait.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -91,10 +92,12 @@ static int serve_next(int listener, int nranks, const struct collet_unique_id *i
     return rank;
 }
 
-static enum collet_result serve_all(int listener, int nranks, uint64_t deadline_ns, int timeout_s,
+static enum collet_result serve_all(int listener, int nranks, const struct config *config,
                                     const struct collet_unique_id *id) {
+    struct meeting_wait wait;
     SCOPED_FREE uint8_t *served = NULL;
-    char missing[160];
+    char missing[160], text[240];
+    meeting_wait_begin(&wait, config);
     COLLET_TRY(memory_get(&served, (size_t)nranks, sizeof *served, "no memory for %d ranks", nranks));
     served[0] = 1;
     for (int left = nranks - 1; left > 0;) {
@@ -102,11 +105,10 @@ static enum collet_result serve_all(int listener, int nranks, uint64_t deadline_
         left -= rank > 0 && !served[rank];
         if (rank > 0)
             served[rank] = 1;
-        if (left > 0 && os_now_ns() > deadline_ns) { /* also where strangers keep coming */
-            ranks_text(served, nranks, missing, sizeof missing);
-            return err_set(COLLET_ERR_TIMEOUT, "after %d s these ranks of the job have not come: %s", timeout_s,
-                           missing);
-        }
+        ranks_text(served, nranks, missing, sizeof missing);
+        snprintf(text, sizeof text, "these ranks of the job have not come: %s", missing);
+        if (left > 0) /* also where strangers keep coming */
+            COLLET_TRY(meeting_wait_look(&wait, text));
     }
     return COLLET_SUCCESS;
 }
@@ -123,7 +125,8 @@ static enum collet_result name_squatter(const char *job, const struct sockaddr_u
 }
 
 /* Hands out an id that is made. */
-static enum collet_result hand_out(const char *job, int nranks, int timeout_s, const struct collet_unique_id *id) {
+static enum collet_result hand_out(const char *job, int nranks, const struct config *config,
+                                   const struct collet_unique_id *id) {
     struct sockaddr_un address;
     socklen_t length = name_socket(job, &address);
     enum collet_result result;
@@ -132,14 +135,15 @@ static enum collet_result hand_out(const char *job, int nranks, int timeout_s, c
     if (bind(listener, (struct sockaddr *)&address, length) != 0 || listen(listener, nranks) != 0)
         result = name_squatter(job, &address, length);
     else
-        result = serve_all(listener, nranks, os_now_ns() + (uint64_t)timeout_s * 1000000000u, timeout_s, id);
+        result = serve_all(listener, nranks, config, id);
     close(listener);
     return result;
 }
 
-static enum collet_result host_meeting(const char *job, int nranks, int timeout_s, struct collet_unique_id *id) {
+static enum collet_result host_meeting(const char *job, int nranks, const struct config *config,
+                                       struct collet_unique_id *id) {
     COLLET_TRY(boot_unique_id(id));
-    enum collet_result result = hand_out(job, nranks, timeout_s, id);
+    enum collet_result result = hand_out(job, nranks, config, id);
     if (result != COLLET_SUCCESS)
         boot_cancel_id(id, result, err_last());
     return result;
@@ -171,19 +175,21 @@ static enum collet_result fetch_once(const char *job, int rank, struct collet_un
     return result;
 }
 
-static enum collet_result fetch(const char *job, int rank, int timeout_s, struct collet_unique_id *id) {
-    uint64_t deadline_ns = os_now_ns() + (uint64_t)timeout_s * 1000000000u;
+static enum collet_result fetch(const char *job, int rank, const struct config *config, struct collet_unique_id *id) {
+    struct meeting_wait wait;
+    char missing[160];
     enum collet_result result;
+    meeting_wait_begin(&wait, config);
+    snprintf(missing, sizeof missing, "rank 0 of job \"%s\" has not come on this host", job);
     while ((result = fetch_once(job, rank, id)) == COLLET_IN_PROGRESS) {
-        if (os_now_ns() > deadline_ns)
-            return err_set(COLLET_ERR_TIMEOUT, "after %d s rank 0 of job \"%s\" has not come on this host", timeout_s,
-                           job);
+        COLLET_TRY(meeting_wait_look(&wait, missing));
         struct timespec pause = {.tv_nsec = RETRY_NS};
         nanosleep(&pause, NULL);
     }
     return result;
 }
 
-enum collet_result local_meeting(const char *job, int nranks, int rank, int timeout_s, struct collet_unique_id *id) {
-    return rank == 0 ? host_meeting(job, nranks, timeout_s, id) : fetch(job, rank, timeout_s, id);
+enum collet_result local_meeting(const char *job, int nranks, int rank, const struct config *config,
+                                 struct collet_unique_id *id) {
+    return rank == 0 ? host_meeting(job, nranks, config, id) : fetch(job, rank, config, id);
 }

@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/os.h"
+#include "layers/launchers/meeting_wait.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -25,23 +26,24 @@
 
 #define LINE_BYTES 1024
 #define GOODBYE_NS 2000000000ull
+#define PAUSE_MS 100 /* between two looks at the time */
 
 static struct {
     int fd;
     int pid; /* of the process that has said init; a forked child does not speak for it */
     char store[256];
+    struct meeting_wait wait; /* for the other ranks; one thread at a time */
 } launcher;
 
 bool pmi_is_here(void) { return config_env("PMI_FD") != NULL; }
 
 /* Byte by byte: an MPI library in this process may want to read what comes after the line. */
-static enum collet_result read_line(char line[LINE_BYTES], uint64_t deadline_ns) {
+static enum collet_result read_line(char line[LINE_BYTES]) {
     for (size_t used = 0; used + 1 < LINE_BYTES;) {
-        uint64_t now_ns = os_now_ns();
         struct pollfd poller = {.fd = launcher.fd, .events = POLLIN};
-        if (now_ns > deadline_ns)
-            return err_set(COLLET_ERR_TIMEOUT, "the launcher (PMI_FD) has not answered in time: a rank may be missing");
-        if (poll(&poller, 1, (int)((deadline_ns - now_ns) / 1000000 % 1000 + 1)) < 1)
+        COLLET_TRY(
+            meeting_wait_look(&launcher.wait, "the launcher (PMI_FD) has not answered in time: a rank may be missing"));
+        if (poll(&poller, 1, PAUSE_MS) < 1)
             continue;
         ssize_t n = read(launcher.fd, line + used, 1);
         if (n < 0 && errno == EINTR)
@@ -75,12 +77,12 @@ static const char *field(const char *line, const char *name, char *text, size_t 
 }
 
 /* Sends a line and reads the next, which must be the answer of this name without an error. */
-static enum collet_result ask(const char *question, const char *answer, char line[LINE_BYTES], uint64_t deadline_ns) {
+static enum collet_result ask(const char *question, const char *answer, char line[LINE_BYTES]) {
     char name[64], rc[16];
     size_t length = strlen(question);
     if (write(launcher.fd, question, length) != (ssize_t)length)
         return err_set(COLLET_ERR_SYSTEM, "cannot write to the launcher (PMI_FD): %m");
-    COLLET_TRY(read_line(line, deadline_ns));
+    COLLET_TRY(read_line(line));
     bool failed = field(line, "rc", rc, sizeof rc) != NULL && strcmp(rc, "0") != 0;
     if (failed || field(line, "cmd", name, sizeof name) == NULL || strcmp(name, answer) != 0)
         return err_set(COLLET_ERR_SYSTEM, "the launcher (PMI_FD) answered \"%.*s\" with \"%.200s\"",
@@ -91,17 +93,19 @@ static enum collet_result ask(const char *question, const char *answer, char lin
 /* This fails, harmlessly, if an MPI library has said goodbye itself and closed the socket. */
 static void say_goodbye(void) {
     char line[LINE_BYTES];
+    launcher.wait = (struct meeting_wait){
+        .config = config_process(), .deadline_ns = os_now_ns() + GOODBYE_NS, .late.due_ns = UINT64_MAX};
     if (os_pid() == launcher.pid)
-        (void)ask("cmd=finalize\n", "finalize_ack", line, os_now_ns() + GOODBYE_NS);
+        (void)ask("cmd=finalize\n", "finalize_ack", line);
 }
 
-static enum collet_result introduce(uint64_t deadline_ns) {
+static enum collet_result introduce(void) {
     char line[LINE_BYTES];
     if (launcher.pid == os_pid())
         return COLLET_SUCCESS;
     launcher.fd = atoi(config_env("PMI_FD"));
-    COLLET_TRY(ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", line, deadline_ns));
-    COLLET_TRY(ask("cmd=get_my_kvsname\n", "my_kvsname", line, deadline_ns));
+    COLLET_TRY(ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", line));
+    COLLET_TRY(ask("cmd=get_my_kvsname\n", "my_kvsname", line));
     if (field(line, "kvsname", launcher.store, sizeof launcher.store) == NULL)
         return err_set(COLLET_ERR_SYSTEM, "the launcher (PMI_FD) did not name its store: \"%.200s\"", line);
     launcher.pid = os_pid();
@@ -109,18 +113,19 @@ static enum collet_result introduce(uint64_t deadline_ns) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result pmi_share(int rank, const char *key, char text[PMI_TEXT_BYTES], uint64_t deadline_ns) {
+enum collet_result pmi_share(int rank, const char *key, char text[PMI_TEXT_BYTES], const struct config *config) {
     char line[LINE_BYTES], question[LINE_BYTES];
-    COLLET_TRY(introduce(deadline_ns));
+    meeting_wait_begin(&launcher.wait, config);
+    COLLET_TRY(introduce());
     if (rank == 0) {
         snprintf(question, sizeof question, "cmd=put kvsname=%s key=%s value=%s\n", launcher.store, key, text);
-        COLLET_TRY(ask(question, "put_result", line, deadline_ns));
+        COLLET_TRY(ask(question, "put_result", line));
     }
-    COLLET_TRY(ask("cmd=barrier_in\n", "barrier_out", line, deadline_ns));
+    COLLET_TRY(ask("cmd=barrier_in\n", "barrier_out", line));
     if (rank == 0)
         return COLLET_SUCCESS;
     snprintf(question, sizeof question, "cmd=get kvsname=%s key=%s\n", launcher.store, key);
-    COLLET_TRY(ask(question, "get_result", line, deadline_ns));
+    COLLET_TRY(ask(question, "get_result", line));
     if (field(line, "value", text, PMI_TEXT_BYTES) == NULL)
         return err_set(COLLET_ERR_SYSTEM, "the launcher (PMI_FD) has no %s of rank 0", key);
     return COLLET_SUCCESS;

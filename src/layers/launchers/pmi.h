@@ -13,6 +13,7 @@
 #ifndef COLLET_LAYERS_LAUNCHERS_PMI_H
 #define COLLET_LAYERS_LAUNCHERS_PMI_H
 
+#include "base/config.h"
 #include "collet.h"
 
 #include <stdbool.h>
@@ -24,9 +25,9 @@
 bool pmi_is_here(void);
 bool pmix_is_here(void);
 
-/* Collective over the job. Rank 0 passes its text, the others get it there. Waits until deadline_ns at most. Errors:
+/* Collective over the job. Rank 0 passes its text, the others get it there. Waits for COLLET_INIT_TIMEOUT at most. Errors:
  * TIMEOUT, SYSTEM. */
-enum collet_result pmi_share(int rank, const char *key, char text[PMI_TEXT_BYTES], uint64_t deadline_ns);
-enum collet_result pmix_share(int rank, const char *key, char text[PMI_TEXT_BYTES], uint64_t deadline_ns);
+enum collet_result pmi_share(int rank, const char *key, char text[PMI_TEXT_BYTES], const struct config *config);
+enum collet_result pmix_share(int rank, const char *key, char text[PMI_TEXT_BYTES], const struct config *config);
 
 #endif

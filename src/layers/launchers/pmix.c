@@ -8,12 +8,14 @@
 #include "base/config.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "layers/launchers/meeting_wait.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <time.h>
 
 #define LIBRARY "libpmix.so.2"
@@ -60,7 +62,8 @@ static struct {
     char text[PMI_TEXT_BYTES];
 } answer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-bool pmix_is_here(void) { return config_env("PMIX_NAMESPACE") != NULL; }
+/* libpmix loads plugins from folders that variables name: not into a program with more rights than its user. */
+bool pmix_is_here(void) { return config_env("PMIX_NAMESPACE") != NULL && getauxval(AT_SECURE) == 0; }
 
 /* ------------------------------------------------------------------------------------------------------------ waiting */
 
@@ -84,19 +87,24 @@ static void *new_ticket(void) {
     return (void *)++answer.ticket;
 }
 
-static enum collet_result wait_for_answer(const char *what, int status, uint64_t deadline_ns) {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000), .tv_nsec = (long)(deadline_ns % 1000000000)};
+/* Until the wait has to be looked at. */
+static void nap(const struct meeting_wait *wait) {
+    const uint64_t due_ns = meeting_wait_due_ns(wait) + 1;
+    struct timespec until = {.tv_sec = (time_t)(due_ns / 1000000000), .tv_nsec = (long)(due_ns % 1000000000)};
+    pthread_cond_clockwait(&answer.changed, &answer.lock, CLOCK_MONOTONIC, &until);
+}
+
+static enum collet_result wait_for_answer(const char *what, int status, struct meeting_wait *wait) {
+    char missing[96];
     if (status == PMIX_DONE_AT_ONCE)
         return COLLET_SUCCESS;
     SCOPED_LOCK(&answer.lock);
-    while (status == PMIX_OK && !answer.come &&
-           pthread_cond_clockwait(&answer.changed, &answer.lock, CLOCK_MONOTONIC, &until) == 0)
-        ;
+    snprintf(missing, sizeof missing, "the launcher's PMIx_%s has not ended: a rank may be missing", what);
+    for (; status == PMIX_OK && !answer.come; nap(wait))
+        COLLET_TRY(meeting_wait_look(wait, missing));
     status = answer.come ? answer.status : status;
     if (status != PMIX_OK)
         return err_set(COLLET_ERR_SYSTEM, "the launcher's PMIx_%s failed with status %d", what, status);
-    if (!answer.come)
-        return err_set(COLLET_ERR_TIMEOUT, "the launcher's PMIx_%s took too long: a rank may be missing", what);
     return COLLET_SUCCESS;
 }
 
@@ -145,18 +153,20 @@ static enum collet_result publish(const char *key, char *text) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result pmix_share(int rank, const char *key, char text[PMI_TEXT_BYTES], uint64_t deadline_ns) {
+enum collet_result pmix_share(int rank, const char *key, char text[PMI_TEXT_BYTES], const struct config *config) {
+    struct meeting_wait wait;
+    meeting_wait_begin(&wait, config);
     COLLET_TRY(introduce());
     if (rank == 0)
         COLLET_TRY(publish(key, text));
     void *ticket = new_ticket();
-    COLLET_TRY(wait_for_answer("Fence", pmix.Fence_nb(NULL, 0, NULL, 0, on_done, ticket), deadline_ns));
+    COLLET_TRY(wait_for_answer("Fence", pmix.Fence_nb(NULL, 0, NULL, 0, on_done, ticket), &wait));
     if (rank == 0)
         return COLLET_SUCCESS;
     struct pmix_proc publisher = pmix.self;
     publisher.rank = 0;
     ticket = new_ticket();
-    COLLET_TRY(wait_for_answer("Get", pmix.Get_nb(&publisher, key, NULL, 0, on_found, ticket), deadline_ns));
+    COLLET_TRY(wait_for_answer("Get", pmix.Get_nb(&publisher, key, NULL, 0, on_found, ticket), &wait));
     SCOPED_LOCK(&answer.lock);
     memcpy(text, answer.text, PMI_TEXT_BYTES);
     return COLLET_SUCCESS;

@@ -14,6 +14,7 @@
 #include "layers/memory/window.h"
 
 #include "api/group.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "layers/gpu/windows.h"
@@ -402,10 +403,18 @@ static enum collet_result check_signaller(const struct collet_comm *comm, int pe
 static enum collet_result await_signals(const struct collet_comm *comm, struct collet_window *window, int peer,
                                         uint64_t count) {
     struct waiter waiter = comm->engine.patience;
+    struct late late = {0};
     enum collet_result result = COLLET_SUCCESS;
-    while (!has_signals(window, peer, count) && result == COLLET_SUCCESS)
-        if (wait_pause(&waiter))
-            result = check_signaller(comm, peer, wait_idle_ns(&waiter));
+    char since[LATE_TEXT_BYTES];
+    while (!has_signals(window, peer, count) && result == COLLET_SUCCESS) {
+        if (!wait_pause(&waiter))
+            continue;
+        result = check_signaller(comm, peer, wait_idle_ns(&waiter));
+        if (late.since_ns == 0)
+            late_begin(&late, os_now_ns(), comm->config.warn_after);
+        if (late_look(&late))
+            log_always(COLL, "rank %d %s: for a signal of rank %d", comm->rank, late_text(&late, since), peer);
+    }
     if (result != COLLET_SUCCESS && !has_signals(window, peer, count)) /* the last ones of a rank that is gone */
         return result;
     window->waited[peer] += count;

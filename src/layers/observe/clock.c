@@ -35,7 +35,7 @@ enum collet_result boot_try_clock(struct boot *boot) {
     }
     enum collet_result result = boot_try_answer(boot, 0, clock->question, &answer);
     if (result == COLLET_IN_PROGRESS)
-        return boot_check_wait(boot, 0, boot->deadline_ns, "say what time it is there");
+        return boot_check_wait(boot, NULL, 0, boot->deadline_ns, "say what time it is there");
     COLLET_TRY(result);
     clock_hear(clock, answer.now_ns);
     return clock->rounds == CLOCK_ROUNDS ? COLLET_SUCCESS : COLLET_IN_PROGRESS;

@@ -87,7 +87,7 @@ enum collet_result selftest_conn_try(struct conn *conn) {
 
 static enum collet_result news_of_peer(const void *whom) {
     const struct conn *conn = (const struct conn *)whom;
-    return boot_check_wait(conn->owner->boot, conn->peer, UINT64_MAX, WHAT);
+    return boot_check_wait(conn->owner->boot, NULL, conn->peer, UINT64_MAX, WHAT);
 }
 
 /* Of both sides, on each channel that leaves by a ring of its own. *waits: for this peer. */
@@ -114,5 +114,5 @@ enum collet_result selftest_all_try(struct chan *chan, uint64_t deadline_ns) {
             COLLET_TRY(peer_try(chan, peer, &waits));
         waits_for = waits ? peer : waits_for;
     }
-    return waits_for < 0 ? COLLET_SUCCESS : boot_check_wait(owner->boot, waits_for, deadline_ns, WHAT);
+    return waits_for < 0 ? COLLET_SUCCESS : boot_check_wait(owner->boot, NULL, waits_for, deadline_ns, WHAT);
 }

@@ -5,9 +5,10 @@
 #include "layers/tuner/costs_file.h"
 
 #include "base/err.h"
-#include "base/os.h"
+#include "base/memory.h"
 #include "base/plain.h"
 #include "exec/exec.h"
+#include "topo/probe/text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -169,20 +170,22 @@ static enum collet_result read_lines(FILE *in, const char *path, struct cost_tab
     return result;
 }
 
-enum collet_result costs_read(const char *path, struct cost_table *costs) {
-    FILE *in = os_fopen(path, "re");
-    if (in == NULL)
-        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_TUNER_FILE: cannot open %s: %s", path, strerror(errno));
-    enum collet_result result = read_lines(in, path, costs);
-    fclose(in);
-    return result;
-}
-
-enum collet_result costs_read_text(const char *text, const char *name, struct cost_table *costs) {
-    FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "re");
+static enum collet_result read_text(const char *text, size_t bytes, const char *name, struct cost_table *costs) {
+    FILE *in = fmemopen((void *)(uintptr_t)text, bytes, "re");
     if (in == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to read %s", name);
     enum collet_result result = read_lines(in, name, costs);
     fclose(in);
     return result;
+}
+
+enum collet_result costs_read(const char *path, struct cost_table *costs) {
+    SCOPED_FREE char *text = NULL;
+    size_t bytes;
+    COLLET_TRY(text_load("COLLET_TUNER_FILE", path, COLLET_ERR_INVALID_USAGE, &text, &bytes));
+    return bytes > 0 ? read_text(text, bytes, path, costs) : COLLET_SUCCESS;
+}
+
+enum collet_result costs_read_text(const char *text, const char *name, struct cost_table *costs) {
+    return read_text(text, strlen(text), name, costs);
 }

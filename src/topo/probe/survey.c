@@ -16,7 +16,7 @@
 #include "layers/tuner/cards.h"
 #include "layers/tuner/costs_file.h"
 #include "layers/schedules/import.h"
-#include "topo/probe/xml_attrs.h"
+#include "topo/probe/text.h"
 #include "layers/tuner/distance.h"
 #include "layers/tuner/kernel_copies.h"
 #include "layers/gpu/nvlink.h"
@@ -262,7 +262,7 @@ static enum collet_result append_schedule(const struct config *config, void **at
     SCOPED_FREE char *text = NULL;
     size_t bytes = 0;
     if (config->program[0] != '\0')
-        COLLET_TRY(xml_load(config->program, &text, &bytes));
+        COLLET_TRY(text_load("COLLET_PROGRAM", config->program, COLLET_ERR_INVALID_ARGUMENT, &text, &bytes));
     char *both = realloc(*atlas_p, *size_p + bytes + sizeof bytes);
     if (both == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for COLLET_PROGRAM");
@@ -386,7 +386,7 @@ enum collet_result survey_try(struct survey *survey, struct map **map_p) {
     for (;;) {
         enum collet_result result = stages[survey->stage](survey);
         if (result == COLLET_IN_PROGRESS)
-            return boot_check_wait(survey->boot, survey->next, survey->deadline_ns + survey->stage * PATIENCE_NS,
+            return boot_check_wait(survey->boot, NULL, survey->next, survey->deadline_ns + survey->stage * PATIENCE_NS,
                                    "say what machine it is on");
         COLLET_TRY(result);
         if (survey->stage == AWAIT_ATLAS)

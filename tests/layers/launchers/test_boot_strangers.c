@@ -409,7 +409,7 @@ static void both_sides_name_a_stranger_that_has_taken_the_name_of_a_job(void **s
     assert_int_equal(read(ready[0], &none, 1), 0);
     snprintf(name, sizeof name, "is taken on this host by process %d of user 65534", (int)child);
     for (int rank = 0; rank < 2; rank++) {
-        assert_int_equal(local_meeting(job, 2, rank, 600, &id), COLLET_ERR_SYSTEM);
+        assert_int_equal(local_meeting(job, 2, rank, &(struct config){.init_timeout = 600}, &id), COLLET_ERR_SYSTEM);
         assert_non_null(strstr(err_last(), name));
     }
     kill(child, SIGKILL);
@@ -425,7 +425,7 @@ static void strangers_do_not_keep_a_job_waiting_for_its_ranks(void **state) {
     const pid_t child = fork();
     if (child == 0)
         pester(job);
-    const enum collet_result result = local_meeting(job, 2, 0, 1, &id);
+    const enum collet_result result = local_meeting(job, 2, 0, &(struct config){.init_timeout = 1}, &id);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     assert_int_equal(result, COLLET_ERR_TIMEOUT);

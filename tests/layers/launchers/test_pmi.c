@@ -39,7 +39,7 @@ static enum collet_result share(int rank, const char *answers, char *text, char 
         setenv("PMI_FD", fd, 1);
         close(sockets[0]);
         snprintf(got.text, sizeof got.text, "%s", text);
-        got.result = pmi_share(rank, "collet-0", got.text, os_now_ns() + 300000000u);
+        got.result = pmi_share(rank, "collet-0", got.text, &(struct config){.init_timeout = 1});
         exit(write(results[1], &got, sizeof got) == sizeof got ? 0 : 1);
     }
     close(sockets[1]);
