@@ -22,6 +22,7 @@ help:
 	@echo '                   TORCH=pypi: on the newest release, which is downloaded into $(BUILD)/torch-pypi, 5 GB)'
 	@echo 'make bench-torch   torch.distributed on gloo and on collet, side by side (a minute; DOCS=1: into docs/pytorch.md, too)'
 	@echo 'make test-faults   kills, stops and aborts ranks on purpose, and prints what was survived (2 minutes; SEEDS=, FIRST=)'
+	@echo 'make campaign-survivors  stops, cuts off and kills each rank of jobs on 3 hosts, and compares what the others get (20 minutes; PART=1/8)'
 	@echo 'make soak          random communicators, calls and deaths for half an hour; memory, threads and descriptors stay (SOAK_SECONDS=, SOAK_SEED=)'
 	@echo 'make test-model    the slot layer in all interleavings, and broken on purpose (a minute); model: larger cases, too'
 	@echo 'make test-litmus   how GPUs hand over slots and lines, in all executions that PTX allows (a second; python3)'
