@@ -4,7 +4,7 @@
 #
 #    make core         build/core/libcollet.a; LAYERS="verbs topology" adds these, and the layers that they need
 #    make -s core-files    the files that it compiles or includes
-#    make -s core-seams    the names by which the core knows its layers, and the slots that they fill
+#    make -s core-seams    the names by which the core knows its layers, the slots that they fill, conditionals on layers
 #    make -s core-links    how to link a program with no layer, with each alone (and what it needs), and with all
 
 .PHONY: core core-files core-seams core-links
@@ -43,6 +43,7 @@ core-seams:
 	@{ nm $(CORE_OBJECTS) | sed -n 's/^ * U //p' | sort -u; nm $(call objects_of,$(SEAM_SOURCES)) | awk 'NF == 3 && $$2 ~ /[TDBR]/ { print $$3 }' | sort -u; } | \
 	    sort | uniq -d | sed 's/^transport_.*/the table of transports/; s/.*_build$$/the table of algorithms/; s/^\(many\|rails\)_apply$$/the table of algorithms/' | sort -u
 	@sed -n 's/^    [^(]*(\*\([a-z_]*\))(.*/struct layer: \1()/p' src/seams/layer.h
+	@$(MAKE) -s --no-print-directory core-files | xargs grep -nE '^ *# *(el)?if.*(COLLET_CUDA|COLLET_LAYER|WITH_|HAVE_)' || true
 .PHONY: core-objects
 core-objects:
 	@echo $(CORE_LINK)

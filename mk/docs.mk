@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Pages: the gallery, the playground in a browser, the site of the documents.
+# Pages: the gallery, the playground in a browser, the site of the documents, the record of what users see.
 
 .PHONY: gallery
 gallery: $(BUILD)/bin/collet-prog
@@ -14,3 +14,8 @@ test-playground:
 .PHONY: docs-site
 docs-site: gallery
 	@scripts/deps.sh site && scripts/docs-site.sh $(BUILD)/site $(BUILD)/gallery
+# Nothing but the record goes to standard output: make surface > docs/surface.txt.
+.PHONY: surface
+surface:
+	+@$(AGAIN) all >&2
+	@BUILD=$(BUILD) scripts/surface.sh

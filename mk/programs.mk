@@ -22,7 +22,7 @@ $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/layers/tools/tune/*.c
 $(SCRIPT_TOOLS): $(BUILD)/bin/%: src/layers/tools/%.py include/collet.h
 	@mkdir -p $(@D)
 	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@ && chmod 755 $@
-$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c) $(STATIC_LIB)
+$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c src/base/plain.c) $(STATIC_LIB)
 	$(LINK_PROGRAM)
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 	$(LINK_PROGRAM)
@@ -38,6 +38,7 @@ REFUSED := malloc calloc realloc strdup open_memstream fmemopen mmap pthread_cre
     fopen opendir open
 %/tests/whole/test_memory %/tests/core/test_faults %/tests/layers/memory/test_gpu_windows %/tests/core/test_boot: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
 $(BUILD)/tests/whole/test_fork: LINK_FLAGS += -Wl,--wrap=dlopen
+$(BUILD)/tests/edges/test_secure: LINK_FLAGS += -Wl,--wrap=getauxval
 # Of collet it knows nothing: it opens what it is given.
 $(call objects_of,$(BESIDE_SOURCES)): CPPFLAGS += -I$(CUDA_HOME)/include
 $(BESIDE): $(call objects_of,$(BESIDE_SOURCES))

@@ -10,7 +10,8 @@
 #
 # Cases are counted from cmocka's output, or from a line "N passed, N failed[, N skipped]" that a program prints, or
 # else the program is one case. A program that does not end in time, crashes or exits with anything but 0 or 77 has at
-# least one failed case. The last line is "N passed, N failed", with ", N skipped" if there are any.
+# least one failed case. On a busy machine it has more time (patient.sh). The last line is "N passed, N failed", with ", N skipped" if
+# there are any.
 # Programs learn the level from COLLET_TEST_LEVEL and choose how much to do.
 set -u
 
@@ -84,7 +85,7 @@ run_program() {
     local program=$1 name=${1#*tests/} output=$work/$2 start status seconds
     start=$(date +%s%N)
     # A program in the background would ignore Ctrl-C, and its children too, and some are tested with it.
-    { $fixed_layout env --default-signal=INT,QUIT timeout --kill-after=5 "$limit" "$program" >"$output" 2>&1 </dev/null; } 2>/dev/null
+    { scripts/patient.sh "$limit" $fixed_layout env --default-signal=INT,QUIT "$program" >"$output" 2>&1 </dev/null; } 2>/dev/null
     status=$?
     seconds=$(awk -v ns=$(($(date +%s%N) - start)) 'BEGIN { printf "%.1f s", ns / 1e9 }')
     count_cases $status

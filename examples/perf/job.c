@@ -182,7 +182,7 @@ static size_t affordable_bytes(const struct perf_job *job) {
 void job_introduce(struct perf_job *job) {
     struct perf_card *own = perf_allocate((size_t)job->team.count * sizeof(*own));
     probe_card(own);
-    own->gpu.ordinal = COLLET_DEVICE_HOST;
+    own->gpu.ordinal = -1; /* none */
     for (int i = 1; i < job->team.count; i++)
         own[i] = own[0];
     for (int i = 0; perf_device && i < job->team.count; i++)

@@ -455,7 +455,7 @@ enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
     enum collet_result result = live ? COLLET_SUCCESS : comm_check(comm); /* destroyed a moment ago */
     if (fclose(out) != 0)
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory for the text of a dump");
-    else if (live && !output_write(fd, text, bytes))
+    else if (live && !output_write(fd, text, bytes, -1))
         result = err_set(COLLET_ERR_SYSTEM, "cannot write to file descriptor %d: %m", fd);
     free(text);
     return result;

@@ -138,8 +138,8 @@ void comm_give_up(struct collet_comm *comm, enum collet_result result);
 enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms);
 
 /* How long an abort waits for calls that were told to stop, and then for a GPU that was. Who does not stop keeps the memory. */
-#define COMM_ABORT_WAIT_NS 850000000ull
-_Static_assert(2 * COMM_ABORT_WAIT_NS + BOOT_GOODBYE_NS <= 2000000000ull, "an abort returns within 2 s");
+#define COMM_ABORT_WAIT_NS 750000000ull /* twice, a goodbye and a dump are 2 s */
+_Static_assert(2 * COMM_ABORT_WAIT_NS + BOOT_GOODBYE_NS <= 1800000000ull, "an abort returns within 2 s");
 
 /* Carries the calls of comm to their ends and frees it, whatever its state. With its lock held, which goes with it, or
  * where nobody else knows it; NULL is fine. */

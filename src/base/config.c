@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 struct knob {
@@ -47,6 +48,9 @@ static int64_t *int_of(struct config *config, const struct knob *knob) {
 static char *text_of(struct config *config, const struct knob *knob) { return (char *)config + knob->offset; }
 
 static bool is_secret(const struct knob *knob) { return strcmp(knob->unit, "secret") == 0; }
+
+/* Who starts a program with more rights than his own must not have it load his plugins, or read and write files of his choice. */
+static bool is_refused(const struct knob *knob) { return strcmp(knob->unit, "path") == 0 && getauxval(AT_SECURE) != 0; }
 
 const char *config_env(const char *name) {
     const char *value = getenv(name);
@@ -172,7 +176,7 @@ static const char *knob_variable(const struct knob *knob, const char **variable)
     const char *value = config_env(*variable = knob->name);
     if (value == NULL && knob->nccl_name != NULL)
         value = config_env(*variable = knob->nccl_name);
-    return value;
+    return is_refused(knob) ? NULL : value;
 }
 
 /* Stores the knob's value or its default. False if the environment's value is no good: *variable and *value are it, and
@@ -251,6 +255,8 @@ static void log_environment(void) {
         const char *variable, *value = knob_variable(&KNOBS[i], &variable);
         if (value != NULL)
             log_info(ENV, "%s=%s", variable, is_secret(&KNOBS[i]) ? "(hidden)" : value);
+        else if (config_env(variable) != NULL)
+            log_always(ENV, "%s counts for nothing: this program has more rights than its user", variable);
     }
 }
 
@@ -289,7 +295,7 @@ void config_adopt(struct config *config, const struct config *from) {
     for (size_t i = 0; i < KNOB_COUNT; i++) {
         const struct knob *knob = &KNOBS[i];
         size_t bytes = knob->default_text != NULL ? CONFIG_TEXT_BYTES : sizeof(int64_t);
-        if (knob->scope == CONFIG_AGREED)
+        if (knob->scope == CONFIG_AGREED && !is_refused(knob))
             memcpy((char *)config + knob->offset, (const char *)from + knob->offset, bytes);
     }
 }

@@ -25,14 +25,14 @@ enum config_scope {
 
 /* X(field, NAME, NCCL name or NULL, type, unit, scope, default, minimum, maximum, help)
  * type int: strtoll base 0; with unit "bytes" the suffixes K, M, G mean 1024-based multiples.
- * type text: no minimum and maximum; with unit "secret" the value is never shown. */
+ * type text: no minimum and maximum; with unit "secret" the value is never shown; with unit "path" it names a file or a plugin. */
 #define CONFIG_KNOBS(INT, TEXT)                                                                                        \
     TEXT(debug, "DEBUG", "NCCL_DEBUG", "", PROCESS, "", "WARN, INFO or TRACE: which log lines to write")               \
     TEXT(debug_subsys, "DEBUG_SUBSYS", NULL, "", PROCESS, "ALL", "list of subsystems to log; ^ in front excludes")     \
-    TEXT(debug_file, "DEBUG_FILE", "NCCL_DEBUG_FILE", "", PROCESS, "", "log file; %h host, %p pid; default stderr")    \
+    TEXT(debug_file, "DEBUG_FILE", "NCCL_DEBUG_FILE", "path", PROCESS, "", "log file; %h host, %p pid; else stderr")   \
     TEXT(algo, "ALGO", "NCCL_ALGO", "", AGREED, "", "force an algorithm by name, e.g. ring; a list allows several")    \
     TEXT(proto, "PROTO", "NCCL_PROTO", "", AGREED, "", "force a protocol: Simple, LL or LL128; ^ excludes")            \
-    TEXT(program, "PROGRAM", NULL, "", RANK, "",                                                                       \
+    TEXT(program, "PROGRAM", NULL, "path", RANK, "",                                                                   \
          "the algorithm of this MSCCL-style XML file for its collective; rank 0's is everybody's")                     \
     TEXT(determinism, "DETERMINISM", NULL, "", AGREED, "",                                                             \
          "what a sum's bits do not depend on: size, or order, which is size, algorithm and topology")                  \
@@ -84,36 +84,36 @@ enum config_scope {
         "0: slots between hosts lie in host memory even where NICs reach the GPU's")                                   \
     TEXT(net_gdr_level, "NET_GDR_LEVEL", "NCCL_NET_GDR_LEVEL", "", RANK, "PHB",                                        \
          "LOC, PIX, PXB, PHB or SYS: the longest path between a GPU and a NIC that is to reach it")                    \
-    TEXT(net_plugin, "NET_PLUGIN", "NCCL_NET_PLUGIN", "", PROCESS, "",                                                 \
+    TEXT(net_plugin, "NET_PLUGIN", "NCCL_NET_PLUGIN", "path", PROCESS, "",                                             \
          "carries data between hosts by libnccl-net-<this>.so, a plugin of NCCL's kind; a path will do too")           \
     TEXT(comm_id, "COMM_ID", "NCCL_COMM_ID", "", PROCESS, "", "host:port where ranks meet; rank 0 listens there")      \
     TEXT(secret, "SECRET", NULL, "secret", PROCESS, "", "shared secret for COMM_ID and MASTER_ADDR jobs")              \
     TEXT(device, "DEVICE", NULL, "", PROCESS, "cuda",                                                                  \
          "cuda or host: where the buffers of communicators are that were made by NCCL's names")                        \
     TEXT(hostid, "HOSTID", "NCCL_HOSTID", "", RANK, "", "overrides the identity of this host")                         \
-    TEXT(tuner_file, "TUNER_FILE", NULL, "", RANK, "",                                                                 \
+    TEXT(tuner_file, "TUNER_FILE", NULL, "path", RANK, "",                                                             \
          "constants of the cost model from this file, which collet-tune makes; rank 0's is everybody's")               \
-    TEXT(tuner_plugin, "TUNER_PLUGIN", "NCCL_TUNER_PLUGIN", "", AGREED, "",                                            \
+    TEXT(tuner_plugin, "TUNER_PLUGIN", "NCCL_TUNER_PLUGIN", "path", AGREED, "",                                        \
          "under NCCL's names: a tuner plugin that chooses; the same on every rank")                                    \
-    TEXT(profiler_plugin, "PROFILER_PLUGIN", "NCCL_PROFILER_PLUGIN", "", RANK, "",                                     \
+    TEXT(profiler_plugin, "PROFILER_PLUGIN", "NCCL_PROFILER_PLUGIN", "path", RANK, "",                                 \
          "under NCCL's names: a profiler plugin that is told of every operation")                                      \
-    TEXT(topo_file, "TOPO_FILE", "NCCL_TOPO_FILE", "", RANK, "",                                                       \
+    TEXT(topo_file, "TOPO_FILE", "NCCL_TOPO_FILE", "path", RANK, "",                                                   \
          "this host's topology from an XML file, NCCL's or hwloc's; default: probed")                                  \
-    TEXT(topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "", RANK, "", "where rank 0 writes its topology")    \
+    TEXT(topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", "path", RANK, "", "for the topology of rank 0")      \
     INT(init_timeout, "INIT_TIMEOUT", NULL, "s", RANK, 600, 1, 86400, "longest wait for all ranks at init")            \
     INT(timeout, "TIMEOUT", NULL, "s", RANK, 1800, 1, 864000, "longest time without progress inside a call")           \
     INT(warn_after, "WARN_AFTER", NULL, "s", RANK, 30, 0, 864000,                                                      \
         "a wait that lasts longer says once, on stderr, for which ranks, or for what; 0: never")                       \
-    TEXT(dump_file, "DUMP_FILE", NULL, "", RANK, "",                                                                   \
+    TEXT(dump_file, "DUMP_FILE", NULL, "path", RANK, "",                                                               \
          "where a rank writes its last operations when its communicator fails; %h host, %p pid, %r rank")              \
-    TEXT(record, "RECORD", NULL, "", RANK, "",                                                                         \
+    TEXT(record, "RECORD", NULL, "path", RANK, "",                                                                     \
          "a line of JSON per operation into this file; %h host, %p pid, %r rank")                                      \
-    TEXT(trace, "TRACE", NULL, "", RANK, "",                                                                           \
+    TEXT(trace, "TRACE", NULL, "path", RANK, "",                                                                       \
          "steps, waits and wires of every rank into this file, for ui.perfetto.dev; %h host, %p pid, %r rank")         \
     INT(trace_events, "TRACE_EVENTS", NULL, "", RANK, 131072, 64, 1 << 26, "so many of the newest events are kept")    \
     INT(trace_every, "TRACE_EVERY", NULL, "", AGREED, 8, 1, 1 << 20,                                                   \
         "of calls of less than 4 KiB one in so many (a power of two, or the next) is traced, after 256 calls; 1: all") \
-    TEXT(metrics, "METRICS", NULL, "", RANK, "",                                                                       \
+    TEXT(metrics, "METRICS", NULL, "path", RANK, "",                                                                   \
          "port, ports (9400-9407), ADDRESS:port or file where this process shows its ranks to Prometheus")             \
     INT(checksum, "CHECKSUM", NULL, "", AGREED, 0, 0, 1,                                                               \
         "1: slots that go over a network carry a CRC32C of their data")                                                \

@@ -2,6 +2,7 @@
 #include "base/err.h"
 
 #include "base/log.h"
+#include "base/plain.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@ enum collet_result err_set(enum collet_result code, const char *format, ...) {
     char text[ERR_TEXT_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    plain_text(text, sizeof text, format, args);
     va_end(args);
 
     log_warn(ERR, "%s", text);

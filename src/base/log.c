@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Each line is made on the stack and leaves in a single write(2), so lines of several threads and processes never mix
- * and no lock can be held across a fork. Logging leaves errno as it was: it is called on the way to reporting it.
+ * and no lock can be held across a fork. Nobody waits for a log that is stuck: it would see no death, and end no call.
+ * Logging leaves errno as it was: it is called on the way to reporting it.
  */
 #include "base/log.h"
 
 #include "base/config.h"
 #include "base/os.h"
 #include "base/output.h"
+#include "base/plain.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,12 +21,15 @@
 #include <unistd.h>
 
 #define LINE_BYTES 1024
+#define BURST_MS 20 /* for a pipe whose reader lives; one that is stuck is waited for once, not for each line */
 
 int log_level_now = -1;
 
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static unsigned wanted_subsystems;
 static int log_fd = STDERR_FILENO;
+static unsigned lines_lost; /* the next line that is written says so */
+static bool is_stuck;       /* the log did not take the last line */
 
 /* VERSION is what NCCL_DEBUG often says. */
 static const struct {
@@ -78,18 +83,13 @@ static void open_log(void) {
     log_parse_level(config->debug, &level);
     log_parse_subsystems(config->debug_subsys, &wanted_subsystems);
 
-    const char *cannot = NULL;
-    if (level > LOG_NONE && config->debug_file[0] != '\0') {
-        int fd = output_open(config->debug_file, -1, O_APPEND);
-        if (fd < 0)
-            cannot = strerror(errno);
-        else
-            log_fd = fd;
-    }
+    const bool has_file = level > LOG_NONE && config->debug_file[0] != '\0';
+    const int fd = has_file ? output_open(config->debug_file, -1, O_APPEND) : STDERR_FILENO;
+    log_fd = fd < 0 ? STDERR_FILENO : fd;
     __atomic_store_n(&log_level_now, (int)level, __ATOMIC_RELEASE);
-    if (cannot != NULL)
+    if (fd < 0)
         log_write(LOG_WARN, LOG_ENV, "cannot open COLLET_DEBUG_FILE=%s: %s; logging to stderr", config->debug_file,
-                  cannot);
+                  output_why());
 }
 
 int log_wanted_slow(enum log_level level, enum log_subsystem subsystem) {
@@ -103,23 +103,30 @@ int log_wanted_slow(enum log_level level, enum log_subsystem subsystem) {
 
 void log_write(enum log_level level, enum log_subsystem subsystem, const char *format, ...) {
     static const char *const LEVEL_NAMES[] = {"NONE", "WARN", "INFO", "TRACE"};
-    int saved_errno = errno;
-    char line[LINE_BYTES];
-    int used = snprintf(line, sizeof line, "%s:%d:%d collet %s %s ", os_host_name(), os_pid(), os_tid(),
-                        LEVEL_NAMES[level], SUBSYSTEM_NAMES[subsystem]);
+    const unsigned lost = __atomic_exchange_n(&lines_lost, 0, __ATOMIC_RELAXED);
+    int saved_errno = errno, used = 0;
+    char line[2 * LINE_BYTES];
+    if (lost > 0)
+        used = snprintf(line, LINE_BYTES, "%s:%d:%d collet WARN ENV %u lines were lost, since the log took no more\n",
+                        os_host_name(), os_pid(), os_tid(), lost);
+    const size_t most = (size_t)used + LINE_BYTES - 1;
+    used += snprintf(line + used, LINE_BYTES, "%s:%d:%d collet %s %s ", os_host_name(), os_pid(), os_tid(),
+                     LEVEL_NAMES[level], SUBSYSTEM_NAMES[subsystem]);
     va_list args;
     va_start(args, format);
     errno = saved_errno; /* for %m */
-    int wanted = vsnprintf(line + used, sizeof line - (size_t)used, format, args);
+    int wanted = plain_text(line + used, most + 1 - (size_t)used, format, args);
     va_end(args);
 
     size_t length = (size_t)used + (size_t)(wanted < 0 ? 0 : wanted);
-    if (length > sizeof line - 1)
-        length = sizeof line - 1; /* an overlong text loses its end, never its newline */
+    if (length > most)
+        length = most; /* an overlong text loses its end, never its newline */
     line[length++] = '\n';
-    ssize_t written = write(log_fd, line, length);
-    if (written < 0 && level <= LOG_WARN && log_fd != STDERR_FILENO) /* its disk is full, perhaps */
-        written = write(STDERR_FILENO, line, length);
-    (void)written; /* where neither can be written there is nowhere to say so */
+    const int wait_ms = __atomic_load_n(&is_stuck, __ATOMIC_RELAXED) ? 0 : BURST_MS;
+    const bool lost_it = !output_write(log_fd, line, length, wait_ms);
+    __atomic_store_n(&is_stuck, lost_it, __ATOMIC_RELAXED);
+    if (lost_it && /* its disk is full, perhaps */
+        (level > LOG_WARN || log_fd == STDERR_FILENO || !output_write(STDERR_FILENO, line, length, 0)))
+        __atomic_fetch_add(&lines_lost, lost + 1, __ATOMIC_RELAXED);
     errno = saved_errno;
 }

@@ -38,7 +38,7 @@ int os_pid(void) { return (int)getpid(); }
 bool os_process_stopped(int pid) {
     char path[32], text[512] = "";
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = os_high(open(path, O_RDONLY | O_CLOEXEC));
     if (fd < 0)
         return false;
     ssize_t bytes = read(fd, text, sizeof text - 1);
@@ -92,7 +92,7 @@ bool os_cpu_set_within(const struct os_cpu_set *inner, const struct os_cpu_set *
 }
 
 void os_cpu_set_read(const char *path, struct os_cpu_set *set) {
-    FILE *file = fopen(path, "re");
+    FILE *file = os_fopen(path, "re");
     int first, last, n;
     *set = (struct os_cpu_set){{0}};
     while (file != NULL && (n = fscanf(file, "%5d-%5d", &first, &last)) >= 1) {
@@ -113,7 +113,7 @@ static void read_identity(void) {
         snprintf(host_name, sizeof host_name, "localhost");
     host_name[strcspn(host_name, ".")] = '\0';
 
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    FILE *file = os_fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file == NULL)
         return;
     if (fgets(boot_id, sizeof boot_id, file) != NULL)
@@ -158,7 +158,7 @@ static uint64_t cache_kib(int cpu, int index) {
     char path[96];
     unsigned long long kib;
     cache_file(path, cpu, index, "size");
-    FILE *file = fopen(path, "re");
+    FILE *file = os_fopen(path, "re");
     if (file == NULL)
         return 0;
     const bool is_number = fscanf(file, "%10llu", &kib) == 1;
@@ -196,10 +196,10 @@ void os_last_cache_get(struct os_cache *cache) {
 /* /proc/loadavg: "0.20 0.18 0.12 2/402 1234", of which 2 are ready to run. */
 bool os_some_cpu_is_idle(void) {
     long ready = 0;
-    FILE *file = fopen("/proc/loadavg", "re");
+    FILE *file = os_fopen("/proc/loadavg", "re");
     if (file == NULL)
         return true; /* nobody knows: a move may help */
-    const bool is_known = fscanf(file, "%*f %*f %*f %9ld/", &ready) == 1;
+    const bool is_known = fscanf(file, "%*s %*s %*s %9ld/", &ready) == 1;
     fclose(file);
     return !is_known || ready <= sysconf(_SC_NPROCESSORS_ONLN);
 }
@@ -239,6 +239,27 @@ bool os_more_descriptors(void) {
     }
     errno = error;
     return raised;
+}
+
+int os_high(int fd) {
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    const int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error = errno;
+    close(fd);
+    errno = error;
+    return high;
+}
+
+FILE *os_fopen(const char *path, const char *mode) {
+    FILE *file = fopen(path, mode);
+    if (file == NULL || fileno(file) > STDERR_FILENO)
+        return file;
+    const int fd = fcntl(fileno(file), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    fclose(file);
+    file = fd >= 0 ? fdopen(fd, mode) : NULL;
+    if (file == NULL && fd >= 0)
+        close(fd);
+    return file;
 }
 
 const char *os_remedy(void) {
@@ -281,9 +302,9 @@ static enum collet_result map_shared(int fd, size_t bytes, void **memory_p) {
 static int create_memfd(const char *name) {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     int fd;
-    while ((fd = memfd_create(name, flags | MFD_NOEXEC_SEAL)) < 0 && os_more_descriptors())
+    while ((fd = os_high(memfd_create(name, flags | MFD_NOEXEC_SEAL))) < 0 && os_more_descriptors())
         ;
-    return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
+    return fd < 0 && errno == EINVAL ? os_high(memfd_create(name, flags)) : fd;
 }
 
 enum collet_result os_shared_file(const char *name, size_t bytes, int *fd_p) {
@@ -291,10 +312,13 @@ enum collet_result os_shared_file(const char *name, size_t bytes, int *fd_p) {
     if (fd < 0)
         return err_set(os_memory_code(), "cannot create shared memory (memfd %s): %m%s", name, os_remedy());
     enum collet_result result = COLLET_SUCCESS;
-    if (fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)bytes) != 0 ||
+    struct rlimit limit; /* ftruncate() beyond it would end the process by a signal */
+    const bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
+    errno = EFBIG;
+    if (!fits || fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)bytes) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         result = err_set(os_memory_code(), "cannot size %zu bytes of shared memory (memfd %s): %m%s", bytes, name,
-                         os_remedy());
+                         fits ? os_remedy() : "; it counts as a file: raise that limit (ulimit -f)");
     if (result == COLLET_SUCCESS)
         *fd_p = fd;
     else
@@ -337,7 +361,7 @@ enum collet_result os_shared_find(int pid, int fd, size_t bytes, int *fd_p) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
     int own_fd;
-    while ((own_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK)) < 0 && os_more_descriptors())
+    while ((own_fd = os_high(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK))) < 0 && os_more_descriptors())
         ;
     if (own_fd < 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot open shared memory of process %d (%s): %m%s", pid, path, os_remedy());

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 uint64_t os_now_ns(void); /* CLOCK_MONOTONIC */
 
@@ -75,6 +76,11 @@ static inline void os_cpu_relax(void) {
 /* A call failed for want of a file descriptor (errno is EMFILE): raises this process's soft limit of them to the hard one.
  * True: the limit is higher now, so try again. Keeps errno. */
 bool os_more_descriptors(void);
+/* Takes a new descriptor, and gives one above 2 in its place; < 0 stays, with its errno. Descriptors 0, 1 and 2 are the terminal's: if a
+ * program has closed them, what is written to its standard error must not go into a socket of collet. */
+int os_high(int fd);
+/* fopen() with such a descriptor. */
+FILE *os_fopen(const char *path, const char *mode);
 /* The setting behind errno and what to do about it, to be put behind %m; "" if there is nothing to say. */
 const char *os_remedy(void);
 #define OS_THREAD_REMEDY "; is there a limit of threads (ulimit -u, pids.max of the cgroup) or of memory (ulimit -v)?"

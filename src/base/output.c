@@ -5,8 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What "%letter" stands for; NULL: nothing, it stays as it is. */
@@ -32,8 +35,14 @@ bool output_path(const char *pattern, int rank, char path[PATH_MAX]) {
     return used < PATH_MAX;
 }
 
-/* In a folder that all may write to, somebody may have put a link where the file is to be. /dev/stderr is one, too. */
-static int no_link(const char *path) { return strncmp(path, "/dev/", 5) == 0 ? 0 : O_NOFOLLOW; }
+/* Devices, and names of descriptors like /dev/stderr, which are links. Nobody puts files there, but for /dev/shm. */
+static bool is_device(const char *path) { return strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0; }
+
+/* Where all may write, somebody may have put a file: to read what is written, or a second name of a file that is this user's. */
+static bool is_own(int fd) {
+    struct stat about;
+    return fstat(fd, &about) == 0 && about.st_uid == geteuid() && about.st_nlink == 1;
+}
 
 int output_open(const char *pattern, int rank, int flags) {
     char path[PATH_MAX];
@@ -41,13 +50,47 @@ int output_open(const char *pattern, int rank, int flags) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    return open(path, O_WRONLY | O_CREAT | O_CLOEXEC | no_link(path) | flags, 0600);
+    flags = O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (is_device(path) ? O_APPEND : flags | O_NOFOLLOW);
+    int fd = os_high(open(path, flags | O_CREAT | O_EXCL, 0600));
+    if (fd >= 0 || errno != EEXIST || (fd = os_high(open(path, flags))) < 0 || is_device(path) || is_own(fd))
+        return fd;
+    close(fd);
+    errno = EACCES; /* as the kernel says it, where fs.protected_regular is set */
+    return -1;
 }
 
-bool output_write(int fd, const char *text, unsigned long bytes) {
-    while (bytes > 0) {
-        ssize_t written = write(fd, text, bytes);
-        if (written < 0 && errno == EINTR)
+const char *output_why(void) { return errno == ENXIO ? "nobody reads this pipe" : strerror(errno); }
+
+/* Waits for room, no longer than that. A pipe or a terminal is opened again, since O_NONBLOCK of the descriptor would be the program's,
+ * too; where that fails, what has room takes PIPE_BUF bytes. No reader, and no room in a file, are told by signals that end a process. */
+static ssize_t write_some(int fd, const char *text, size_t bytes, int wait_ms) {
+    struct pollfd room = {.fd = fd, .events = POLLOUT};
+    sigset_t deadly, before;
+    char path[32];
+    errno = EAGAIN;
+    if (poll(&room, 1, wait_ms) == 0)
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const bool is_file = lseek(fd, 0, SEEK_CUR) >= 0;
+    const int again = is_file ? -1 : os_high(open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    sigemptyset(&deadly);
+    sigaddset(&deadly, SIGPIPE);
+    sigaddset(&deadly, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &deadly, &before);
+    const ssize_t written = write(again >= 0 ? again : fd, text, is_file || bytes < PIPE_BUF ? bytes : PIPE_BUF);
+    if (written < 0 && (errno == EPIPE || errno == EFBIG))
+        sigtimedwait(&deadly, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (again >= 0)
+        close(again);
+    return written;
+}
+
+bool output_write(int fd, const char *text, unsigned long bytes, int wait_ms) {
+    const uint64_t end_ns = os_now_ns() + (uint64_t)wait_ms * 1000000;
+    while (bytes > 0) { /* another writer may take the room that this one has seen */
+        ssize_t written = write_some(fd, text, bytes, wait_ms);
+        if (written < 0 && (errno == EINTR || (errno == EAGAIN && (wait_ms < 0 || os_now_ns() < end_ns))))
             continue;
         if (written <= 0)
             return false;

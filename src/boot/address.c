@@ -93,7 +93,8 @@ static int from_sockaddr(const struct sockaddr *from, int family, struct address
 static int listen_to(const struct sockaddr *name, socklen_t bytes) {
     const int on = 1, off = 0;
     int fd;
-    while ((fd = socket(name->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
+    while ((fd = os_high(socket(name->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0))) < 0 &&
+           os_more_descriptors())
         ;
     if (fd < 0)
         return -1;
@@ -176,7 +177,7 @@ static uint8_t speed_of(const char *interface) {
     struct ethtool_cmd command = {.cmd = ETHTOOL_GSET};
     struct ifreq request = {.ifr_data = (char *)&command};
     uint8_t speed = 0;
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = os_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
     if (fd >= 0 && ioctl(fd, SIOCETHTOOL, &request) == 0) {
         uint32_t mbits = (uint32_t)command.speed_hi << 16 | command.speed;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "boot/patience.h"
+#include "boot/process.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -30,19 +31,25 @@ struct entrant {
     struct entrant *next, **link;
 };
 
+/* At all doors of this process, each with its successor. On the watch thread, so the list needs no lock. */
+static struct entrant **oldest(void) {
+    struct process *process = process_lock();
+    process_unlock();
+    return &process->entrants;
+}
+
 /* Strangers get no more than a part of the descriptors that this process may have. */
-static int entrants_allowed(void) {
+static bool is_crowded(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 4 >= UNPROVEN_MAX)
-        return UNPROVEN_MAX;
-    return limit.rlim_cur >= 4 ? (int)(limit.rlim_cur / 4) : 1;
+    rlim_t count = 0;
+    for (const struct entrant *entrant = *oldest(); entrant != NULL; entrant = entrant->next)
+        count++;
+    return count >= UNPROVEN_MAX || (count > 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && count >= limit.rlim_cur / 4);
 }
 
 enum collet_result door_open(struct door *door, int family, int port, const char *ifname) {
     *door = (struct door){.listener.fd = -1};
     snprintf(door->ifname, sizeof door->ifname, "%s", ifname);
-    door->newest = &door->oldest;
-    door->max_entrants = entrants_allowed();
     if (family != AF_INET) /* an IPv6 socket takes both kinds */
         door->listener.fd = address_listen(AF_INET6, port);
     door->v6 = door->listener.fd >= 0;
@@ -67,8 +74,6 @@ static struct wire *entrant_leave(struct entrant *entrant) {
     *entrant->link = entrant->next;
     if (entrant->next != NULL)
         entrant->next->link = entrant->link;
-    else
-        entrant->door->newest = entrant->link;
     entrant->door->nentrants--;
     if (entrant->door->full)
         watch_change(&entrant->door->listener, EPOLLIN);
@@ -78,15 +83,15 @@ static struct wire *entrant_leave(struct entrant *entrant) {
     return wire;
 }
 
-/* Are there many entrants, and all have only just come? Then others wait outside. */
+/* Are there many entrants, and all have only just come? Then others wait outside. Else the oldest makes room. */
 static bool is_full(struct door *door) {
-    const uint64_t old_ns =
-        door->nentrants < door->max_entrants ? 0 : door->oldest->deadline_ns - UNPROVEN_NS + YOUNG_NS;
+    const uint64_t old_ns = is_crowded() ? (*oldest())->deadline_ns - UNPROVEN_NS + YOUNG_NS : 0;
     door->full = os_now_ns() < old_ns;
     if (door->full) {
         watch_change(&door->listener, 0);
         watch_timer_set(&door->timer, old_ns);
-    }
+    } else if (old_ns != 0)
+        wire_destroy(entrant_leave(*oldest()));
     return door->full;
 }
 
@@ -106,8 +111,6 @@ static void entrant_ready(struct wire *wire) {
 }
 
 static void entrant_create(struct door *door, int fd) {
-    if (door->nentrants >= door->max_entrants)
-        wire_destroy(entrant_leave(door->oldest));
     struct entrant *entrant = patient_malloc(sizeof *entrant);
     if (entrant == NULL) {
         close(fd);
@@ -119,9 +122,9 @@ static void entrant_create(struct door *door, int fd) {
         return;
     }
     entrant->deadline_ns = os_now_ns() + UNPROVEN_NS;
-    entrant->link = door->newest;
-    *door->newest = entrant;
-    door->newest = &entrant->next;
+    for (entrant->link = oldest(); *entrant->link != NULL;)
+        entrant->link = &(*entrant->link)->next;
+    *entrant->link = entrant;
     door->nentrants++;
     auth_start(&entrant->auth, true, door->key, door->port, entrant->wire);
     if (door->timer.link == NULL)
@@ -131,12 +134,12 @@ static void entrant_create(struct door *door, int fd) {
 /* Ends those whose time is up, and listens again after a breather. */
 static void door_timer(struct watch_timer *timer) {
     struct door *door = WATCH_OWNER(timer, struct door, timer);
-    while (door->oldest != NULL && door->oldest->deadline_ns <= os_now_ns())
-        wire_destroy(entrant_leave(door->oldest));
+    while (*oldest() != NULL && (*oldest())->deadline_ns <= os_now_ns())
+        wire_destroy(entrant_leave(*oldest()));
     door->full = false;
     watch_change(&door->listener, EPOLLIN);
-    if (door->oldest != NULL)
-        watch_timer_set(timer, door->oldest->deadline_ns);
+    if (door->nentrants > 0)
+        watch_timer_set(timer, (*oldest())->deadline_ns);
 }
 
 /* Somebody waits outside, and there is no descriptor for the connection. Makes room by ending the oldest unproven one. If
@@ -147,8 +150,8 @@ static bool make_room_for_next(struct door *door) {
         return false;
     if (os_more_descriptors())
         return true;
-    if (door->oldest != NULL) {
-        wire_destroy(entrant_leave(door->oldest));
+    if (*oldest() != NULL) {
+        wire_destroy(entrant_leave(*oldest()));
         return true;
     }
     const bool own_limit = errno == EMFILE;
@@ -166,7 +169,7 @@ static void door_ready(struct watch_fd *listener, uint32_t events) {
     struct door *door = WATCH_OWNER(listener, struct door, listener);
     (void)events;
     for (int i = 0; i < ACCEPTS_PER_TURN && !is_full(door); i++) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = os_high(accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (fd >= 0 && !address_came_to(fd, door->ifname))
             close(fd);
         else if (fd >= 0)
@@ -183,7 +186,6 @@ enum collet_result door_serve(struct door *door, const uint8_t key[SECRET_BYTES]
                               void (*proven)(struct door *door, struct wire *wire),
                               void (*exhausted)(struct door *door, const char *text)) {
     memcpy(door->key, key, SECRET_BYTES);
-    door->newest = &door->oldest;
     door->proven = proven;
     door->exhausted = exhausted;
     door->timer.fire = door_timer;
@@ -197,8 +199,11 @@ void door_close(struct door *door) {
     if (door->listener.fd < 0)
         return;
     if (door->serving) {
-        while (door->oldest != NULL)
-            wire_destroy(entrant_leave(door->oldest));
+        for (struct entrant *entrant = *oldest(), *next; entrant != NULL; entrant = next) {
+            next = entrant->next;
+            if (entrant->door == door)
+                wire_destroy(entrant_leave(entrant));
+        }
         watch_timer_stop(&door->timer);
         watch_remove(&door->listener);
         shutdown(door->listener.fd, SHUT_RDWR); /* a forked child may hold it too */

@@ -2,8 +2,8 @@
  *
  * A door: a listening socket that lets in each connection that proves to know its key. The meeting point has one, and each
  * process's end of the tree. Letting in never waits for one peer: every connection that has not proven itself yet stands by
- * itself, for at most 5 s. When 256 of them stand there (fewer, if this process may have few descriptors), the next one waits
- * outside until one of them leaves, or until the oldest has stood there for half a second and makes room.
+ * itself, for at most 5 s. When 256 of them stand at the doors of a process (fewer, if it may have few descriptors), the next one waits
+ * outside until the oldest has stood there for half a second and makes room.
  */
 #ifndef COLLET_BOOT_DOOR_H
 #define COLLET_BOOT_DOOR_H
@@ -11,17 +11,14 @@
 #include "base/config.h"
 #include "boot/auth.h"
 
-struct entrant;
-
 struct door {
     struct watch_fd listener; /* fd −1: closed */
     int port;
     bool v6, serving;
     char ifname[CONFIG_TEXT_BYTES]; /* interfaces that it lets in by, as in COLLET_SOCKET_IFNAME; "": all */
     uint8_t key[SECRET_BYTES];
-    struct entrant *oldest, **newest; /* connections that have not proven themselves */
-    int nentrants, max_entrants;
-    bool full;        /* does not listen, until an entrant leaves or is old */
+    int nentrants;    /* connections that have not proven themselves */
+    bool full;        /* does not listen, until one of them leaves, or the oldest of all doors is old */
     bool has_refused; /* a connection that did not know the key */
     struct watch_timer timer;
     /* Gets the wire of one that did; must set its ready and owner, or destroy it. */

@@ -126,7 +126,7 @@ static void on_pidfd(struct watch_fd *pidfd, uint32_t events) {
 
 void edge_watch_process(struct edge *edge, pid_t pid) {
     edge->pid = pid;
-    edge->pidfd = (struct watch_fd){.fd = (int)syscall(SYS_pidfd_open, pid, 0), .ready = on_pidfd};
+    edge->pidfd = (struct watch_fd){.fd = os_high((int)syscall(SYS_pidfd_open, pid, 0)), .ready = on_pidfd};
     if (edge->pidfd.fd >= 0) {
         if (watch_add(&edge->pidfd, EPOLLIN) == COLLET_SUCCESS)
             return;
@@ -137,7 +137,7 @@ void edge_watch_process(struct edge *edge, pid_t pid) {
 }
 
 bool edge_process_ended(pid_t pid) {
-    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    struct pollfd ended = {.fd = os_high((int)syscall(SYS_pidfd_open, pid, 0)), .events = POLLIN};
     if (ended.fd < 0)
         return kill(pid, 0) != 0 && errno == ESRCH;
     bool yes = poll(&ended, 1, 0) == 1;
@@ -145,17 +145,17 @@ bool edge_process_ended(pid_t pid) {
     return yes;
 }
 
-uint64_t edge_silence_ns(const struct edge *edge) { return edge->pid == 0 ? os_now_ns() - edge->heard_ns : 0; }
+uint64_t edge_silence_ns(const struct edge *edge) { return os_now_ns() - edge->heard_ns; }
 
 void edge_beat(struct edge *edge, uint64_t silence_ns) {
     wire_send(edge->wire, EDGE_HEARTBEAT, NULL, 0, NULL, 0);
-    if (edge->pid != 0) {
-        bool ended = edge->pidfd.fd < 0 && kill(edge->pid, 0) != 0 && errno == ESRCH;
-        if (ended && read_all(edge))
-            edge->lost(edge, PEER_DEAD, "its process ended");
+    const bool ended = edge->pid != 0 && edge->pidfd.fd < 0 && kill(edge->pid, 0) != 0 && errno == ESRCH;
+    const bool silent = silence_ns != 0 && edge_silence_ns(edge) > silence_ns;
+    /* Judged after reading: a dead process may have said goodbye, and perhaps it was this process that slept. */
+    if ((!ended && !silent) || !read_all(edge))
         return;
-    }
-    /* Judged after reading: perhaps it was this process that slept. */
-    if (silence_ns != 0 && edge_silence_ns(edge) > silence_ns && read_all(edge) && edge_silence_ns(edge) > silence_ns)
+    if (ended)
+        edge->lost(edge, PEER_DEAD, "its process ended");
+    else if (edge_silence_ns(edge) > silence_ns)
         edge->lost(edge, PEER_LOST, "it was silent for too long");
 }

@@ -3,11 +3,10 @@
  * An edge: a connection between two processes of a tree, and how one end notices that the other has died.
  *
  *    same host     a pidfd tells the moment a process ends (where the kernel refuses one: the process table, polled)
- *    other host    heartbeats; silence for too long is a death
- *    either        the connection ends
+ *    any host      heartbeats; silence for too long counts as a death, if the owner says how long that is
+ *    any host      the connection ends
  *
- * The end of a connection alone would not do: a forked child of the dead process may hold its sockets. Silence alone does
- * not count on the same host, where a process may well stand still in a debugger.
+ * The end of a connection alone would not do: a forked child of the dead process may hold its sockets.
  */
 #ifndef COLLET_BOOT_EDGE_H
 #define COLLET_BOOT_EDGE_H
@@ -44,7 +43,7 @@ void edge_send(struct edge *edge, uint32_t type, const void *head, size_t head_b
 void edge_watch_process(struct edge *edge, pid_t pid);
 /* Has this process of our host ended? Also true of one whose parent has not waited for it yet. */
 bool edge_process_ended(pid_t pid);
-/* How long nothing has been heard of the other end; 0 if it is on this host, where silence means nothing. */
+/* How long nothing has been heard of the other end. */
 uint64_t edge_silence_ns(const struct edge *edge);
 /* Sends a heartbeat, and looks whether the other end lives; silence_ns 0: however silent. */
 void edge_beat(struct edge *edge, uint64_t silence_ns);

@@ -35,6 +35,7 @@ struct process {
     struct exporter *exporter;        /* NULL: nobody wants metrics */
     struct rendezvous *meetings;      /* touched by the watch thread only, without the lock */
     int shortcuts;                    /* of all communicators (boot/shortcut.h); the same */
+    struct entrant *entrants;         /* who stands at its doors (boot/door.h), the oldest first; the same */
 };
 
 /* The process, locked. Critical sections are short; a hub's lock may be taken inside. */

@@ -28,6 +28,9 @@
  *
  * A parent may be silent because the network is dead that the edge goes by. So after half of the time after which it counts as lost, its
  * child comes to it again, by whichever of its addresses answers. The new edge takes the place of the silent one at both ends.
+ *
+ * A process that is silent may live: it is stopped, or cut off. Who is lost to one is lost to all: they leave it, and tell it so. When it
+ * goes on, it hears that, says so itself, and its calls fail. If all ranks are on one host, nobody is lost by silence.
  */
 #include "boot/tree.h"
 
@@ -313,18 +316,42 @@ static void on_lost(struct edge *edge, enum peer_state state, const char *why) {
     int place = edge->place;
     if (edge->wire->error == ENOMEM) /* it is this process that cannot be reached */
         fail_hub(tree, COLLET_ERR_NO_MEMORY, "no memory for the connections of the control plane");
-    edge_destroy(edge);
-    if (place < 0)
-        return;
-    place_of(tree, place)->edge = NULL;
-    if (tree->known || place == tree->parent)
-        place_lost(tree, place, state, why);
+    if (place >= 0)
+        place_of(tree, place)->edge = NULL;
+    if (place >= 0 && (tree->known || place == tree->parent))
+        place_lost(tree, place, state, why); /* tells it, too: it may live */
+    edge_finish(edge);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- frames */
 
-static const char counted_as_lost[] =
-    "the other ranks count this process as lost: it was out of reach for COLLET_HEARTBEAT_TIMEOUT";
+static bool ignore_frame(struct edge *edge, const struct frame *frame) {
+    (void)edge, (void)frame;
+    return true;
+}
+
+/* The other end ends this edge when it knows why: were it ended here, it might take us for dead. */
+static void forsake(struct edge *edge) {
+    edge->place = -1;
+    edge->frame = ignore_frame;
+}
+
+/* It is lost to others, so it is lost here. Children go to another parent. */
+static void leave(struct tree *tree, struct place *place) {
+    if (place->edge != NULL)
+        forsake(place->edge);
+    place->edge = NULL;
+    if (tree->parent >= 0 && place == place_of(tree, tree->parent))
+        find_parent(tree);
+}
+
+/* So it is, also to those that have not noticed. */
+static void lose_self(struct tree *tree) {
+    static const char why[] =
+        "the other ranks count this process as lost: it was stopped, or out of reach, for COLLET_HEARTBEAT_TIMEOUT";
+    fail_hub_for(tree, COLLET_ERR_REMOTE, place_of(tree, tree->places.self)->lowest_rank, why);
+    place_lost(tree, tree->places.self, PEER_LOST, why);
+}
 
 /* A process has come to us since it has lost its parent, it says. But we have an edge to that parent. If it died we shall soon see that
  * ourselves; if it goes on to be heard here, the edge between those two has broken, and who has come is the one that is lost:
@@ -363,10 +390,11 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
     if (news.rank < 0 || news.rank >= tree->hub->nranks || news.state <= PEER_ALIVE || news.state > PEER_LOST)
         return false;
     int place = tree->places.of_rank[news.rank];
+    const bool believed = hub_state(tree->hub, place_of(tree, from->place)->lowest_rank, NULL) != PEER_LOST;
     if (place == tree->places.self) {
         if (news.state != PEER_LEFT)
-            fail_hub_for(tree, COLLET_ERR_REMOTE, place_of(tree, place)->lowest_rank, counted_as_lost);
-    } else if (news.state != PEER_LEFT && accuses(tree, from, place)) {
+            lose_self(tree);
+    } else if (news.state != PEER_LEFT && (!believed || accuses(tree, from, place))) {
         return true;
     } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state)) {
         spread_state(tree, news.rank, (enum peer_state)news.state, from);
@@ -374,20 +402,23 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
             place_gone(place_of(tree, place)); /* ranks die with their process */
         if (!anyone_alive(tree, place))
             courier_forget(&tree->courier, place);
-        if (tree->dial.active && place_of(tree, tree->parent)->gone)
+        if (news.state == PEER_LOST)
+            leave(tree, place_of(tree, place));
+        else if (tree->dial.active && place_of(tree, tree->parent)->gone)
             find_parent(tree);
     }
     changed(tree);
     return true;
 }
 
-/* Both ends say all they know when an edge comes up. */
+/* Both ends say all they know when an edge comes up. Who is lost to the others knows nothing about them. */
 static void edge_up(struct tree *tree, struct edge *edge) {
     struct place *place = place_of(tree, edge->place);
+    const int self = tree->places.self;
     place->edge = edge;
     for (int rank = 0; rank < tree->hub->nranks; rank++) {
         enum peer_state state = hub_state(tree->hub, rank, NULL);
-        if (state != PEER_ALIVE)
+        if (state != PEER_ALIVE && (!place_of(tree, self)->gone || tree->places.of_rank[rank] == self))
             send_state(edge, rank, state);
     }
     if (hub_failed(tree->hub))
@@ -500,6 +531,11 @@ static void learn_nodes(struct tree *tree) {
             table_send_nodes(&tree->table, edge->wire);
     tree->running = true;
     hub_complete(hub, tree->table.nodes);
+    int place = 0;
+    while (place < tree->places.count && is_on_our_host(tree, place))
+        place++;
+    if (place == tree->places.count)
+        tree->silence_ns = 0;
     for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
         if (edge->place >= 0)
             watch_neighbour(tree, edge);
@@ -590,17 +626,6 @@ static void on_door_exhausted(struct door *door, const char *text) {
         log_trace(BOOT, "no shortcut: %s", text);
 }
 
-static bool ignore_frame(struct edge *edge, const struct frame *frame) {
-    (void)edge, (void)frame;
-    return true;
-}
-
-/* The parent answers by another connection. It ends this one when it knows of that: were it ended here, it might take us for dead. */
-static void forsake(struct edge *silent) {
-    silent->place = -1;
-    silent->frame = ignore_frame;
-}
-
 static void on_parent(struct dial *dial, struct wire *wire) {
     struct tree *tree = WATCH_OWNER(dial, struct tree, dial);
     struct edge *silent = place_of(tree, tree->parent)->edge, *edge = add_edge(tree, wire, tree->parent);
@@ -676,9 +701,9 @@ static void look_for_orphans(struct tree *tree) {
         }
         if (place->awaited_ns == 0)
             place->awaited_ns = now_ns;
-        const bool here = is_on_our_host(tree, number);
-        if (here ? edge_process_ended(place->pid) : patience_over(tree, place->awaited_ns))
-            place_lost(tree, number, here ? PEER_DEAD : PEER_LOST,
+        const bool ended = is_on_our_host(tree, number) && edge_process_ended(place->pid);
+        if (ended || patience_over(tree, place->awaited_ns))
+            place_lost(tree, number, ended ? PEER_DEAD : PEER_LOST,
                        "it was lost together with the process it was connected to");
         else if (now_ns - place->awaited_ns > JUDGEMENT_NS)
             inquire(tree, number, NEVER_NS);
@@ -699,7 +724,7 @@ static void look_for_silence(struct tree *tree) {
     int silent_rank = -1;
     for (const struct edge *edge = tree->edges; edge != NULL; edge = edge->next) {
         const uint64_t silence_ns = edge->place >= 0 ? edge_silence_ns(edge) : 0;
-        if (silence_ns > BEATS_MISSED * tree->beat_ns)
+        if (silence_ns > BEATS_MISSED * tree->beat_ns && !is_on_our_host(tree, edge->place))
             silent_rank = place_of(tree, edge->place)->lowest_rank;
         const bool may_be_lost = tree->silence_ns != 0 && silence_ns > tree->silence_ns / 2;
         if (edge->place == tree->parent)
@@ -712,9 +737,20 @@ static void look_for_silence(struct tree *tree) {
     __atomic_store_n(&tree->hub->silent_rank, silent_rank, __ATOMIC_RELAXED); /* for texts alone */
 }
 
+/* Who was silent is lost to all, itself included: those that it was connected to may have been silent, too, and tell it nothing. */
+static void look_whether_we_slept(struct tree *tree) {
+    const uint64_t now_ns = os_now_ns(), soon_ns = 4 * tree->beat_ns, half_ns = tree->silence_ns / 2;
+    const uint64_t awake_ns = tree->beaten_ns + (half_ns > soon_ns ? half_ns : soon_ns);
+    if (tree->running && tree->silence_ns != 0 && now_ns - tree->beaten_ns > tree->silence_ns)
+        lose_self(tree);
+    tree->beaten_ns = now_ns;
+    __atomic_store_n(&tree->hub->awake_until_ns, tree->silence_ns == 0 ? 0 : awake_ns, __ATOMIC_RELAXED);
+}
+
 static void beat(struct watch_timer *timer) {
     struct tree *tree = WATCH_OWNER(timer, struct tree, beat);
     watch_timer_set(timer, os_now_ns() + tree->beat_ns);
+    look_whether_we_slept(tree);
     for (int place = 0; place < tree->places.count; place++) /* by place: a beat may take away any edge */
         if (place_of(tree, place)->edge != NULL)
             edge_beat(place_of(tree, place)->edge, tree->running ? tree->silence_ns : 0);
@@ -730,7 +766,8 @@ static void begin_beating(struct tree *tree) {
     const struct config *agreed = &tree->hub->agreed;
     tree->beat_ns = (uint64_t)(agreed->heartbeat > 10 ? agreed->heartbeat : 10) * 1000000u;
     tree->silence_ns = (uint64_t)(agreed->heartbeat_timeout > 0 ? agreed->heartbeat_timeout : 0) * 1000000u;
-    watch_timer_set(&tree->beat, os_now_ns() + tree->beat_ns);
+    tree->beaten_ns = os_now_ns();
+    watch_timer_set(&tree->beat, tree->beaten_ns + tree->beat_ns);
 }
 
 enum collet_result tree_open(struct tree *tree, struct hub *hub, int family, const char *ifname) {

@@ -28,7 +28,8 @@ struct tree {
     struct watch_timer lost_early; /* the parent was, before the table was known, and why */
     char why_lost_early[ERR_TEXT_BYTES];
     struct watch_timer beat;
-    uint64_t beat_ns, silence_ns; /* COLLET_HEARTBEAT, COLLET_HEARTBEAT_TIMEOUT (0: never) */
+    uint64_t beat_ns, silence_ns; /* COLLET_HEARTBEAT, COLLET_HEARTBEAT_TIMEOUT (0: never, as on one host) */
+    uint64_t beaten_ns;           /* the last beat */
 };
 
 /* Any thread: listens for children. family and ifname as for door_open(). */

@@ -71,7 +71,7 @@ PORT_FN char *interp_memory(const struct interp_op *op, uint32_t region, uint32_
     char *base = region == STEP_IN ? (char *)op->args.in : op->args.out;
     int same = block == piece->block && (PORT_IN_BLOCK || op->extents[region] == NULL);
     uint64_t first = same ? piece->elems.first : interp_elems(op, region, block, round).first;
-    return base + first * op->args.elem_bytes;
+    return (char *)((uintptr_t)base + first * op->args.elem_bytes); /* a region that nobody touches is NULL */
 }
 
 PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, int l, int i, uint64_t round,

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/plain.h"
 #include "plan/extent.h"
 #include "seams/gpu_plan.h"
 #include "seams/tuner.h"
@@ -216,8 +217,10 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
 }
 
 void plan_choice_text(const struct plan_choice *choice, char *text, size_t room) {
+    const locale_t before = plain_begin();
     snprintf(text, room, "%s, %s, %d channel(s), chunk %u bytes, predicted %.2f us", choice->algorithm->name,
              protocol_names[choice->protocol], choice->nchannels, choice->chunk_bytes, choice->predicted_ns / 1000);
+    plain_end(before);
 }
 
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,

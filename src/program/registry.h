@@ -77,10 +77,10 @@
     X(ALLTOALL, alltoall, bruck, ANYWHERE, TO_FEW, ANY_ORDER,                                                          \
       "log2 n messages: a block travels by the bits of its distance")                                                  \
     X(GATHER, gather, direct, ANYWHERE, TO_ALL, ANY_ORDER, "every rank sends its block to the root")                   \
-    X(GATHER, gather, tree, ANYWHERE, TO_FEW, ANY_ORDER,                                                               \
+    X(GATHER, gather, tree, MANY, TO_FEW, ANY_ORDER,                                                                   \
       "blocks go up a binomial tree, those of a subtree in one message")                                               \
     X(SCATTER, scatter, direct, ANYWHERE, TO_ALL, ANY_ORDER, "the root sends every rank its block")                    \
-    X(SCATTER, scatter, tree, ANYWHERE, TO_FEW, ANY_ORDER,                                                             \
+    X(SCATTER, scatter, tree, MANY, TO_FEW, ANY_ORDER,                                                                 \
       "blocks go down a binomial tree, those of a subtree in one message")                                             \
     X(BARRIER, barrier, doubling, ANYWHERE, TO_FEW, ANY_ORDER, "an allreduce by recursive doubling, of nothing")       \
     X(BARRIER, barrier, oneshot, UP_TO_64, TO_ALL, ANY_ORDER, "everyone tells everyone")                               \

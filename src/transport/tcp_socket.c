@@ -151,7 +151,7 @@ static void stranger_drop(struct tcp_stranger *stranger, const char *why) {
 
 static struct tcp_stranger *stranger_place(struct tcp_listener *listener) {
     struct tcp_stranger *oldest = &listener->strangers[0];
-    for (int k = 0; k < TCP_STRANGERS_MAX; k++) {
+    for (int k = 0; k < listener->nsockets + TCP_STRANGERS_MORE; k++) {
         struct tcp_stranger *stranger = &listener->strangers[k];
         if (stranger->fd < 0)
             return stranger;
@@ -163,9 +163,10 @@ static struct tcp_stranger *stranger_place(struct tcp_listener *listener) {
 }
 
 static enum collet_result accept_strangers(struct tcp_listener *listener) {
-    for (int n = 0; n < TCP_STRANGERS_MAX; n++) { /* at most: their hellos must be read now and then */
+    for (int n = 0; n < listener->nsockets + TCP_STRANGERS_MORE; n++) { /* at most: then their hellos are read */
         int fd;
-        while ((fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) < 0 && os_more_descriptors())
+        while ((fd = os_high(accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC))) < 0 &&
+               os_more_descriptors())
             ;
         if (fd < 0 && (errno == EMFILE || errno == ENFILE))
             return err_set(COLLET_ERR_SYSTEM, "cannot accept a connection: %m%s", os_remedy());
@@ -285,7 +286,8 @@ static bool socket_begin(struct tcp_dialer *dialer, int k) {
     struct sockaddr_storage name;
     socklen_t length = address_to_sockaddr(&set->addresses[way_of(dialer, k)], set->port, &name);
     int fd;
-    while ((fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) < 0 && os_more_descriptors())
+    while ((fd = os_high(socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0))) < 0 &&
+           os_more_descriptors())
         ;
     if (fd < 0)
         return false;

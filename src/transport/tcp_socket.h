@@ -35,7 +35,9 @@
 #define TCP_SOCKETS_MAX 16
 #define TCP_TOKEN_BYTES 16
 #define TCP_PROOF_BYTES 16
-#define TCP_STRANGERS_MAX 32
+#define TCP_STRANGERS_MORE                                                                                             \
+    2 /* a listener keeps so many more of them than it wants sockets: a process may have many listeners */
+#define TCP_STRANGERS_MAX (TCP_SOCKETS_MAX + TCP_STRANGERS_MORE)
 
 /* What the dialer must know; travels over the control plane. */
 struct tcp_offer {

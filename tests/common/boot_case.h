@@ -14,6 +14,7 @@
 #include "boot/id.h"
 #include "boot/places.h"
 #include "boot/watch.h"
+#include "common/fair.h"
 #include "common/local_boots.h"
 
 #include <setjmp.h>
@@ -72,9 +73,9 @@ static inline void nap(void) { usleep(1000); }
 static inline void reach(int barrier) { __atomic_fetch_add(&shared->reached[barrier], 1, __ATOMIC_SEQ_CST); }
 
 static inline void await(const int *word, int value) {
-    uint64_t deadline_ns = os_now_ns() + LIMIT_NS;
+    uint64_t deadline_ns = fair_now_ns() + LIMIT_NS;
     while (__atomic_load_n(word, __ATOMIC_SEQ_CST) < value) {
-        EXPECT(os_now_ns() < deadline_ns);
+        EXPECT(fair_now_ns() < deadline_ns);
         nap();
     }
 }
@@ -148,9 +149,9 @@ static inline void configure(struct member *member) {
 }
 
 static inline enum collet_result poll_init(struct member *member) {
-    uint64_t deadline_ns = os_now_ns() + LIMIT_NS;
+    uint64_t deadline_ns = fair_now_ns() + LIMIT_NS;
     while ((member->result = boot_try_init(member->boot)) == COLLET_IN_PROGRESS) {
-        EXPECT(os_now_ns() < deadline_ns);
+        EXPECT(fair_now_ns() < deadline_ns);
         nap();
     }
     return member->result;
@@ -180,10 +181,10 @@ static inline void send_number(struct member *member, int to, uint64_t key, int 
 static inline int recv_number(struct member *member, int from, uint64_t key) {
     int number;
     size_t bytes = 0;
-    uint64_t deadline_ns = os_now_ns() + LIMIT_NS;
+    uint64_t deadline_ns = fair_now_ns() + LIMIT_NS;
     enum collet_result result;
     while ((result = boot_try_recv(member->boot, from, key, &number, sizeof number, &bytes)) == COLLET_IN_PROGRESS) {
-        EXPECT(os_now_ns() < deadline_ns);
+        EXPECT(fair_now_ns() < deadline_ns);
         EXPECT(boot_failed(member->boot) == 0);
         nap();
     }
@@ -201,9 +202,9 @@ static inline void exchange_all(struct member *member, int n, int rank, uint64_t
 }
 
 static inline void await_state(struct member *member, int rank, enum peer_state state, uint64_t within_ns) {
-    uint64_t deadline_ns = os_now_ns() + within_ns, since_ns = 0;
+    uint64_t deadline_ns = fair_now_ns() + within_ns, since_ns = 0;
     while (boot_peer_state(member->boot, rank, &since_ns) == PEER_ALIVE) {
-        EXPECT(os_now_ns() < deadline_ns);
+        EXPECT(fair_now_ns() < deadline_ns);
         nap();
     }
     EXPECT(boot_peer_state(member->boot, rank, &since_ns) == state);
@@ -211,9 +212,9 @@ static inline void await_state(struct member *member, int rank, enum peer_state 
 }
 
 static inline void await_failure(struct member *member, enum collet_result code, const char *text) {
-    uint64_t deadline_ns = os_now_ns() + 2 * SECOND;
+    uint64_t deadline_ns = fair_now_ns() + 2 * SECOND;
     while (boot_failed(member->boot) == 0) {
-        EXPECT(os_now_ns() < deadline_ns);
+        EXPECT(fair_now_ns() < deadline_ns);
         nap();
     }
     EXPECT(boot_failed(member->boot) == (int)code);

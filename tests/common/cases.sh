@@ -5,6 +5,12 @@
 # CASES='_on_8_gpus$' runs only those whose sentence matches.
 # A case is silent where it passes; what the command prints is shown where it fails.
 
+# A busy machine gets more time.
+patient=$PWD/scripts/patient.sh
+timeout() { # seconds, command…
+    if [[ $1 == -* ]]; then command timeout "$@"; else "$patient" "$@"; fi
+}
+
 passed=0
 failed=0
 skips=0

@@ -6,9 +6,8 @@
 #ifndef COLLET_TESTS_PATIENCE_H
 #define COLLET_TESTS_PATIENCE_H
 
+#include "common/fair.h"
 #include "common/level.h"
-
-#include "base/os.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,10 +21,10 @@
 
 static uint64_t patience_ends_ns;
 
-static inline void patience_begin(void) { patience_ends_ns = os_now_ns() + PATIENCE_NS; }
+static inline void patience_begin(void) { patience_ends_ns = fair_now_ns() + PATIENCE_NS; }
 
 static inline void be_patient(void) {
-    if (os_now_ns() > patience_ends_ns)
+    if (fair_now_ns() > patience_ends_ns)
         fail_msg("nothing came of it in %llu s", PATIENCE_NS / 1000000000ull);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/fair.h"
 #include "common/ranks.h"
 
 #include "common/level.h"
@@ -181,6 +182,7 @@ static bool ended_well(const struct ranks *ranks, int process, int status) {
 /* Waits for all; on the first bad end or too long a silence returns false. pids of those that have ended become 0. */
 static bool wait_for_all(struct ranks *ranks, const struct ranks_job *job, pid_t *pids, char why[RANKS_TEXT_BYTES]) {
     int limit_s = (job->limit_s > 0 ? job->limit_s : DEFAULT_LIMIT_S) * LEVEL_SLOWER;
+    uint64_t sign_ns = 0, since_ns = fair_now_ns(); /* the newest sign of life, and when it was seen */
     for (int left = job->processes; left > 0; ranks_sleep_ms(1)) {
         for (int k = 0; k < job->processes; k++) {
             int status;
@@ -193,9 +195,11 @@ static bool wait_for_all(struct ranks *ranks, const struct ranks_job *job, pid_t
                 return false;
             }
         }
-        uint64_t alive_ns =
-            __atomic_load_n(&ranks->alive_ns, __ATOMIC_ACQUIRE); /* first: the clock may only be later */
-        if (ranks_now_ns() - alive_ns > (uint64_t)limit_s * 1000000000u) {
+        const uint64_t alive_ns = __atomic_load_n(&ranks->alive_ns, __ATOMIC_ACQUIRE);
+        if (alive_ns != sign_ns)
+            since_ns = fair_now_ns();
+        sign_ns = alive_ns;
+        if (fair_now_ns() - since_ns > (uint64_t)limit_s * 1000000000u) {
             snprintf(why, RANKS_TEXT_BYTES, "no end after %d s; under way: %s", limit_s, ranks->doing);
             show_all(pids, job->processes);
             return false;

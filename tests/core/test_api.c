@@ -3,6 +3,7 @@
  * Odd sequences of calls: every one ends in the error that collet.h promises, with a text that names what is wrong, and
  * leaves everything usable.
  */
+#include "common/fair.h"
 #include "common/whole.h"
 #include "common/api_case.h"
 
@@ -322,7 +323,7 @@ static void an_abort_of_one_rank_fails_the_others(void **state) {
 }
 
 int main(void) {
-    alarm(100); /* nothing here takes long: a wait that does not end is a failure */
+    fair_alarm(100); /* nothing here takes long: a wait that does not end is a failure */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_result_has_its_own_text),
         cmocka_unit_test(version_is_that_of_the_header),

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "common/fair.h"
 #include "common/level.h"
 #include "common/whole.h"
 #include "common/world.h"
@@ -265,8 +266,8 @@ struct end {
 static void *end_when_said(void *end_) {
     const struct end *end = end_;
     const struct blame *blame = end->ranks->argument;
-    const uint64_t limit_ns = ranks_now_ns() + LEVEL_SOON_NS;
-    while (ranks_log_lines(blame->log, "no rank can go on") == 0 && ranks_now_ns() < limit_ns)
+    const uint64_t limit_ns = fair_now_ns() + LEVEL_SOON_NS;
+    while (ranks_log_lines(blame->log, "no rank can go on") == 0 && fair_now_ns() < limit_ns)
         ranks_sleep_ms(50);
     for (int k = 0; k < end->ncomms; k++)
         if (end->comms[k] != NULL)

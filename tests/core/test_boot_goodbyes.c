@@ -21,17 +21,17 @@ static void stop(pid_t pid) {
     char path[64], state = '?';
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     EXPECT(kill(pid, SIGSTOP) == 0);
-    for (uint64_t deadline_ns = os_now_ns() + LIMIT_NS; state != 'T'; nap()) {
+    for (uint64_t deadline_ns = fair_now_ns() + LIMIT_NS; state != 'T'; nap()) {
         FILE *file = fopen(path, "r");
         EXPECT(file != NULL && fscanf(file, "%*d %*s %c", &state) == 1);
         fclose(file);
-        EXPECT(os_now_ns() < deadline_ns);
+        EXPECT(fair_now_ns() < deadline_ns);
     }
 }
 
 static void let_go(void) {
-    for (uint64_t deadline_ns = os_now_ns() + LIMIT_NS; listening_sockets() > 0; nap())
-        EXPECT(os_now_ns() < deadline_ns);
+    for (uint64_t deadline_ns = fair_now_ns() + LIMIT_NS; listening_sockets() > 0; nap())
+        EXPECT(fair_now_ns() < deadline_ns);
 }
 
 static bool root_leaves_first;

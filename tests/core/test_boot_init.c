@@ -225,9 +225,9 @@ static bool somebody_listens(int port) {
 }
 
 static void await_closed(int port) {
-    const uint64_t deadline_ns = os_now_ns() + LIMIT_NS;
+    const uint64_t deadline_ns = fair_now_ns() + LIMIT_NS;
     while (somebody_listens(port)) {
-        EXPECT(os_now_ns() < deadline_ns);
+        EXPECT(fair_now_ns() < deadline_ns);
         nap();
     }
 }
@@ -247,9 +247,9 @@ static void fail_to_link(int index) {
     if (index == 1)
         only_port = port_of_id();
     join(&member, 2, index);
-    const uint64_t limit_ns = os_now_ns() + LIMIT_NS;
+    const uint64_t limit_ns = fair_now_ns() + LIMIT_NS;
     while (index == 0 && !all_have_come(&member)) {
-        EXPECT(os_now_ns() < limit_ns);
+        EXPECT(fair_now_ns() < limit_ns);
         nap();
     }
     if (index == 0)
@@ -385,11 +385,11 @@ static void with_few_descriptors(int index) {
     await(&shared->id_ready, 1);
     if (index == limited)
         limit_descriptors();
-    uint64_t begun_ns = os_now_ns();
+    const uint64_t begun_ns = os_now_ns(), limit_ns = fair_now_ns() + LIMIT_NS;
     member.result = boot_join(&shared->id, 2, index, &on_host, &member.config, &member.boot);
     while (member.boot != NULL && (member.result = boot_try_init(member.boot)) == COLLET_IN_PROGRESS &&
            (index == limited || shared->reached[0] == 0)) {
-        EXPECT(os_now_ns() < begun_ns + LIMIT_NS);
+        EXPECT(fair_now_ns() < limit_ns);
         nap();
     }
     if (index == limited) {

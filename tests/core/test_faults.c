@@ -19,6 +19,7 @@
  *    WORKERS=12 STRETCH=4 make test-faults  12 trials at the same time, on a machine so busy that each limit of time is 4 times as long
  */
 #include "collet.h"
+#include "common/fair.h"
 #include "common/level.h"
 #include "common/life.h"
 #include "common/one_way.h"
@@ -141,7 +142,7 @@ static void fork_child(struct broken *broken) {
     pid_t child = fork();
     if (child == 0) {
         signal(SIGALRM, SIG_DFL);
-        alarm((unsigned)(HANG_S * stretch() / 2));
+        fair_alarm((unsigned)(HANG_S * stretch() / 2));
         _exit(live_as_child(broken));
     }
     if (child < 0 || waitpid(child, &broken->child_status, 0) != child)
@@ -341,12 +342,12 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
 /* ------------------------------------------------------------------------------------------------------------- a trial */
 
 static bool is_over(const struct sums *sums, uint64_t since_ns) {
-    return __atomic_load_n(&sums->stopped, __ATOMIC_RELAXED) || now_ns() - since_ns > hang_ns();
+    return __atomic_load_n(&sums->stopped, __ATOMIC_RELAXED) || fair_now_ns() - since_ns > hang_ns();
 }
 
 /* The signals come from outside. */
 static void strike(const struct trial *trial, struct job *job, pid_t pid, const struct sums *sums) {
-    const uint64_t begun_ns = now_ns();
+    const uint64_t begun_ns = fair_now_ns();
     while (!__atomic_load_n(&job->reached, __ATOMIC_ACQUIRE) && !is_over(sums, begun_ns))
         usleep(100);
     if (trial->kind->signal == 0)
@@ -541,8 +542,8 @@ static void run_trial(const struct trial *trial, struct job *job, struct sums *s
         pids[rank] = pid; /* not the child's 0 */
     }
     strike(trial, job, pids[trial->victim], sums);
-    const uint64_t struck_ns = now_ns();
-    while (!all_ended(trial, pids, statuses, done) && !is_over(sums, struck_ns))
+    const uint64_t struck_ns = now_ns(), since_ns = fair_now_ns();
+    while (!all_ended(trial, pids, statuses, done) && !is_over(sums, since_ns))
         usleep(5000);
     const int ms = (int)((now_ns() - struck_ns) / 1000000);
     if (!sums->stopped)

@@ -19,6 +19,7 @@
  */
 #include "collet.h"
 
+#include "common/fair.h"
 #include "common/level.h"
 #include "common/trial.h"
 
@@ -339,12 +340,12 @@ static bool is_no_more(const struct holdings *now, const struct holdings *base) 
 /* Threads end, and the control plane says goodbye, a moment after the round. The first yardstick is for what is made once. */
 static void measure(struct life *life) {
     struct seat *seat = &board->seats[life->process];
-    const uint64_t deadline_ns = now_ns() + SETTLE_S * 1000000000ull;
+    const uint64_t deadline_ns = fair_now_ns() + SETTLE_S * 1000000000ull;
     seat->measured++;
     do {
         usleep(seat->measured <= 2 ? 1000000 : 20000);
         seat->now = holdings_now();
-    } while (seat->measured > 2 && !is_no_more(&seat->now, &seat->base) && now_ns() < deadline_ns);
+    } while (seat->measured > 2 && !is_no_more(&seat->now, &seat->base) && fair_now_ns() < deadline_ns);
     if (seat->measured <= 2)
         seat->base = seat->now;
     const struct holdings *was = &seat->base, *is = &seat->now;
@@ -405,7 +406,7 @@ static bool has_ended(const struct plan *plan, int process, char *failure, size_
 
 /* False, and why: the soak is over. */
 static bool run_round(const struct plan *plan, char *failure, size_t room) {
-    const uint64_t deadline_ns = now_ns() + HANG_S * 1000000000ull;
+    const uint64_t deadline_ns = fair_now_ns() + HANG_S * 1000000000ull;
     board->id_ready = board->met = 0;
     for (int process = 0; process < PROCESSES; process++)
         __atomic_store_n(&board->seats[process].round, plan->round + 1, __ATOMIC_RELEASE);
@@ -413,7 +414,7 @@ static bool run_round(const struct plan *plan, char *failure, size_t room) {
         ended = 0;
         for (int process = 0; process < PROCESSES; process++)
             ended += has_ended(plan, process, failure, room);
-        if (ended < PROCESSES && now_ns() > deadline_ns)
+        if (ended < PROCESSES && fair_now_ns() > deadline_ns)
             snprintf(failure, room, "%d processes hang for %d s", PROCESSES - ended, HANG_S);
         usleep(500);
     }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "common/fair.h"
 #include "common/level.h"
 #include "common/trial.h"
 #include "common/world.h"
@@ -177,7 +178,7 @@ static void groups_that_overlap_do_not_lock_each_other_out(void **state) {
     struct crossing crossings[4];
     pthread_t threads[4];
     struct collet_comm *comms[2];
-    alarm(60 * LEVEL_SLOWER);
+    fair_alarm(60 * LEVEL_SLOWER);
     for (int k = 0; k < 2; k++)
         assert_int_equal(collet_comm_init_all(&comms[k], 1, NULL), COLLET_SUCCESS);
     for (int k = 0; k < 4; k++) {
@@ -230,7 +231,7 @@ static void communicators_come_and_go_in_several_threads(void **state) {
     (void)state;
     pthread_t threads[4];
     void *failed[4];
-    alarm(60 * LEVEL_SLOWER);
+    fair_alarm(60 * LEVEL_SLOWER);
     for (intptr_t k = 0; k < 4; k++)
         assert_int_equal(pthread_create(&threads[k], NULL, come_and_go, (void *)k), 0);
     for (int k = 0; k < 4; k++)

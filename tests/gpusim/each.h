@@ -5,6 +5,8 @@
 #ifndef COLLET_GPUSIM_EACH_H
 #define COLLET_GPUSIM_EACH_H
 
+#include "common/fair.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +40,7 @@ static inline int each_main(const struct each_case *cases, int n, int argc, char
         if (argc > 1 && strcmp(argv[1], cases[k].name) != 0)
             continue;
         if (fork() == 0) {
-            alarm(EACH_SECONDS);
+            fair_alarm(EACH_SECONDS);
             cases[k].run();
             _exit(0);
         }

@@ -11,6 +11,7 @@
 #include "layers/gpu/windows.h"
 #include "collet.h"
 #include "gpusim/machine.h"
+#include "common/fair.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>
@@ -486,7 +487,7 @@ static void each_rank(void (*run)(int rank)) {
     share();
     for (int rank = 0; rank < 2; rank++)
         if (fork() == 0) {
-            alarm(EACH_SECONDS);
+            fair_alarm(EACH_SECONDS);
             shared->pids[rank] = getpid();
             run(rank);
             _exit(0);
@@ -540,7 +541,7 @@ static void die_or_launch(int rank) {
     launcher_start(&launcher);
     shared->kills = true;
     GOOD(kill(shared->pids[1], SIGKILL));
-    alarm(DEATH_SECONDS);
+    fair_alarm(DEATH_SECONDS);
     pthread_join(launcher.thread, NULL);
     GOOD(cudaStreamSynchronize(launcher.stream));
     GOOD(collet_comm_abort(launcher.comm));

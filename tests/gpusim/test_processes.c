@@ -3,6 +3,7 @@
  * The same: handles, fork, slices of time, MPS, and the end of a process.
  */
 #include "gpusim/contract.h"
+#include "common/fair.h"
 
 /* ---- processes ---- */
 
@@ -205,7 +206,7 @@ static void each_process(void (*run)(int process)) {
     for (int k = 0; k < 2; k++)
         if (fork() == 0) {
             GOOD(cudaHostRegister(turns, sizeof(*turns), cudaHostRegisterDefault));
-            alarm(EACH_SECONDS);
+            fair_alarm(EACH_SECONDS);
             gate();
             set(&turns->is_ready[k]);
             until_set(&turns->is_ready[1 - k]);

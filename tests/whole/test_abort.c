@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "collet.h"
+#include "common/fair.h"
 #include "common/level.h"
 
 #include <dirent.h>
@@ -186,8 +187,8 @@ static int count(const char *folder) {
 
 /* Of descriptors and threads, some go a moment later. */
 static void await_no_more_than(const char *folder, int most) {
-    const int64_t limit_ms = now_ms() + (int64_t)(LEVEL_SOON_NS / 1000000);
-    while (count(folder) > most && now_ms() < limit_ms)
+    const uint64_t limit_ns = fair_now_ns() + LEVEL_SOON_NS;
+    while (count(folder) > most && fair_now_ns() < limit_ns)
         usleep(10000);
     if (count(folder) > most)
         fail_msg("%s has %d entries, and had %d", folder, count(folder), most);

@@ -3,6 +3,7 @@
  * Bad input of the calls that move data, and of groups: every one is refused with a text that names the argument.
  */
 #include "common/api_case.h"
+#include "common/fair.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -369,7 +370,7 @@ static void ranks_created_in_a_group_are_usable_behind_it(void **state) {
 }
 
 int main(void) {
-    alarm(100); /* nothing here takes long: a wait that does not end is a failure */
+    fair_alarm(100); /* nothing here takes long: a wait that does not end is a failure */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_that_overlap_are_refused_unless_the_call_is_in_place),
         cmocka_unit_test(buffers_that_touch_or_lie_in_place_are_accepted),

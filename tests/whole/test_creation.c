@@ -3,6 +3,7 @@
  * Communicators that cannot be made, are being made, or are of a launcher's making: the bad argument or variable is named.
  */
 #include "common/api_case.h"
+#include "common/fair.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -352,7 +353,7 @@ static void a_launcher_that_contradicts_itself_is_refused_by_variable(void **sta
 }
 
 int main(void) {
-    alarm(100); /* nothing here takes long: a wait that does not end is a failure */
+    fair_alarm(100); /* nothing here takes long: a wait that does not end is a failure */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(init_rank_names_the_bad_argument),
         cmocka_unit_test(init_rank_refuses_what_is_no_id),

@@ -7,6 +7,7 @@
  *    thread 2                └─▶ fork() ─▶ child: an init and a sum of its own; SIGALRM if it hangs
  */
 #include "collet.h"
+#include "common/fair.h"
 #include "common/level.h"
 
 #include <pthread.h>
@@ -44,7 +45,7 @@ void *__wrap_dlopen(const char *name, int flags) {
 static int live_as_child(void) {
     struct collet_comm *own;
     int one = 1, got = 0;
-    alarm(HANG_S);
+    fair_alarm(HANG_S);
     if (collet_comm_init_all(&own, 1, NULL) != COLLET_SUCCESS)
         return 1;
     if (collet_allreduce(&one, &got, 1, COLLET_INT32, COLLET_SUM, own, NULL) != COLLET_SUCCESS || got != 1)

@@ -17,6 +17,8 @@ at_most() { within "$1" "$2" && [ "$2" -gt 0 ]; }
 core_is_built() { making core >/dev/null; }
 lines_are_within_the_limit() { at_most lines "$(making core-files | xargs cat | wc -l)"; }
 seams_are_within_the_limit() { at_most seams "$(making core-seams | wc -l)"; }
+pointers_without_a_type() { making core-files | grep '\.h$' | xargs grep -nE '^ +(const )?void \*+[a-z_]+;'; }
+no_pointer_without_a_type_is_a_layers() { at_most untyped "$(pointers_without_a_type | wc -l)" || ! pointers_without_a_type; }
 
 # On a machine that has no other package.
 core_needs_libsodium_alone() {
@@ -145,6 +147,7 @@ if [ -n "${SANITIZE:-}" ]; then skipped "what a build without sanitizers is like
 check core_is_built core_is_built
 check lines_are_within_the_limit lines_are_within_the_limit
 check seams_are_within_the_limit seams_are_within_the_limit
+check no_pointer_without_a_type_is_a_layers no_pointer_without_a_type_is_a_layers
 check core_needs_no_package_but_libsodium core_needs_libsodium_alone
 check core_needs_no_layer core_needs_no_layer
 check stand_ins_stand_in stand_ins_stand_in

@@ -14,6 +14,7 @@
  *    K=77 VICTIM=2 build/tests/whole/test_memory   this one of rank 2 alone, of each kind
  */
 #include "collet.h"
+#include "common/fair.h"
 #include "common/level.h"
 #include "common/life.h"
 #include "common/refuse.h"
@@ -132,8 +133,8 @@ static void shrink(struct life *life) {
 
 /* For as long as a trial may take. */
 static void await(const int *word, int value) {
-    const uint64_t begun_ns = now_ns();
-    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value && now_ns() - begun_ns < HANG_S * 1000000000ull)
+    const uint64_t begun_ns = fair_now_ns();
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value && fair_now_ns() - begun_ns < HANG_S * 1000000000ull)
         usleep(200);
 }
 
@@ -220,7 +221,7 @@ static bool all_ended(const pid_t *pids, int *statuses, bool *done) {
 }
 
 static void run_trial(const struct trial *trial, struct job *job, struct sums *sums) {
-    const uint64_t begun_ns = now_ns();
+    const uint64_t begun_ns = now_ns(), since_ns = fair_now_ns();
     pid_t pids[RANKS];
     int statuses[RANKS] = {0};
     bool done[RANKS] = {false};
@@ -230,7 +231,7 @@ static void run_trial(const struct trial *trial, struct job *job, struct sums *s
     for (int rank = 0; rank < RANKS; rank++)
         if ((pids[rank] = fork()) == 0)
             rank_main(trial, job, rank);
-    while (!all_ended(pids, statuses, done) && now_ns() - begun_ns < HANG_S * 1000000000ull)
+    while (!all_ended(pids, statuses, done) && fair_now_ns() - since_ns < HANG_S * 1000000000ull)
         usleep(500);
     judge(trial, job, statuses, done, sums);
     for (int rank = 0; rank < RANKS; rank++)

@@ -36,6 +36,9 @@ every_program_of_nccl_tests_passes() {
 }
 
 # Blocks are whole multiples of 16 bytes, so a row of 1000 bytes on 3 ranks has 3·80 elements of 4 bytes.
+ranks_on_host_memory_name_the_cpu() {
+    run all_reduce_perf -t 2 -b 8 -e 8 && [ "$(grep -cE '^#  Rank  [01] .* device -1 \[0000:00:00\] [^ ]' "$out")" = 2 ] || { head -8 "$out"; return 1; }
+}
 gathers_to_every_root() {
     run gather_perf --procs 3 -b 1000 -e 1000 -r -1 && shows "960 80 none 0 0 0, 960 80 none 1 0 0, 960 80 none 2 0 0"
 }
@@ -178,6 +181,7 @@ makes_an_svg() {
 }
 
 check every_program_of_nccl_tests_passes_on_host_memory every_program_of_nccl_tests_passes
+check ranks_on_host_memory_have_no_gpu_and_name_the_cpu ranks_on_host_memory_name_the_cpu
 check gather_perf_has_a_row_for_each_root gathers_to_every_root
 check scatter_perf_has_a_row_for_each_root scatters_from_every_root
 check alltoallv_perf_sends_blocks_of_different_lengths blocks_differ

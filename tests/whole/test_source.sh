@@ -144,6 +144,37 @@ files_say_their_licence() {
     return $bad
 }
 
+# Lengths of functions, in lines from the one that ends in "{" to the "}" in the first column, as "lines file:line".
+lengths_of_functions() { # files
+    awk 'FNR == 1 { start = 0 }
+        /^[a-z_].*\{$/ && !/^(struct|enum|union|typedef)[^(]*\{$/ && !/=/ { start = FNR }
+        /^\}$/ && start { print FNR - start + 1, FILENAME ":" start; start = 0 }' "$@" | sort -n
+}
+functions_are_short() { # reads lengths
+    awk '{ length_of[NR] = $1; place[NR] = $2 }
+        END { at = int(NR * 0.99); print NR " functions, 99 of 100 have at most " length_of[at] " lines, the longest " length_of[NR] ": " place[NR]
+              exit !(NR > 0 && length_of[at] <= 30 && length_of[NR] <= 44) }'
+}
+functions_of_the_library_are_short() { lengths_of_functions $(git ls-files 'src/*.c') | functions_are_short; }
+a_long_function_is_noticed() {
+    ! { lengths_of_functions $(git ls-files 'src/*.c'); echo "45 src/api/long.c:1"; } | functions_are_short >/dev/null
+}
+
+# Whatever makes a descriptor in the library has os_high() around it, or is os_fopen() (base/os.h).
+makers='socket|accept4?|eventfd|epoll_create1|memfd_create|open|openat|dup|pipe2?|socketpair|mkstemp|fopen|opendir|inotify_init1|timerfd_create'
+descriptors_made_low() { # files
+    sed -E 's:"[^"]*"::g; s:/\*.*::; /^ *\* /d' "$@" | grep -E "[^a-z_>.]($makers)\(|SYS_pidfd_open" | grep -vE 'os_high\(|static |^ *(int|FILE|DIR) \*?[a-z_]+\('
+}
+descriptors_are_above_the_terminal() {
+    local file bad=0
+    for file in $(git ls-files 'src/*.c' ':!src/layers/tools' ':!src/layers/nccl/nccl_net*'); do
+        [ "$file" = src/base/os.c ] && continue
+        descriptors_made_low "$file" | sed "s|^|$file: |" | grep . && bad=1
+    done
+    return $bad
+}
+a_low_descriptor_is_noticed() { descriptors_made_low <(echo '    int fd = socket(AF_INET, SOCK_STREAM, 0);') | grep -q socket; }
+
 # A reader of what others say has a fuzz target, or a reason in tests/fuzz/readers.txt to have none; and each target has a reader.
 reading_calls='recv|recvmsg|readv?|fgets|getline|getdelim|fscanf|dlsym|getenv|xmlCtxtReadMemory|boot_try_recv|bundle_try_recv|agreement_try|wire_take|wire_next'
 readers_are_fuzzed() {
@@ -186,6 +217,10 @@ check conditionals_are_where_they_belong conditionals_are_where_they_belong
 check functions_on_the_path_of_a_call_have_names_of_their_own functions_have_names_of_their_own
 check a_name_that_two_files_have_would_be_noticed twins_are_noticed
 check every_file_says_its_licence files_say_their_licence
+check functions_of_the_library_are_short functions_of_the_library_are_short
+check a_long_function_would_be_noticed a_long_function_is_noticed
+check descriptors_are_above_those_of_the_terminal descriptors_are_above_the_terminal
+check a_lower_one_would_be_noticed a_low_descriptor_is_noticed
 check who_reads_what_others_say_is_fuzzed readers_are_fuzzed
 check a_reader_that_is_not_fuzzed_would_be_noticed readers_without_a_target_are_noticed
 case $(clang-format --version 2>&1) in # other versions format differently

@@ -22,7 +22,7 @@
  * After: R. Rabenseifner, "Optimization of collective reduction operations", ICCS 2004, LNCS 3036: vector halving with
  * distance doubling, then vector doubling with distance halving.
  */
-#include "algo/binomial.h"
+#include "algo/many/binomial.h"
 #include "algo/cube.h"
 #include "program/program.h"
 

@@ -20,7 +20,7 @@
 #ifndef COLLET_ALGO_MANY_FOREST_H
 #define COLLET_ALGO_MANY_FOREST_H
 
-#include "algo/binomial.h"
+#include "algo/many/binomial.h"
 #include "algo/many/rails.h"
 
 struct forest {

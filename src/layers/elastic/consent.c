@@ -350,7 +350,20 @@ static enum collet_result await_verdict(struct consent *consent) {
                    terms->timeout_s, name, terms->call);
 }
 
+/* A process that was stopped goes on: the others may have gone on without it. Its watch hears that in a moment, and its edges first say
+ * so, and then that the others are dead: who believed that would agree with itself alone. */
+static enum collet_result check_self(const struct consent *consent) {
+    const struct boot *boot = consent->terms.boot;
+    const uint64_t awake_until_ns = __atomic_load_n(&boot->hub->awake_until_ns, __ATOMIC_RELAXED);
+    if (boot_peer_state(boot, boot->rank, NULL) == PEER_LOST)
+        return err_set(COLLET_ERR_REMOTE,
+                       "the other ranks count this process as lost, and go on without it: it was silent "
+                       "for COLLET_HEARTBEAT_TIMEOUT");
+    return awake_until_ns == 0 || os_now_ns() < awake_until_ns ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+}
+
 enum collet_result consent_try(struct consent *consent) {
+    COLLET_TRY(check_self(consent));
     find_judge(consent);
     return consent->judge == consent->terms.self ? judge(consent) : await_verdict(consent);
 }

@@ -4,6 +4,7 @@
  */
 #include "layers/gpu/cuda_vmm.h"
 
+#include "base/os.h"
 #include "layers/gpu/cuda_entry.h"
 
 #include <cuda_runtime_api.h>
@@ -77,8 +78,11 @@ void cuda_vmm_unmap(void *memory, size_t bytes) {
 }
 
 enum collet_result cuda_vmm_export(CUmemGenericAllocationHandle object, int *fd_p) {
-    CUDA_VMM_TRY(cuda_vmm.export_fd(fd_p, object, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-    return COLLET_SUCCESS;
+    int fd;
+    CUDA_VMM_TRY(cuda_vmm.export_fd(&fd, object, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    *fd_p = os_high(fd);
+    return *fd_p >= 0 ? COLLET_SUCCESS
+                      : err_set(COLLET_ERR_SYSTEM, "no descriptor for memory of a GPU: %m%s", os_remedy());
 }
 
 enum collet_result cuda_vmm_import(int fd, CUmemGenericAllocationHandle *object_p) {

@@ -10,6 +10,7 @@
 #include "api/comm.h"
 #include "api/group.h"
 #include "base/config.h"
+#include "base/os.h"
 #include "layers/launchers/launcher_meeting.h"
 #include "layers/launchers/local_meeting.h"
 
@@ -92,7 +93,7 @@ static int parent_pid(int pid) {
     char path[64], line[128];
     int parent = 0;
     snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    FILE *file = fopen(path, "re");
+    FILE *file = os_fopen(path, "re");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL)
         if (sscanf(line, "PPid: %d", &parent) == 1)
             break;
@@ -107,7 +108,7 @@ static bool environment_has(int pid, const char *variable) {
     size_t room = 0, length = strlen(variable);
     bool found = false;
     snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-    FILE *file = fopen(path, "re");
+    FILE *file = os_fopen(path, "re");
     while (file != NULL && !found && getdelim(&entry, &room, '\0', file) > 0)
         found = strncmp(entry, variable, length) == 0 && entry[length] == '=';
     free(entry);

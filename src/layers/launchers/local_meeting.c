@@ -38,7 +38,7 @@ static socklen_t name_socket(const char *job, struct sockaddr_un *address) {
 }
 
 static enum collet_result open_socket(int flags, int *fd_p) {
-    while ((*fd_p = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0)) < 0 && os_more_descriptors())
+    while ((*fd_p = os_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0))) < 0 && os_more_descriptors())
         ;
     return *fd_p >= 0 ? COLLET_SUCCESS : err_set(COLLET_ERR_SYSTEM, "no Unix socket: %m%s", os_remedy());
 }
@@ -84,7 +84,7 @@ static int serve_one(int fd, int nranks, const struct collet_unique_id *id) {
 static int serve_next(int listener, int nranks, const struct collet_unique_id *id) {
     struct pollfd poller = {.fd = listener, .events = POLLIN};
     poll(&poller, 1, 100);
-    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd = os_high(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
     if (fd < 0)
         return -1;
     int rank = serve_one(fd, nranks, id);

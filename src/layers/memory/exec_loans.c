@@ -150,8 +150,8 @@ bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
         uint64_t blocks = args->block_elems * op->memory.nblocks[region];
         bytes[region] = (blocks > args->row_elems ? blocks : args->row_elems) * args->elem_bytes;
     }
-    return op->extents[STEP_OUT] == NULL &&
-           (args->in + bytes[STEP_IN] <= args->out || args->out + bytes[STEP_OUT] <= args->in);
+    const uintptr_t in = (uintptr_t)args->in, out = (uintptr_t)args->out; /* one that nobody touches is NULL */
+    return op->extents[STEP_OUT] == NULL && (in + bytes[STEP_IN] <= out || out + bytes[STEP_OUT] <= in);
 }
 
 static bool may_lend(const struct exec_call *call) {

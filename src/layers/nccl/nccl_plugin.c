@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "layers/nccl/plug_lib.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -16,11 +17,12 @@ enum collet_result nccl_plugin_open(const char *kind, const char *name, const ch
     for (size_t k = 0; kind[k] != '\0' && k < sizeof lower - 1; k++)
         lower[k] = (char)tolower((unsigned char)kind[k]);
     snprintf(file, sizeof file, "libnccl-%s-%s.so", lower, name);
-    *library_p = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    const char *why;
+    *library_p = plug_load(name, &why);
+    if (*library_p == NULL && strchr(name, '/') == NULL)
+        *library_p = plug_load(file, &why);
     if (*library_p == NULL)
-        *library_p = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (*library_p == NULL)
-        return err_set(COLLET_ERR_INVALID_USAGE, "NCCL_%s_PLUGIN=%s cannot be loaded: %s", kind, name, dlerror());
+        return err_set(COLLET_ERR_INVALID_USAGE, "NCCL_%s_PLUGIN=%s cannot be loaded: %s", kind, name, why);
     *table_p = dlsym(*library_p, symbol);
     if (*table_p == NULL)
         return err_set(COLLET_ERR_UNSUPPORTED, "NCCL_%s_PLUGIN=%s has no %s: collet takes version 6", kind, name,

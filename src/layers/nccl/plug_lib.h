@@ -60,4 +60,7 @@ int plug_isend(const struct plug_host *host, void *sender, const struct plug_mes
 int plug_irecv(const struct plug_host *host, void *receiver, int n, const struct plug_message *messages,
                void **request);
 
+/* What the loader finds under a name or path. NULL: *why says why not. */
+void *plug_load(const char *name, const char **why);
+
 #endif

@@ -11,8 +11,12 @@
 #include <unistd.h>
 
 #define BREATHER_NS 100000000u
+#define YOUNG_NS 500000000u /* so long a visitor that is silent makes no room: its question may be on the way */
 
 static void visitor_leave(struct visitor *visitor) {
+    *visitor->link = visitor->next;
+    if (visitor->next != NULL)
+        visitor->next->link = visitor->link;
     watch_remove(&visitor->watched);
     watch_timer_stop(&visitor->deadline);
     close(visitor->watched.fd);
@@ -86,8 +90,51 @@ static void on_deadline(struct watch_timer *timer) {
         visitor_leave(visitor);
 }
 
-static bool may_enter(const struct desk *desk, int fd) {
-    return desk->visitors < DESK_VISITORS_MAX && (desk->admits == NULL || desk->admits(fd));
+/* The oldest one for which nothing is under way: it says nothing, or takes nothing. NULL: there is none. */
+static struct visitor *oldest_silent(const struct desk *desk) {
+    struct visitor *visitor = desk->oldest;
+    while (visitor != NULL && visitor->under_way > 0)
+        visitor = visitor->next;
+    return visitor;
+}
+
+static void rest(struct desk *desk, uint64_t until_ns) {
+    watch_change(&desk->listener, 0);
+    watch_timer_set(&desk->breather, until_ns);
+}
+
+/* Where all places are taken, the next one waits outside until somebody leaves, or makes room. */
+static bool is_full(struct desk *desk) {
+    if (desk->visitors < DESK_VISITORS_MAX)
+        return false;
+    const struct visitor *silent = oldest_silent(desk);
+    const uint64_t now_ns = os_now_ns(), old_ns = silent != NULL ? silent->since_ns + YOUNG_NS : now_ns + BREATHER_NS;
+    if (old_ns <= now_ns)
+        return false;
+    rest(desk, old_ns);
+    return true;
+}
+
+static void visitor_enter(struct desk *desk, int fd) {
+    if (desk->visitors >= DESK_VISITORS_MAX)
+        visitor_leave(oldest_silent(desk));
+    struct visitor *visitor = calloc(1, sizeof *visitor);
+    if (visitor != NULL) {
+        visitor->desk = desk;
+        visitor->watched = (struct watch_fd){.fd = fd, .ready = receive_some};
+        visitor->deadline.fire = on_deadline;
+        visitor->since_ns = os_now_ns();
+    }
+    if (visitor == NULL || watch_add(&visitor->watched, EPOLLIN) != COLLET_SUCCESS) {
+        close(fd);
+        free(visitor);
+        return;
+    }
+    for (visitor->link = &desk->oldest; *visitor->link != NULL;)
+        visitor->link = &(*visitor->link)->next;
+    *visitor->link = visitor;
+    desk->visitors++;
+    watch_timer_set(&visitor->deadline, visitor->since_ns + DESK_VISIT_NS);
 }
 
 static void on_breather_over(struct watch_timer *timer) {
@@ -97,26 +144,15 @@ static void on_breather_over(struct watch_timer *timer) {
 static void on_visitor(struct watch_fd *listener, uint32_t events) {
     struct desk *desk = WATCH_OWNER(listener, struct desk, listener);
     (void)events;
-    const int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !os_more_descriptors()) {
-        watch_change(listener, 0);
-        watch_timer_set(&desk->breather, os_now_ns() + BREATHER_NS);
-    }
-    if (fd < 0)
+    if (is_full(desk))
         return;
-    struct visitor *visitor = may_enter(desk, fd) ? calloc(1, sizeof *visitor) : NULL;
-    if (visitor != NULL) {
-        visitor->desk = desk;
-        visitor->watched = (struct watch_fd){.fd = fd, .ready = receive_some};
-        visitor->deadline.fire = on_deadline;
-    }
-    if (visitor == NULL || watch_add(&visitor->watched, EPOLLIN) != COLLET_SUCCESS) {
+    const int fd = os_high(accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE) && !os_more_descriptors())
+        rest(desk, os_now_ns() + BREATHER_NS);
+    if (fd >= 0 && desk->admits != NULL && !desk->admits(fd))
         close(fd);
-        free(visitor);
-        return;
-    }
-    desk->visitors++;
-    watch_timer_set(&visitor->deadline, os_now_ns() + DESK_VISIT_NS);
+    else if (fd >= 0)
+        visitor_enter(desk, fd);
 }
 
 enum collet_result desk_open(struct desk *desk, int fd) {

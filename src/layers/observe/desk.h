@@ -15,7 +15,7 @@
 
 #include <stddef.h>
 
-#define DESK_VISITORS_MAX 16      /* further ones are sent away */
+#define DESK_VISITORS_MAX 16      /* then the oldest silent one makes room */
 #define DESK_VISIT_NS 10000000000 /* longest visit */
 #define DESK_QUESTION_BYTES 4096
 
@@ -24,7 +24,8 @@ enum desk_question { DESK_INCOMPLETE, DESK_COMPLETE, DESK_NONSENSE };
 struct visitor;
 struct desk {
     struct watch_fd listener;
-    struct watch_timer breather; /* while there are no descriptors for visitors */
+    struct watch_timer breather; /* while there are no descriptors, or no places, for visitors */
+    struct visitor *oldest;      /* each with its successor */
     int visitors;
     bool (*admits)(int fd); /* NULL: everybody */
     enum desk_question (*reads)(const char *text, size_t bytes);
@@ -35,6 +36,8 @@ struct visitor {
     struct watch_fd watched;
     struct watch_timer deadline;
     struct desk *desk;
+    struct visitor *next, **link;
+    uint64_t since_ns;
     char question[DESK_QUESTION_BYTES];
     size_t asked_bytes;
     int under_way; /* so much has to end before the answer is complete */

@@ -14,14 +14,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#define FILE_NS 10000000000u
+#define FILE_S 10
 
 struct exporter {
     struct desk desk;
     struct watch_task start;
-    struct watch_timer timer;
     char where[CONFIG_TEXT_BYTES]; /* COLLET_METRICS */
     bool is_file;
     struct address_set set;    /* else it listens at the first of these, … */
@@ -140,10 +140,10 @@ bool output_replace(const char *pattern, const char *text, unsigned long bytes) 
     }
     snprintf(fresh, sizeof fresh, "%s.%d", path, os_tid()); /* several threads may write the same file */
     unlink(fresh);                                          /* left over from a thread of this number */
-    const int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    const int fd = os_high(open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (fd < 0)
         return false;
-    const bool whole = output_write(fd, text, bytes);
+    const bool whole = output_write(fd, text, bytes, 0);
     int error = errno;
     if (close(fd) == 0 && whole && rename(fresh, path) == 0)
         return true;
@@ -161,18 +161,28 @@ static enum collet_result write_file(const struct exporter *exporter) {
     return err_set(COLLET_ERR_SYSTEM, "cannot write COLLET_METRICS=%s: %m", exporter->where);
 }
 
-static void on_time(struct watch_timer *timer) {
-    write_file(WATCH_OWNER(timer, struct exporter, timer));
-    watch_timer_set(timer, os_now_ns() + FILE_NS);
+/* A thread for it alone: where the file system hangs, the watch must not. */
+static void *write_now_and_then(void *exporter) {
+    const struct timespec pause = {.tv_sec = FILE_S};
+    for (;;) {
+        nanosleep(&pause, NULL);
+        write_file(exporter);
+    }
+    return NULL;
+}
+
+static enum collet_result begin_to_write(struct exporter *exporter) {
+    pthread_t thread;
+    COLLET_TRY(os_thread_start(&thread, "collet-metrics", write_now_and_then, exporter));
+    pthread_detach(thread);
+    return COLLET_SUCCESS;
 }
 
 /* ---- life ---- */
 
 static void begin_to_show(struct watch_task *task) {
     struct exporter *exporter = WATCH_OWNER(task, struct exporter, start);
-    if (exporter->is_file)
-        watch_timer_set(&exporter->timer, os_now_ns() + FILE_NS);
-    else if (desk_open(&exporter->desk, exporter->fd) != COLLET_SUCCESS)
+    if (desk_open(&exporter->desk, exporter->fd) != COLLET_SUCCESS)
         log_warn(INIT, "COLLET_METRICS: %s", err_last());
 }
 
@@ -184,7 +194,6 @@ static enum collet_result exporter_create(const char *where, struct exporter **e
     exporter->fd = -1;
     exporter->is_file = strchr(where, '/') != NULL;
     exporter->desk = (struct desk){.reads = read_request, .answer = answer};
-    exporter->timer.fire = on_time;
     snprintf(exporter->where, sizeof exporter->where, "%s", where);
     watch_task_init(&exporter->start, watch, begin_to_show);
     *exporter_p = exporter;
@@ -196,11 +205,12 @@ static enum collet_result exporter_open(struct exporter *exporter) {
     struct process *process = process_lock();
     enum collet_result result = COLLET_SUCCESS;
     const bool is_first = process->exporter == NULL;
-    if (is_first && !exporter->is_file)
-        result = listen_somewhere(exporter);
+    if (is_first)
+        result = exporter->is_file ? begin_to_write(exporter) : listen_somewhere(exporter);
     if (is_first && result == COLLET_SUCCESS) {
         process->exporter = exporter;
-        watch_post(&exporter->start);
+        if (!exporter->is_file)
+            watch_post(&exporter->start);
     }
     process_unlock();
     return result;

@@ -12,10 +12,13 @@
 #include "base/output.h"
 #include "transport/transport.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define READS_RACILY __attribute__((no_sanitize("thread"))) /* see exec_dump() */
@@ -70,21 +73,51 @@ static void put_owner(struct json *json, const struct chan *chan) {
 
 /* ---- COLLET_RECORD ---- */
 
-/* Lines are kept until some of them can be written together. */
+/* Lines are kept until some of them can be written together. A pipe that is stuck is waited for once: what it does not take is missing. */
 #define RECORD_BYTES (32u << 10)
+#define BURST_MS 20
 struct record {
     int fd;
-    bool failed; /* a line could not be written, which was said */
+    uint64_t missing; /* lines that could not be written */
+    bool is_stuck;    /* the last ones could not */
     size_t used;
     char text[RECORD_BYTES];
 };
 
+/* Whole lines, of so many bytes at most. */
+static size_t first_lines(const char *text, size_t bytes, size_t most) {
+    const char *end = bytes <= most ? text + bytes - 1 : memrchr(text, '\n', most);
+    return (size_t)(end - text) + 1;
+}
+
+static uint64_t count_lines(const char *text, size_t bytes) {
+    uint64_t lines = 0;
+    for (size_t k = 0; k < bytes; k++)
+        lines += text[k] == '\n';
+    return lines;
+}
+
+/* A pipe takes a piece of PIPE_BUF bytes whole, or not at all. */
 static void record_flush(struct record *record) {
-    if (!output_write(record->fd, record->text, record->used) && !record->failed) {
-        record->failed = true;
-        log_always(ERR, "cannot write COLLET_RECORD: %m; operations are missing there");
+    for (size_t at = 0, bytes; at < record->used; at += bytes) {
+        bytes = first_lines(record->text + at, record->used - at, PIPE_BUF);
+        const bool good = output_write(record->fd, record->text + at, bytes, record->is_stuck ? 0 : BURST_MS);
+        record->is_stuck = !good;
+        if (good)
+            continue;
+        if (record->missing == 0)
+            log_always(ERR, "cannot write COLLET_RECORD: %m; operations are missing there");
+        record->missing += count_lines(record->text + at, bytes);
     }
     record->used = 0;
+}
+
+static void record_close(struct record *record) {
+    record_flush(record);
+    if (record->missing > 0)
+        log_always(ERR, "%llu operations are missing in COLLET_RECORD", (unsigned long long)record->missing);
+    close(record->fd);
+    free(record);
 }
 
 static enum collet_result record_open(const char *pattern, int rank, struct record **record_p) {
@@ -93,7 +126,7 @@ static enum collet_result record_open(const char *pattern, int rank, struct reco
     record->fd = output_open(pattern, rank, O_APPEND);
     if (record->fd < 0) {
         free(record);
-        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_RECORD is %s: %m", pattern);
+        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_RECORD is %s: %s", pattern, output_why());
     }
     *record_p = record;
     return COLLET_SUCCESS;
@@ -208,12 +241,9 @@ enum collet_result journal_open(struct journal *journal, const struct chan *chan
 }
 
 void journal_close(struct journal *journal) {
-    if (journal->record != NULL) {
-        record_flush(journal->record);
-        close(journal->record->fd);
-    }
+    if (journal->record != NULL)
+        record_close(journal->record);
     observing_close(&journal->observing);
-    free(journal->record);
     free(journal->times);
     free(journal->entries);
     *journal = (struct journal){0};
@@ -262,19 +292,47 @@ static void put_journal(const struct journal *journal, enum collet_result result
     fputc('\n', out);
 }
 
+#define DUMP_NS 200000000u /* what a reader that lives may need; an abort waits as long (api/comm.h) */
+
+/* In pieces that a pipe takes whole. */
+static bool write_dump(int fd, const char *text, size_t bytes) {
+    const uint64_t end_ns = os_now_ns() + DUMP_NS;
+    for (size_t at = 0; at < bytes;) {
+        const size_t piece = bytes - at < PIPE_BUF ? bytes - at : PIPE_BUF;
+        const uint64_t now_ns = os_now_ns();
+        if (output_write(fd, text + at, piece, now_ns < end_ns ? (int)((end_ns - now_ns) / 1000000) : 0))
+            at += piece;
+        else if (errno != EAGAIN || now_ns >= end_ns)
+            return false;
+    }
+    return true;
+}
+
+/* Nothing is left of an earlier dump. */
+static int open_dump(const struct conn_owner *owner) {
+    const int fd = output_open(owner->config->dump_file, owner->rank, 0);
+    struct stat about;
+    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && (fcntl(fd, F_GETFL) & O_APPEND) == 0)
+        (void)!ftruncate(fd, 0); /* where that fails, writing does too */
+    return fd;
+}
+
 void journal_dump(struct journal *journal, enum collet_result result, const char *text) {
     if (journal->entries == NULL || journal->dumped || journal->chan->owner.config->dump_file[0] == '\0')
         return;
     const struct conn_owner *owner = &journal->chan->owner;
-    const int fd = output_open(owner->config->dump_file, owner->rank, O_TRUNC);
-    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    char *dump = NULL;
+    size_t bytes;
     journal->dumped = true;
+    FILE *out = open_memstream(&dump, &bytes);
     if (out != NULL)
         put_journal(journal, result, text, out);
-    if (out == NULL || ferror(out) || fflush(out) != 0)
-        log_always(ERR, "cannot write COLLET_DUMP_FILE=%s: %m", owner->config->dump_file);
-    if (out != NULL)
-        fclose(out);
-    else if (fd >= 0)
+    bool good = out != NULL && fclose(out) == 0;
+    const int fd = good ? open_dump(owner) : -1;
+    good = fd >= 0 && write_dump(fd, dump, bytes);
+    if (!good)
+        log_always(ERR, "cannot write COLLET_DUMP_FILE=%s: %s", owner->config->dump_file, output_why());
+    if (fd >= 0)
         close(fd);
+    free(dump);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layers/observe/json.h"
 
+#include "base/plain.h"
+
 /* Before each item: the comma, its own line where that helps a reader, its key. */
 static void json_key(struct json *json, const char *key) {
     fprintf(json->file, "%s", json->has_items ? "," : "");
@@ -42,7 +44,9 @@ void json_text(struct json *json, const char *key, const char *text) {
 
 void json_number(struct json *json, const char *key, double number) {
     json_key(json, key);
+    const locale_t before = plain_begin();
     fprintf(json->file, "%.9g", number);
+    plain_end(before);
 }
 
 void json_integer(struct json *json, const char *key, long long number) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layers/observe/metrics.h"
 
+#include "base/plain.h"
+
 /* ---- values ---- */
 
 static double is_up(const struct metrics_rank *r) { return r->is_up; }
@@ -57,7 +59,9 @@ static void put_value(const struct metric *metric, const struct metrics_rank *r,
     put_label("name", r->name, out);
     fprintf(out, ",rank=\"%d\",", r->rank);
     put_label("host", r->host, out);
+    const locale_t before = plain_begin();
     fprintf(out, "} %.9g\n", metric->value(r));
+    plain_end(before);
 }
 
 void metrics_print(const struct metrics_rank *ranks, int nranks, FILE *out) {

@@ -72,7 +72,7 @@ static int listen_at(const char *name) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const size_t length = strlen(name);
     memcpy(address.sun_path + 1, name, length);
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int fd = os_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
     if (fd >= 0 && (bind(fd, (struct sockaddr *)&address, bytes) != 0 || listen(fd, DESK_VISITORS_MAX) != 0)) {
         close(fd);

@@ -11,6 +11,7 @@
 #include "layers/observe/clock.h"
 #include "layers/observe/timeline.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,6 +23,8 @@
 
 #define TRACK_WIRES 60000 /* behind those of workers; then the proxy's */
 #define PROCESS_STRIDE 100000
+#define LOCK_NS 10000000000ull
+#define ABORT_LOCK_NS 200000000ull
 
 /* A file that is older than the first communicator of this process is of an earlier job. */
 static struct timespec first_ever;
@@ -236,38 +239,77 @@ static bool is_of_this_job(const struct stat *about) {
 }
 
 /* Stands where the next event belongs. */
-static bool begin_writing(struct writer *w, FILE *out) {
+static bool begin_writing(struct writer *w, int fd, FILE *out) {
     struct stat about;
-    if (fstat(fileno(out), &about) != 0)
+    if (fstat(fd, &about) != 0)
         return false;
     if (!is_of_this_job(&about)) {
         timeline_begin(&w->timeline, out, "COLLET_TRACE, a measurement");
-        return ftruncate(fileno(out), 0) == 0;
+        return ftruncate(fd, 0) == 0;
     }
     w->timeline = (struct timeline){.out = out, .has_events = true};
-    return fseeko(out, about.st_size - (off_t)strlen(TIMELINE_TAIL), SEEK_SET) == 0;
+    return lseek(fd, about.st_size - (off_t)strlen(TIMELINE_TAIL), SEEK_SET) >= 0;
 }
 
-static bool tracer_write(const struct tracer *tracer, FILE *out) {
+/* Other ranks have it while they write. One that is stopped with it must not hold up this one's end, least of all an abort. */
+static bool get_lock(const struct tracer *tracer, int fd) {
+    const bool aborts = boot_failed(tracer->owner->boot) == COLLET_ERR_ABORTED;
+    const uint64_t end_ns = os_now_ns() + (aborts ? ABORT_LOCK_NS : LOCK_NS);
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || os_now_ns() > end_ns)
+            return false;
+        usleep(1000);
+    }
+    return true;
+}
+
+static void put_events(struct writer *w, const struct tracer *tracer) {
+    for (enum tracer_thread thread = 0; thread < TRACER_THREADS; thread++) {
+        const struct trace_ring *ring = &tracer->ring[thread];
+        for (const struct trace_event *e = ring->next; e < ring->end; e++)
+            put_event(w, e, thread);
+        for (const struct trace_event *e = ring->events; e < ring->next; e++)
+            put_event(w, e, thread);
+    }
+}
+
+static bool tracer_write(const struct tracer *tracer, int fd, FILE *out) {
     struct writer w = {.owner = tracer->owner,
                        .tag = boot_tag(tracer->owner->boot),
                        .from = tracer->created,
                        .to = clock_read(),
                        .clock_ns = boot_clock_ns(tracer->owner->boot)};
     w.process = (int)(w.tag % 20000) * PROCESS_STRIDE + tracer->owner->rank;
-    if (flock(fileno(out), LOCK_EX) != 0 || !begin_writing(&w, out))
+    if (!get_lock(tracer, fd) || !begin_writing(&w, fd, out))
         return false;
     put_names(&w, tracer);
     put_track_names(&w, tracer);
-    for (enum tracer_thread thread = 0; thread < TRACER_THREADS; thread++) {
-        const struct trace_ring *ring = &tracer->ring[thread];
-        for (const struct trace_event *e = ring->next; e < ring->end; e++)
-            put_event(&w, e, thread);
-        for (const struct trace_event *e = ring->events; e < ring->next; e++)
-            put_event(&w, e, thread);
-    }
+    put_events(&w, tracer);
     timeline_end(&w.timeline);
     return fflush(out) == 0;
+}
+
+/* A stream's own write() would end the process where a file may not grow. */
+static ssize_t stream_write(void *fd, const char *text, size_t bytes) {
+    return output_write(*(const int *)fd, text, bytes, 0) ? (ssize_t)bytes : 0;
+}
+
+/* Events go in front of a tail, so the file must be one. */
+static void tracer_save(const struct tracer *tracer) {
+    struct stat about;
+    int fd = output_open(tracer->owner->config->trace, tracer->owner->rank, 0);
+    const char *why = fd < 0 ? output_why() : NULL;
+    if (fd >= 0 && (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)))
+        why = "it is no regular file";
+    FILE *out = why == NULL ? fopencookie(&fd, "w", (cookie_io_functions_t){.write = stream_write}) : NULL;
+    if (why == NULL && (out == NULL || !tracer_write(tracer, fd, out)))
+        why = strerror(errno);
+    if (why != NULL)
+        log_always(ERR, "cannot write COLLET_TRACE=%s: %s", tracer->owner->config->trace, why);
+    if (out != NULL)
+        fclose(out);
+    if (fd >= 0)
+        close(fd); /* and the lock goes */
 }
 
 static bool any_events(const struct tracer *tracer) {
@@ -280,14 +322,8 @@ static bool any_events(const struct tracer *tracer) {
 void tracer_end(struct tracer *tracer) {
     if (tracer == NULL)
         return;
-    if (any_events(tracer)) {
-        const int fd = output_open(tracer->owner->config->trace, tracer->owner->rank, 0);
-        FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
-        if (out == NULL || !tracer_write(tracer, out))
-            log_always(ERR, "cannot write COLLET_TRACE=%s: %m", tracer->owner->config->trace);
-        if (out != NULL)
-            fclose(out);
-    }
+    if (any_events(tracer))
+        tracer_save(tracer);
     for (struct trace_worker *worker = tracer->workers, *next; worker != NULL; worker = next) {
         next = worker->next;
         free_worker(worker);

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "layers/verifier/cast.h"
+#include "topo/probe/text.h"
 #include "topo/probe/xml_attrs.h"
 
 #include <stdio.h>
@@ -501,7 +502,7 @@ enum collet_result import_text(const char *text, size_t bytes, const char *name,
 enum collet_result import_file(const char *path, struct algorithm **algorithm_p) {
     SCOPED_FREE char *text = NULL;
     size_t bytes;
-    COLLET_TRY(xml_load(path, &text, &bytes));
+    COLLET_TRY(text_load("", path, COLLET_ERR_INVALID_ARGUMENT, &text, &bytes));
     return import_text(text, bytes, path, algorithm_p);
 }
 

@@ -5,10 +5,12 @@
 #include "layers/tuner/costs_file.h"
 
 #include "base/err.h"
+#include "base/memory.h"
+#include "base/plain.h"
 #include "exec/exec.h"
+#include "topo/probe/text.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -81,9 +83,11 @@ void costs_print(const struct cost_table *costs, const char *prefix, FILE *out) 
     struct constants all;
     struct cost_table copy = *costs;
     list_constants(&copy, &all);
+    const locale_t before = plain_begin();
     for (const struct constant *c = all.list; c < &all.list[all.count]; c++)
         if (strncmp(c->name, prefix, strlen(prefix)) == 0)
             fprintf(out, "%-24s %-10.4g %s\n", c->name, c->number != NULL ? *c->number : *c->count, c->unit);
+    plain_end(before);
 }
 
 /* ---- reading ---- */
@@ -111,10 +115,9 @@ static struct constant *find(struct constants *all, const char *name) {
 
 static enum collet_result store(const struct place *place, struct constant *c, const char *text) {
     char *end;
-    locale_t plain = newlocale(LC_ALL_MASK, "C", NULL); /* the program's may have a comma for the point */
-    double value = plain != NULL ? strtod_l(text, &end, plain) : strtod(text, &end);
-    if (plain != NULL)
-        freelocale(plain);
+    const locale_t before = plain_begin();
+    double value = strtod(text, &end);
+    plain_end(before);
     if (end == text || *end != '\0' || !isfinite(value) || value < 0)
         return BAD(place, "%s is \"%s\": expected a number, 0 or more", c->name, text);
     if (c->count != NULL && (value < 1 || value > 65536 || value != floor(value)))
@@ -167,20 +170,22 @@ static enum collet_result read_lines(FILE *in, const char *path, struct cost_tab
     return result;
 }
 
-enum collet_result costs_read(const char *path, struct cost_table *costs) {
-    FILE *in = fopen(path, "re");
-    if (in == NULL)
-        return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_TUNER_FILE: cannot open %s: %s", path, strerror(errno));
-    enum collet_result result = read_lines(in, path, costs);
-    fclose(in);
-    return result;
-}
-
-enum collet_result costs_read_text(const char *text, const char *name, struct cost_table *costs) {
-    FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "re");
+static enum collet_result read_text(const char *text, size_t bytes, const char *name, struct cost_table *costs) {
+    FILE *in = fmemopen((void *)(uintptr_t)text, bytes, "re");
     if (in == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to read %s", name);
     enum collet_result result = read_lines(in, name, costs);
     fclose(in);
     return result;
+}
+
+enum collet_result costs_read(const char *path, struct cost_table *costs) {
+    SCOPED_FREE char *text = NULL;
+    size_t bytes;
+    COLLET_TRY(text_load("COLLET_TUNER_FILE", path, COLLET_ERR_INVALID_USAGE, &text, &bytes));
+    return bytes > 0 ? read_text(text, bytes, path, costs) : COLLET_SUCCESS;
+}
+
+enum collet_result costs_read_text(const char *text, const char *name, struct cost_table *costs) {
+    return read_text(text, strlen(text), name, costs);
 }

@@ -13,6 +13,7 @@
 #include "topo/probe/formats.h"
 #include "topo/probe/gpus.h"
 #include "topo/probe/sysfs.h"
+#include "topo/probe/text.h"
 #include "topo/probe/xml_attrs.h"
 
 /* Network and GPUs. */
@@ -54,6 +55,6 @@ enum collet_result topo_read_text(const char *text, size_t bytes, const char *na
 enum collet_result topo_read_file(const char *path, enum topo_whose whose, struct topo **topo_p) {
     SCOPED_FREE char *text = NULL;
     size_t bytes;
-    COLLET_TRY(xml_load(path, &text, &bytes));
+    COLLET_TRY(text_load("", path, COLLET_ERR_INVALID_ARGUMENT, &text, &bytes));
     return topo_read_text(text, bytes, path, whose, topo_p);
 }

@@ -16,7 +16,7 @@
 #include "layers/tuner/cards.h"
 #include "layers/tuner/costs_file.h"
 #include "layers/schedules/import.h"
-#include "topo/probe/xml_attrs.h"
+#include "topo/probe/text.h"
 #include "layers/tuner/distance.h"
 #include "layers/tuner/kernel_copies.h"
 #include "layers/gpu/nvlink.h"
@@ -262,7 +262,7 @@ static enum collet_result append_schedule(const struct config *config, void **at
     SCOPED_FREE char *text = NULL;
     size_t bytes = 0;
     if (config->program[0] != '\0')
-        COLLET_TRY(xml_load(config->program, &text, &bytes));
+        COLLET_TRY(text_load("COLLET_PROGRAM", config->program, COLLET_ERR_INVALID_ARGUMENT, &text, &bytes));
     char *both = realloc(*atlas_p, *size_p + bytes + sizeof bytes);
     if (both == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for COLLET_PROGRAM");

@@ -15,7 +15,10 @@
  */
 #include "topo/probe/sysfs.h"
 
+#include "base/os.h"
+
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <net/if.h>
 #include <stdarg.h>
@@ -42,7 +45,7 @@ __attribute__((format(printf, 2, 3))) static const char *read_line(char line[LIN
     vsnprintf(path, sizeof path, format, args);
     va_end(args);
     line[0] = '\0';
-    FILE *file = fopen(path, "r");
+    FILE *file = os_fopen(path, "r");
     if (file != NULL) {
         if (fgets(line, LINE_BYTES, file) == NULL)
             line[0] = '\0';
@@ -52,10 +55,18 @@ __attribute__((format(printf, 2, 3))) static const char *read_line(char line[LIN
     return line;
 }
 
+DIR *sysfs_opendir(const char *path) {
+    const int fd = os_high(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    if (folder == NULL && fd >= 0)
+        close(fd);
+    return folder;
+}
+
 /* The alphabetically first entry of a folder that does not start with a dot. So the same machine always looks the same. False
  * if there is none. */
 static bool first_entry(const char *folder, char name[TOPO_NAME_BYTES]) {
-    DIR *dir = opendir(folder);
+    DIR *dir = sysfs_opendir(folder);
     name[0] = '\0';
     if (dir == NULL)
         return false;

@@ -7,6 +7,11 @@
 
 #include "topo/probe/topo.h"
 
+#include <dirent.h>
+
+/* opendir(), whose descriptor is none of the terminal (base/os.h). */
+DIR *sysfs_opendir(const char *path);
+
 /* Fills in what is still unknown about a PCI function. root is "/sys", or a copy of parts of it. */
 void topo_read_sysfs_pci(struct topo_pci *pci, const char *root);
 

@@ -3,6 +3,8 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "topo/probe/text.h"
+#include "base/os.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,25 +16,6 @@
 
 #include <libxml/parser.h>
 #include <libxml/xmlerror.h>
-
-enum { FILE_BYTES_MAX = 4 << 20 };
-
-enum collet_result xml_load(const char *path, char **text_p, size_t *bytes_p) {
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
-    SCOPED_FREE char *text = NULL;
-    enum collet_result status = memory_get(&text, FILE_BYTES_MAX + 1, 1, "%.200s: no memory to read it", path);
-    *bytes_p = text == NULL ? 0 : fread(text, 1, FILE_BYTES_MAX + 1, file);
-    if (ferror(file))
-        status = err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s: cannot be read: %m", path);
-    fclose(file);
-    if (status == COLLET_SUCCESS) {
-        *text_p = text;
-        text = NULL;
-    }
-    return status;
-}
 
 static enum collet_result not_well_formed(xmlParserCtxt *parser, const char *name) {
     const xmlError *error = xmlCtxtGetLastError(parser);
@@ -46,8 +29,8 @@ static enum collet_result not_well_formed(xmlParserCtxt *parser, const char *nam
 enum collet_result xml_parse(const char *text, size_t bytes, const char *name, xmlDoc **document_p) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, xmlInitParser);
-    if (bytes > FILE_BYTES_MAX)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it has more than %d bytes", name, FILE_BYTES_MAX);
+    if (bytes > TEXT_BYTES_MAX)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%.200s:1: it has more than %d bytes", name, TEXT_BYTES_MAX);
     xmlParserCtxt *parser = xmlNewParserCtxt();
     if (parser == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "%.200s: no memory for an XML parser", name);

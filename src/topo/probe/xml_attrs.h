@@ -11,9 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A file's text, to be freed; and a text as a document that has a root, to be freed with xmlFreeDoc(). What is too long or
- * declares a document type of its own is refused. `name` names the text in messages. */
-enum collet_result xml_load(const char *path, char **text_p, size_t *bytes_p);
+/* A text as a document that has a root, to be freed with xmlFreeDoc(). What is too long or declares a document type of its own is
+ * refused. `name` names the text in messages. */
 enum collet_result xml_parse(const char *text, size_t bytes, const char *name, xmlDoc **document_p);
 
 struct xml_attrs {

@@ -33,7 +33,7 @@ enum collet_result hand_over_listen(char name[HAND_OVER_NAME_BYTES], int *listen
     struct sockaddr_un address;
     name_make(name);
     socklen_t length = abstract_address(name, &address);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = os_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, SOMAXCONN) == 0) {
         *listener_p = fd;
         return COLLET_SUCCESS;
@@ -47,7 +47,7 @@ enum collet_result hand_over_listen(char name[HAND_OVER_NAME_BYTES], int *listen
 /* The next one that has connected and is of this process's user; −1: nobody. */
 static int taker_of(int listener) {
     int taker;
-    while ((taker = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while ((taker = os_high(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0) {
         struct ucred who;
         socklen_t length = sizeof(who);
         if (getsockopt(taker, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.uid == geteuid())
@@ -96,7 +96,7 @@ enum collet_result hand_over_give(int listener, int fd) {
 enum collet_result hand_over_connect(const char name[HAND_OVER_NAME_BYTES], int *socket_p) {
     struct sockaddr_un address;
     socklen_t length = abstract_address(name, &address);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = os_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, length) == 0) {
         *socket_p = fd;
         return COLLET_SUCCESS;
@@ -120,7 +120,7 @@ static int only_descriptor(struct msghdr *message) {
     if (n > 0)
         memcpy(fds, CMSG_DATA(header), n * sizeof(int));
     if (n == 1)
-        return fds[0];
+        return os_high(fds[0]);
     while (n > 0)
         close(fds[--n]);
     return -1;

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/fork_lock.h"
 #include "base/memory.h"
+#include "base/os.h"
 #include "boot/address.h"
 #include "boot/process.h"
 
@@ -316,7 +317,7 @@ static void device_place(const struct ibv_device *device, char place[PATH_MAX]) 
     if (realpath(path, place) != NULL)
         return;
     snprintf(path, sizeof path, "%s/parent", device->ibdev_path);
-    FILE *file = fopen(path, "re");
+    FILE *file = os_fopen(path, "re");
     const bool named = file != NULL && fscanf(file, "%15s", interface) == 1;
     if (file != NULL)
         fclose(file);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/verbs/verbs_lib.h"
 
+#include "topo/probe/sysfs.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stddef.h>
@@ -18,7 +20,7 @@ static const struct {
 /* What most machines answer, without opening anything. */
 static bool kernel_has_devices(void) {
     bool found = false;
-    DIR *folder = opendir("/sys/class/infiniband");
+    DIR *folder = sysfs_opendir("/sys/class/infiniband");
     if (folder == NULL)
         return false;
     for (const struct dirent *entry; !found && (entry = readdir(folder)) != NULL;)

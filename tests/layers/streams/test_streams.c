@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "common/fair.h"
 #include "common/level.h"
 #include "common/world.h"
 
@@ -685,7 +686,7 @@ static int child(struct collet_stream *stream) {
     struct collet_comm *comm;
     struct collet_stream *own;
     int value = 1;
-    alarm(20 * LEVEL_SLOWER);
+    fair_alarm(20 * LEVEL_SLOWER);
     bool good = collet_stream_synchronize(stream) == COLLET_ERR_INVALID_USAGE &&
                 collet_stream_destroy(stream) == COLLET_SUCCESS &&
                 collet_comm_init_all(&comm, 1, NULL) == COLLET_SUCCESS &&

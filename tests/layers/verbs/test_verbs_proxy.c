@@ -4,6 +4,7 @@
  * (common/fake_verbs.h), which deliver in random order and keep what they wrote into a GPU's memory until it is flushed.
  */
 #include "common/emulated_gpu.h"
+#include "common/fair.h"
 #include "common/fake_verbs.h"
 #include "common/level.h"
 #include "common/trial.h"
@@ -223,9 +224,9 @@ static void a_proxy_asks_nics_for_connections_of_operations_that_are_under_way(v
     for (const struct conn *conn = used; conn != NULL && n < 64; conn = conn->next)
         before[n++] = polls_of(conn);
     assert_true(n > 1);
-    const uint64_t limit_ns = os_now_ns() + LEVEL_SOON_NS;
+    const uint64_t limit_ns = fair_now_ns() + LEVEL_SOON_NS;
     while (polls_of(used) - before[0] < 2000) {
-        assert_true(os_now_ns() < limit_ns);
+        assert_true(fair_now_ns() < limit_ns);
         sched_yield();
     }
     n = 0;
@@ -273,9 +274,9 @@ static void a_proxy_runs_next_to_its_nics(void **state) {
     run_call(&team, 2);
     struct chan *chan = team.comms[0]->chan;
     proxy_hold(chan, NULL, 0); /* awake */
-    const uint64_t limit_ns = os_now_ns() + LEVEL_SOON_NS;
+    const uint64_t limit_ns = fair_now_ns() + LEVEL_SOON_NS;
     while (!proxies_run_on(&near)) {
-        assert_true(os_now_ns() < limit_ns);
+        assert_true(fair_now_ns() < limit_ns);
         usleep(1000);
     }
     proxy_release(chan, NULL, 0);

@@ -2,6 +2,7 @@
  *
  * verbs: rails that were lost, and are tested and used again (common/verbs_pair.h); and devices that never will be.
  */
+#include "common/fair.h"
 #include "common/level.h"
 #include "common/verbs_pair.h"
 
@@ -328,8 +329,8 @@ static void a_rail_is_settled_while_its_rank_computes(void **state) {
     strike(ACKS_LOST, 0);
     for (int k = 0; k < 4; k++)
         slots_publish(&pair.producer);
-    const uint64_t deadline_ns = os_now_ns() + 3 * LEVEL_SOON_NS;
-    for (; !transport_verbs.idle(&pair.producer) && os_now_ns() < deadline_ns; sched_yield()) {
+    const uint64_t deadline_ns = fair_now_ns() + 3 * LEVEL_SOON_NS;
+    for (; !transport_verbs.idle(&pair.producer) && fair_now_ns() < deadline_ns; sched_yield()) {
         FAKE_LOCKED; /* fake_random() and be_patient() are this thread's alone */
         progress(&pair.producer);
     }

@@ -2,7 +2,7 @@
  *
  * Every registered algorithm, verified for as many shapes as a test has time for.
  */
-#include "algo/binomial.h"
+#include "algo/many/binomial.h"
 #include "topo/trees.h"
 #include "common/level.h"
 #include "program/program.h"

@@ -17,7 +17,7 @@
  * After: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", Int. J.
  * High Perform. Comput. Appl. 19 (2005), the binomial tree for scatter.
  */
-#include "algo/binomial.h"
+#include "algo/many/binomial.h"
 #include "program/program.h"
 
 void scatter_tree_build(struct prog *prog) {

@@ -2,7 +2,7 @@
  *
  * Binomial trees as arithmetic on the bits of a place; binomial.h has the picture.
  */
-#include "algo/binomial.h"
+#include "algo/many/binomial.h"
 
 int binomial_levels(int n) {
     int levels = 0;
