@@ -29,7 +29,7 @@ struct question {
     pthread_cond_t changed;
     bool answered;
     bool given_up; /* nobody waits for the answer: the thread frees it */
-    int tid; /* 0: the thread has not begun */
+    int tid;       /* 0: the thread has not begun */
     hwloc_topology_t hwloc;
     char *text; /* NULL: hwloc has failed, for the reason `error` */
     int bytes;  /* with the zero at the end */
