@@ -54,7 +54,7 @@ static const char *name_of(const struct exec_call *call) { return prog_collectiv
 
 static const char *fate_of(enum peer_state state) {
     return state == PEER_DEAD   ? "died"
-           : state == PEER_LOST ? "is out of reach (its host, or the network to it, does not answer)"
+           : state == PEER_LOST ? "is out of reach (it, its host, or the network to it does not answer)"
                                 : "left the communicator (it was destroyed there)";
 }
 
