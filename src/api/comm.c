@@ -110,14 +110,12 @@ void comm_leave(struct collet_comm *comm) { __atomic_sub_fetch(&comm->readers, 1
 static void wait_for_readers(struct collet_comm *comm) {
     struct waiter waiter = {.spin = 0};
     struct late late;
-    int readers;
-    char since[LATE_TEXT_BYTES];
     late_begin(&late, os_now_ns(), comm->config.warn_after);
-    for (; (readers = __atomic_load_n(&comm->readers, __ATOMIC_SEQ_CST)) > 0; wait_pause(&waiter)) {
+    for (; __atomic_load_n(&comm->readers, __ATOMIC_SEQ_CST) > 0; wait_pause(&waiter)) {
         engine_drain(comm);
         if (late_look(&late))
-            log_always(INIT, "rank %d %s to end communicator %s: %d calls on it, of other threads, have not returned",
-                       comm->rank, late_text(&late, since), comm->name[0] ? comm->name : "(unnamed)", readers);
+            log_always(INIT, "rank %d %s to end communicator %s: a call of another thread on it has not returned",
+                       comm->rank, late_text(&late), comm->name[0] ? comm->name : "(unnamed)");
     }
     engine_drain(comm); /* the last one may have issued its call just before it left */
 }

@@ -147,8 +147,7 @@ struct config {
     CONFIG_KNOBS(CONFIG_INT_FIELD, CONFIG_TEXT_FIELD)
 #undef CONFIG_INT_FIELD
 #undef CONFIG_TEXT_FIELD
-    char believed
-        [CONFIG_TEXT_BYTES]; /* no knob: what says how many ranks there are and where they meet, as "WORLD_SIZE=4" */
+    char believed[CONFIG_TEXT_BYTES]; /* no knob: what says how many ranks come, and where: "WORLD_SIZE=4" */
 };
 
 /* Reads all knobs from the environment as it is now. A value that does not parse, is out of range or too long is an

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/os.h"
 
+#include "base/config.h"
 #include "base/err.h"
 
 #include <errno.h>
@@ -262,13 +263,22 @@ FILE *os_fopen(const char *path, const char *mode) {
 }
 
 const char *os_remedy(void) {
-    static _Thread_local char text[112];
+    static _Thread_local char text[CONFIG_TEXT_BYTES + 112];
+    const bool files = errno == EMFILE, ports = errno == EADDRINUSE;
+    const char *range = config_process()->port_range;
     struct rlimit limit;
-    if (errno != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    if (ports)
+        snprintf(text, sizeof text,
+                 "; no port of %s%s is free, and each process and each connection takes one: widen it",
+                 range[0] ? "COLLET_PORT_RANGE=" : "net.ipv4.ip_local_port_range", range);
+    else if ((!files && errno != ENOMEM) || getrlimit(files ? RLIMIT_NOFILE : RLIMIT_AS, &limit) != 0)
         return "";
-    snprintf(text, sizeof text, "; this process may have %llu file descriptors: raise the limit (ulimit -n)",
-             (unsigned long long)limit.rlim_cur);
-    errno = EMFILE;
+    else if (limit.rlim_cur == RLIM_INFINITY)
+        return files ? "" : "; has its container enough memory (memory.max of the cgroup)?";
+    else
+        snprintf(text, sizeof text, "; this process may have %llu %s: raise the limit (ulimit -%c)",
+                 (unsigned long long)limit.rlim_cur, files ? "file descriptors" : "bytes", files ? 'n' : 'v');
+    errno = ports ? EADDRINUSE : files ? EMFILE : ENOMEM;
     return text;
 }
 
@@ -283,7 +293,7 @@ enum collet_result os_memory_code(void) { return is_short_of_memory() ? COLLET_E
 static enum collet_result map_shared(int fd, size_t bytes, void **memory_p) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
-        return err_set(os_memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
+        return err_set(os_memory_code(), "cannot map %zu bytes of shared memory: %m%s", bytes, os_remedy());
     *memory_p = memory;
     return COLLET_SUCCESS;
 }
@@ -308,7 +318,7 @@ enum collet_result os_shared_file(const char *name, size_t bytes, int *fd_p) {
     if (!fits || fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)bytes) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         result = err_set(os_memory_code(), "cannot size %zu bytes of shared memory (memfd %s): %m%s", bytes, name,
-                         fits ? "" : "; it counts as a file: raise that limit (ulimit -f)");
+                         fits ? os_remedy() : "; it counts as a file: raise that limit (ulimit -f)");
     if (result == COLLET_SUCCESS)
         *fd_p = fd;
     else
@@ -393,7 +403,7 @@ bool os_process_write(int pid, uint64_t to, const void *from, size_t bytes) {
 enum collet_result os_memory_create(size_t bytes, void **memory_p) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-        return err_set(os_memory_code(), "cannot map %zu bytes of memory: %m", bytes);
+        return err_set(os_memory_code(), "cannot map %zu bytes of memory: %m%s", bytes, os_remedy());
     *memory_p = memory;
     return COLLET_SUCCESS;
 }
@@ -418,7 +428,7 @@ enum collet_result os_thread_start(pthread_t *thread, const char *name, void *(*
     errno = pthread_create(thread, NULL, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (errno != 0)
-        return err_set(COLLET_ERR_SYSTEM, "cannot start the thread %s: %m", name);
+        return err_set(COLLET_ERR_SYSTEM, "cannot start the thread %s: %m" OS_THREAD_REMEDY, name);
     pthread_setname_np(*thread, name);
     return COLLET_SUCCESS;
 }

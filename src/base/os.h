@@ -81,8 +81,9 @@ bool os_more_descriptors(void);
 int os_high(int fd);
 /* fopen() with such a descriptor. */
 FILE *os_fopen(const char *path, const char *mode);
-/* What to do about errno, to be put behind %m; "" if there is nothing to say. */
+/* The setting behind errno and what to do about it, to be put behind %m; "" if there is nothing to say. */
 const char *os_remedy(void);
+#define OS_THREAD_REMEDY "; is there a limit of threads (ulimit -u, pids.max of the cgroup) or of memory (ulimit -v)?"
 /* Does errno say that there is no memory, or no descriptor, at the moment? Then nothing is known of what was asked for. */
 bool os_is_short(void);
 enum collet_result os_memory_code(void); /* of errno, where memory was asked for */

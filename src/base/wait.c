@@ -34,12 +34,19 @@ bool wait_pause_slowly(struct waiter *w) {
     return true;
 }
 
-const char *late_text(const struct late *late, char text[LATE_TEXT_BYTES]) {
-    const uint64_t waited_ns = os_now_ns() - late->since_ns;
-    const time_t since = time(NULL) - (time_t)(waited_ns / 1000000000u);
+bool late_look(struct late *late) {
+    const bool due = os_now_ns() >= late->due_ns;
+    if (due)
+        late->due_ns = UINT64_MAX;
+    return due;
+}
+
+const char *late_text(const struct late *late) {
+    static _Thread_local char text[64];
+    const double waited_s = (double)(os_now_ns() - late->since_ns) / 1e9;
+    const time_t since = time(NULL) - (time_t)waited_s;
     char clock[16];
-    struct tm local;
-    strftime(clock, sizeof clock, "%T", localtime_r(&since, &local));
-    snprintf(text, LATE_TEXT_BYTES, "has waited for %.1f s, since %s", (double)waited_ns / 1e9, clock);
+    strftime(clock, sizeof clock, "%T", localtime_r(&since, &(struct tm){0}));
+    snprintf(text, sizeof text, "has waited for %.1f s, since %s", waited_s, clock);
     return text;
 }

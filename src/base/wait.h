@@ -43,11 +43,11 @@ static inline uint64_t wait_idle_ns(const struct waiter *w) {
     return w->polls > w->spin ? os_now_ns() - w->idle_since_ns : 0;
 }
 
-/* A wait that lasts longer than COLLET_WARN_AFTER says so, once, whatever COLLET_DEBUG is: for what, for whom, since when, and
- * which setting makes this process wait for them. */
+/* A wait that lasts longer than COLLET_WARN_AFTER says so once, whatever COLLET_DEBUG is: for whom, since when, and what says that they
+ * will come. */
 struct late {
     uint64_t since_ns; /* 0: it has not begun */
-    uint64_t due_ns;   /* when to say so; UINT64_MAX: it is said, or nobody wants to hear it */
+    uint64_t due_ns;   /* when to say so; UINT64_MAX: never, or it is said */
 };
 
 static inline void late_begin(struct late *late, uint64_t since_ns, int64_t warn_after) {
@@ -55,16 +55,7 @@ static inline void late_begin(struct late *late, uint64_t since_ns, int64_t warn
     late->due_ns = warn_after > 0 ? since_ns + (uint64_t)warn_after * 1000000000u : UINT64_MAX;
 }
 
-/* True once. */
-static inline bool late_look(struct late *late) {
-    if (os_now_ns() < late->due_ns)
-        return false;
-    late->due_ns = UINT64_MAX;
-    return true;
-}
-
-#define LATE_TEXT_BYTES 64
-const char *late_text(const struct late *late,
-                      char text[LATE_TEXT_BYTES]); /* "has waited for 30.0 s, since 14:03:59" */
+bool late_look(struct late *late);              /* true once: it is time to say so */
+const char *late_text(const struct late *late); /* "has waited for 30.0 s, since 14:03:59"; the thread's own */
 
 #endif

@@ -156,10 +156,9 @@ enum collet_result boot_join_by(const struct collet_unique_id *ids, int nids, in
 /* Where a watch serves the hub, that looks at the time. */
 static enum collet_result check_time_here(struct boot *boot) {
     struct hub *hub = boot->hub;
-    char missing[160], who[448], text[ERR_TEXT_BYTES], since[LATE_TEXT_BYTES];
+    char missing[160], text[ERR_TEXT_BYTES];
     SCOPED_FREE uint8_t *have = NULL;
-    const bool over = os_now_ns() >= boot->deadline_ns;
-    if (hub->watch != NULL || (!over && !late_look(&boot->late)))
+    if (hub->watch != NULL || os_now_ns() < boot->deadline_ns)
         return COLLET_IN_PROGRESS;
     COLLET_TRY(memory_get(&have, (size_t)hub->nranks, 1, "no memory to name missing ranks"));
     pthread_mutex_lock(&hub->lock);
@@ -167,14 +166,9 @@ static enum collet_result check_time_here(struct boot *boot) {
         have[rank] = hub->local[rank] != NULL;
     pthread_mutex_unlock(&hub->lock);
     ranks_text(have, hub->nranks, missing, sizeof missing);
-    snprintf(who, sizeof who, "of %d ranks of this process these have not come: %s (%s)", hub->nranks, missing,
-             boot->own_config.believed);
-    if (!over) {
-        log_always(BOOT, "init %s: %s", late_text(&boot->late, since), who);
-        return COLLET_IN_PROGRESS;
-    }
-    snprintf(text, sizeof text, "init took longer than %d s (COLLET_INIT_TIMEOUT): %s",
-             (int)boot->own_config.init_timeout, who);
+    snprintf(text, sizeof text,
+             "init took longer than %d s (COLLET_INIT_TIMEOUT): of %d ranks of this process these have not come: %s",
+             (int)boot->own_config.init_timeout, hub->nranks, missing);
     boot_fail(boot, COLLET_ERR_TIMEOUT, text);
     return boot_check(boot);
 }
@@ -190,11 +184,8 @@ enum collet_result boot_try_init(struct boot *boot) {
     COLLET_TRY(boot_check(boot));
     if (phase != HUB_READY)
         return check_time_here(boot);
-    if (!boot->adopted) {
+    if (!boot->adopted)
         config_adopt(boot->config, &hub->agreed);
-        late_begin(&boot->late, os_now_ns(),
-                   boot->own_config.warn_after); /* for what comes now, the other ranks' machines */
-    }
     boot->adopted = true;
     return COLLET_SUCCESS;
 }
@@ -279,7 +270,7 @@ enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far) {
 
 enum collet_result boot_check_wait(struct boot *boot, struct late *late, int rank, uint64_t deadline_ns,
                                    const char *what) {
-    char name[HUB_NAME_BYTES], since[LATE_TEXT_BYTES];
+    char name[HUB_NAME_BYTES];
     late = late != NULL ? late : &boot->late;
     if (late->since_ns == 0)
         late_begin(late, os_now_ns(), boot->own_config.warn_after);
@@ -295,7 +286,7 @@ enum collet_result boot_check_wait(struct boot *boot, struct late *late, int ran
         return err_set(COLLET_ERR_TIMEOUT, "waited %d s (COLLET_INIT_TIMEOUT) for %s to %s",
                        (int)boot->own_config.init_timeout, name, what);
     if (late_look(late))
-        log_always(BOOT, "rank %d %s: for %s to %s", boot->rank, late_text(late, since), name, what);
+        log_always(BOOT, "rank %d %s: for %s to %s", boot->rank, late_text(late), name, what);
     return COLLET_IN_PROGRESS;
 }
 

@@ -119,7 +119,6 @@ enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *se
     boot->config = config;
     boot->own_config = *config;
     boot->deadline_ns = os_now_ns() + (uint64_t)config->init_timeout * 1000000000u;
-    late_begin(&boot->late, os_now_ns(), config->warn_after);
     for (int i = 0; i < MAILBOX_COUNT; i++)
         letter_queue_init(&boot->mailboxes[i]);
     enum collet_result result = layers_begin(boot);

@@ -63,7 +63,7 @@ struct boot {
     bool announced;           /* to the meeting point; the watch's own */
     bool adopted;             /* *config has rank 0's agreed values; the caller's own */
     uint64_t deadline_ns;     /* of init */
-    struct late late;         /* of the rank's waits while its communicator is created */
+    struct late late;         /* for other ranks, behind init */
     int32_t *end_word;        /* boot_end_word(); NULL: none */
     enum collet_result rejected;
     char rejected_text[ERR_TEXT_BYTES];

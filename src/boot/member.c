@@ -67,7 +67,7 @@ static bool time_is_up(const struct member *member, uint64_t deadline_ns, uint64
 /* Looks whether init takes too long, and when to look again. */
 static void check_time(struct member *member) {
     const uint64_t now_ns = os_now_ns();
-    char waiting[320], text[ERR_TEXT_BYTES], since[LATE_TEXT_BYTES];
+    char waiting[320], text[ERR_TEXT_BYTES];
     int timeout_s = 0;
     uint64_t deadline_ns = first_deadline(member->hub, &timeout_s);
     if (deadline_ns == 0 || member->hub->phase == HUB_READY || hub_failed(member->hub) != COLLET_SUCCESS) {
@@ -84,7 +84,7 @@ static void check_time(struct member *member) {
         return;
     }
     if (late_look(&member->late))
-        log_always(BOOT, "init %s: %s (%s)", late_text(&member->late, since), waiting, member->believed);
+        log_always(BOOT, "init %s: %s (%s)", late_text(&member->late), waiting, member->believed);
     const uint64_t due_ns = member->late.due_ns < deadline_ns ? member->late.due_ns : deadline_ns;
     const bool asks = member->asked_for_ns != due_ns && now_ns + ASK_NS >= due_ns;
     if (asks) {

@@ -130,7 +130,8 @@ static enum collet_result start_thread(struct watch *watch) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     errno = error;
-    return error == 0 ? COLLET_SUCCESS : err_set(COLLET_ERR_SYSTEM, "cannot start the watch thread: %m");
+    return error == 0 ? COLLET_SUCCESS
+                      : err_set(COLLET_ERR_SYSTEM, "cannot start the watch thread: %m" OS_THREAD_REMEDY);
 }
 
 static enum collet_result watch_create(struct watch **watch_p) {

@@ -485,7 +485,8 @@ static bool is_leader(const struct roll *roll, int rank, const struct exec_call 
 
 static enum collet_result warn_for_all(const struct exec_call *call, struct roll *roll) {
     const struct conn_owner *owner = &call->chan->owner;
-    char list[200], who[240], name[64], since[LATE_TEXT_BYTES];
+    const struct inquest *inquest = call->chan->inquest;
+    char list[200], who[240], name[64];
     int missing = 0;
     COLLET_TRY(roll_call(roll, call->chan, owner->rank < LEADERS ? owner->rank : LEADERS, roll->answered, ANSWER_NS));
     if (!is_leader(roll, owner->rank, call))
@@ -499,18 +500,16 @@ static enum collet_result warn_for_all(const struct exec_call *call, struct roll
     if (missing > 0)
         snprintf(who, sizeof(who), "%s of %d %s not made it", list, owner->nranks, missing == 1 ? "has" : "have");
     log_always(COLL, "%s (call %llu%s) %s: %s%s%s", prog_collective_name(call->request.collective),
-               (unsigned long long)call->args.sequence, put_name(call, name),
-               late_text(&call->chan->inquest->late, since), who, call->chan->inquest->found[0] ? "; " : "",
-               call->chan->inquest->found);
+               (unsigned long long)call->args.sequence, put_name(call, name), late_text(&inquest->late), who,
+               inquest->found[0] ? "; " : "", inquest->found);
     return COLLET_SUCCESS;
 }
 
 static enum collet_result warn_late(const struct exec_call *call) {
-    char since[LATE_TEXT_BYTES];
     struct roll roll;
     if (prog_is_p2p(call->request.collective)) {
         log_always(COLL, "rank %d %s, for rank %d in %s (call %llu)%s%s", call->chan->owner.rank,
-                   late_text(&call->chan->inquest->late, since), call->told_peer,
+                   late_text(&call->chan->inquest->late), call->told_peer,
                    prog_collective_name(call->request.collective), (unsigned long long)call->args.sequence,
                    call->chan->inquest->found[0] ? "; " : "", call->chan->inquest->found);
         return COLLET_SUCCESS;
@@ -524,16 +523,13 @@ static enum collet_result warn_late(const struct exec_call *call) {
 /* ---- a blocked call ---- */
 
 /* *inquest_p NULL: it is about another call. */
-static enum collet_result inquest_of(const struct exec_call *call, struct chan *chan, uint64_t since_ns,
-                                     struct inquest **inquest_p) {
+static enum collet_result inquest_of(const struct exec_call *call, struct chan *chan, struct inquest **inquest_p) {
     if (chan->inquest == NULL) {
         COLLET_TRY(memory_get(&chan->inquest, 1, sizeof(*chan->inquest), "no memory for questions to other ranks"));
         chan->inquest->at = -1;
     }
-    if (chan->inquest->call == NULL) {
+    if (chan->inquest->call == NULL)
         *chan->inquest = (struct inquest){.call = call, .at = -1};
-        late_begin(&chan->inquest->late, since_ns, chan->owner.config->warn_after);
-    }
     *inquest_p = chan->inquest->call == call ? chan->inquest : NULL;
     return COLLET_SUCCESS;
 }
@@ -547,9 +543,11 @@ enum collet_result exec_inquire(struct exec_call *call, int peer, uint64_t idle_
     say(call, peer);
     if (idle_ns < say_ns + say_ns / 2) /* so that the others have said it, too */
         return COLLET_SUCCESS;
-    COLLET_TRY(inquest_of(call, call->chan, now_ns - idle_ns, &inquest));
+    COLLET_TRY(inquest_of(call, call->chan, &inquest));
     if (inquest == NULL)
         return COLLET_SUCCESS;
+    if (inquest->late.since_ns == 0)
+        late_begin(&inquest->late, now_ns - idle_ns, call->chan->owner.config->warn_after);
     if (late_look(&inquest->late))
         COLLET_TRY(warn_late(call));
     if (inquest->at < 0 && now_ns >= inquest->next_ns)

@@ -133,7 +133,7 @@ enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct 
     if (listener->fd < 0 && family != AF_INET6)
         listener->fd = address_listen(AF_INET, 0);
     if (listener->fd < 0)
-        return err_set(COLLET_ERR_SYSTEM, "cannot listen for a connection on a TCP port: %m");
+        return err_set(COLLET_ERR_SYSTEM, "cannot listen for a connection on a TCP port: %m%s", os_remedy());
     send_at_once(listener->fd); /* accepted sockets inherit it */
     os_random(listener->token, sizeof(listener->token));
     memcpy(offer->token, listener->token, sizeof(offer->token));

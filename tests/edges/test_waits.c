@@ -258,7 +258,7 @@ static void grow_names_the_new_rank_that_has_not_come(void **state) {
 
 static void destroy_says_that_another_thread_is_in_a_call(void **state) {
     (void)state;
-    assert_said(DESTROY, 0, "to end communicator waits: 1 calls on it, of other threads, have not returned");
+    assert_said(DESTROY, 0, "to end communicator waits: a call of another thread on it has not returned");
 }
 
 static void registering_a_window_names_the_rank_that_does_not(void **state) {

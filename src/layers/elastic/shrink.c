@@ -85,7 +85,7 @@ static enum collet_result start_consent(struct split *s, bool settles, enum coll
 static enum collet_result try_consent(struct split *s) {
     const struct consent *consent = &s->consent;
     const enum collet_result result = consent_try(&s->consent);
-    char who[160], since[LATE_TEXT_BYTES];
+    char who[160];
     size_t used = 0;
     if (result != COLLET_IN_PROGRESS || !late_look(&s->late))
         return result;
@@ -94,7 +94,7 @@ static enum collet_result try_consent(struct split *s) {
             used += (size_t)snprintf(who + used, sizeof who - used, "%s%d", used > 0 ? ", " : "", s->ranks[k]);
     if (used == 0)
         snprintf(who, sizeof who, "%d, which has not said yet who lives", s->ranks[consent->judge]);
-    log_always(BOOT, "rank %d %s: for %s of rank %s", s->parent->rank, late_text(&s->late, since), s->way->call, who);
+    log_always(BOOT, "rank %d %s: for %s of rank %s", s->parent->rank, late_text(&s->late), s->way->call, who);
     return result;
 }
 

@@ -12,12 +12,11 @@ void meeting_wait_begin(struct meeting_wait *wait, const struct config *config) 
 }
 
 enum collet_result meeting_wait_look(struct meeting_wait *wait, const char *missing) {
-    char since[LATE_TEXT_BYTES];
     if (os_now_ns() > wait->deadline_ns)
         return err_set(COLLET_ERR_TIMEOUT, "after %d s (COLLET_INIT_TIMEOUT) %s (%s)", (int)wait->config->init_timeout,
                        missing, wait->config->believed);
     if (late_look(&wait->late))
-        log_always(INIT, "init %s: %s (%s)", late_text(&wait->late, since), missing, wait->config->believed);
+        log_always(INIT, "init %s: %s (%s)", late_text(&wait->late), missing, wait->config->believed);
     return COLLET_SUCCESS;
 }
 

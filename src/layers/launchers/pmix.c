@@ -121,7 +121,20 @@ static void say_goodbye(void) {
         pmix.Finalize(NULL, 0);
 }
 
-static enum collet_result introduce(void) {
+/* On a thread of its own: PMIx_Init() has no limit of time. One that does not end is left alone. */
+static void *init(void *ticket) {
+    on_done(pmix.Init(&pmix.self, NULL, 0), ticket);
+    return NULL;
+}
+
+static enum collet_result call_init(struct meeting_wait *wait) {
+    pthread_t thread;
+    COLLET_TRY(os_thread_start(&thread, "collet-pmix", init, new_ticket()));
+    pthread_detach(thread);
+    return wait_for_answer("Init", PMIX_OK, wait);
+}
+
+static enum collet_result introduce(struct meeting_wait *wait) {
     if (pmix.pid == os_pid())
         return COLLET_SUCCESS;
     if (pmix.handle == NULL)
@@ -135,9 +148,7 @@ static enum collet_result introduce(void) {
         !find(&pmix.Fence_nb, "PMIx_Fence_nb") || !find(&pmix.Get_nb, "PMIx_Get_nb") ||
         !find(&pmix.Finalize, "PMIx_Finalize"))
         return err_set(COLLET_ERR_SYSTEM, LIBRARY " lacks a function: %s", dlerror());
-    int status = pmix.Init(&pmix.self, NULL, 0);
-    if (status != PMIX_OK)
-        return err_set(COLLET_ERR_SYSTEM, "PMIx_Init failed with status %d: the launcher does not answer", status);
+    COLLET_TRY(call_init(wait));
     pmix.pid = os_pid();
     atexit(say_goodbye);
     return COLLET_SUCCESS;
@@ -156,7 +167,7 @@ static enum collet_result publish(const char *key, char *text) {
 enum collet_result pmix_share(int rank, const char *key, char text[PMI_TEXT_BYTES], const struct config *config) {
     struct meeting_wait wait;
     meeting_wait_begin(&wait, config);
-    COLLET_TRY(introduce());
+    COLLET_TRY(introduce(&wait));
     if (rank == 0)
         COLLET_TRY(publish(key, text));
     void *ticket = new_ticket();

@@ -29,7 +29,7 @@ static enum collet_result map_sparse(int fd, size_t bytes, int protection, void 
     int flags = MAP_SHARED | MAP_NORESERVE | (room != NULL ? MAP_FIXED : 0);
     void *memory = mmap(room, bytes, PROT_NONE, flags, fd, 0);
     if (memory == MAP_FAILED) /* what was at `room` may be another thread's by now */
-        return err_set(os_memory_code(), "cannot map %zu bytes of shared memory: %m", bytes);
+        return err_set(os_memory_code(), "cannot map %zu bytes of shared memory: %m%s", bytes, os_remedy());
     munlock(memory, bytes);
     mprotect(memory, bytes, protection);
     *memory_p = memory;
@@ -82,7 +82,7 @@ enum collet_result os_memory_touch(void *memory, size_t bytes) {
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
         return COLLET_SUCCESS;
     if (errno == ENOMEM || errno == EFAULT)
-        return err_set(COLLET_ERR_NO_MEMORY, "there are no %zu bytes of memory: %m", bytes);
+        return err_set(COLLET_ERR_NO_MEMORY, "there are no %zu bytes of memory: %m%s", bytes, os_remedy());
     /* a kernel before 5.14 */
     for (size_t at = 0; at < bytes; at += page)
         ((volatile char *)memory)[at] = 0;

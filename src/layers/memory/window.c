@@ -414,7 +414,6 @@ static enum collet_result await_signals(const struct collet_comm *comm, struct c
     struct waiter waiter = comm->engine.patience;
     struct late late = {0};
     enum collet_result result = COLLET_SUCCESS;
-    char since[LATE_TEXT_BYTES];
     while (!has_signals(window, peer, count) && result == COLLET_SUCCESS) {
         if (!wait_pause(&waiter))
             continue;
@@ -422,7 +421,7 @@ static enum collet_result await_signals(const struct collet_comm *comm, struct c
         if (late.since_ns == 0)
             late_begin(&late, os_now_ns(), comm->config.warn_after);
         if (late_look(&late))
-            log_always(COLL, "rank %d %s: for a signal of rank %d", comm->rank, late_text(&late, since), peer);
+            log_always(COLL, "rank %d %s: for a signal of rank %d", comm->rank, late_text(&late), peer);
     }
     if (result != COLLET_SUCCESS && !has_signals(window, peer, count)) /* the last ones of a rank that is gone */
         return result;

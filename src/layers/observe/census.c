@@ -88,6 +88,10 @@ static int census_fill(struct census *census, bool all) {
             .rank = rank, .pid = peer->pid, .node = peer->node, .state = (int32_t)hub->states[rank]};
         snprintf(of->host, sizeof of->host, "%s", peer->host);
         of->local = hub->local[rank] != NULL;
+        if (of->local && of->pid == 0) { /* it knows itself before it knows others */
+            of->pid = os_pid();
+            snprintf(of->host, sizeof of->host, "%s", os_host_name());
+        }
         of->asked = hub->phase == HUB_READY && of->state == PEER_ALIVE && (all || of->local);
         if (self < 0 && of->local)
             self = rank;

@@ -18,7 +18,7 @@ void boot_report_by(struct boot *boot, const struct boot_reporter *reporter);
 
 /* What is known of a rank. It leaves the process as it is. */
 struct census_rank {
-    int32_t rank, pid, node; /* as in struct peer_info; pid 0: it has not come yet */
+    int32_t rank, pid, node; /* as in struct peer_info; pid 0: it is not known yet */
     int32_t state;           /* enum peer_state */
     int32_t local;           /* 1: of the asked process */
     int32_t asked, answered;

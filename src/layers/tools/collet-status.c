@@ -9,6 +9,7 @@
 #include "layers/tools/common/arguments.h"
 #include "layers/tools/status/ask.h"
 #include "layers/tools/status/blame.h"
+#include "layers/tools/status/family.h"
 #include "layers/tools/status/metrics.h"
 #include "layers/tools/status/screen.h"
 
@@ -18,8 +19,8 @@
 
 static const struct command command = {
     "[options] [PID|COMM]",
-    "PID is a process of the job on this host, COMM the name of a communicator. Without them every communicator of every\n"
-    "process that can be asked is shown. A rank waits if its call has not moved for half a second.\n"
+    "PID is a process of the job on this host, or one that has started it: a launcher, a container's first process. COMM is\n"
+    "the name of a communicator. Without them every communicator of every process that can be asked is shown. A rank waits if its call has not moved for half a second.\n"
     "Exit status: 0 if no rank holds others up, 1 if one does, 2 if nobody can be asked.\n"};
 
 enum { PROCESSES_MAX = 1024, NOBODY = 2 };
@@ -27,14 +28,28 @@ enum { PROCESSES_MAX = 1024, NOBODY = 2 };
 
 static const char *const fates[] = {"lives", "has left", "has died", "is out of reach"};
 
+/* Has the asked process yet to hear that all ranks have come and are connected? */
+static bool is_being_created(const struct status_job *job) {
+    for (int k = 0; k < job->nranks; k++) {
+        const struct census_rank *rank = &job->ranks[k].rank;
+        if (rank->local && !rank->asked && rank->state == PEER_ALIVE)
+            return true;
+    }
+    return false;
+}
+
 /* What there is to say of a rank that is in no call. */
-static const char *fate_of(const struct status_rank *r) {
+static const char *fate_of(const struct status_rank *r, bool created) {
     if (r->rank.state != PEER_ALIVE)
         return fates[r->rank.state & 3];
     if (r->rank.stopped)
         return "is stopped, by a signal or a debugger";
+    if (!r->rank.answered && !created)
+        return r->rank.local      ? "is in init, and waits for the other ranks"
+               : r->rank.pid == 0 ? "is not known to that process: it hears of others when all have come"
+                                  : "has come to init";
     if (!r->rank.answered)
-        return r->rank.asked ? "does not answer" : "has not come yet";
+        return "does not answer";
     return r->has_report ? r->report.failure != 0 ? "has failed" : "is in no call" : "is being created";
 }
 
@@ -62,11 +77,11 @@ static void print_call(const struct report_call *call, FILE *out) {
     fprintf(out, "\n");
 }
 
-static void print_rank(const struct status_rank *r, FILE *out) {
+static void print_rank(const struct status_rank *r, bool created, FILE *out) {
     const int ncalls = calls_of(r);
     fprintf(out, "  rank %-4d %-12s %7d  ", r->rank.rank, r->rank.host, r->rank.pid);
     if (ncalls == 0)
-        fprintf(out, "%s", fate_of(r));
+        fprintf(out, "%s", fate_of(r, created));
     if (ncalls == 0 && r->has_report)
         fprintf(out, "; its last is call %llu%s%s", (unsigned long long)r->report.calls, r->report.error[0] ? ": " : "",
                 r->report.error);
@@ -81,10 +96,11 @@ static void print_rank(const struct status_rank *r, FILE *out) {
 static void print_jobs(const struct status_jobs *jobs, FILE *out) {
     for (int j = 0; j < jobs->count; j++) {
         const struct status_job *job = &jobs->job[j];
-        fprintf(out, "communicator %s (%016llx) of %d ranks\n", job->name[0] ? job->name : "(unnamed)",
-                (unsigned long long)job->tag, job->nranks);
+        const bool created = !is_being_created(job);
+        fprintf(out, "communicator %s (%016llx) of %d ranks%s\n", job->name[0] ? job->name : "(unnamed)",
+                (unsigned long long)job->tag, job->nranks, created ? "" : ", which is being created");
         for (int k = 0; k < job->nranks; k++)
-            print_rank(&job->ranks[k], out);
+            print_rank(&job->ranks[k], created, out);
         for (int k = 0; k < job->nranks; k++)
             if (job->ranks[k].blocks > 0) {
                 char text[512];
@@ -145,6 +161,7 @@ static void put_jobs(const struct status_jobs *jobs, FILE *out) {
         json_text(&json, "communicator", tag);
         json_text(&json, "name", job->name);
         json_integer(&json, "nranks", job->nranks);
+        json_bool(&json, "being_created", is_being_created(job));
         json_open(&json, "ranks", '[');
         for (int k = 0; k < job->nranks; k++)
             put_rank(&json, &job->ranks[k]);
@@ -169,16 +186,30 @@ static void select_jobs(struct status_jobs *jobs, const char *name) {
     jobs->count = left;
 }
 
-/* One process: what it says. Any: what the first one of each communicator says that answers. */
+static bool is_among(int pid, const int *pids, int count) {
+    for (int k = 0; k < count; k++)
+        if (pids[k] == pid)
+            return true;
+    return false;
+}
+
+/* One process: what it says, or those say that it has started. Any (0): what the first one of each communicator says that answers. */
 static void ask_whom(int pid, struct status_jobs *jobs, const char **why) {
-    static int pids[PROCESSES_MAX];
+    static int pids[PROCESSES_MAX], family[PROCESSES_MAX];
     const uint64_t deadline_ns = os_now_ns() + ANSWER_NS;
-    int n = pid == 0 ? ask_list(pids, PROCESSES_MAX) : 1;
+    const int nfamily = pid != 0 ? family_of(pid, family, PROCESSES_MAX) : 0;
+    bool asked = false;
     if (pid != 0)
-        pids[0] = pid;
-    for (int k = 0; k < n && k < PROCESSES_MAX; k++)
-        if (pid != 0 || !os_process_stopped(pids[k]))
-            ask_process(pids[k], deadline_ns, jobs, why);
+        family_enter_network(pid);
+    const int n = ask_list(pids, PROCESSES_MAX);
+    for (int k = 0; k < n && k < PROCESSES_MAX; k++) {
+        if (pid != 0 ? !is_among(pids[k], family, nfamily) : os_process_stopped(pids[k]))
+            continue;
+        asked = true;
+        ask_process(pids[k], deadline_ns, jobs, why);
+    }
+    if (pid != 0 && !asked)
+        *why = family_why_silent(family, nfamily);
 }
 
 /* What the jobs of `whom` do (NULL: of all), with blame; *why: what is wrong if there are none. */

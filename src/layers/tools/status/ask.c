@@ -36,12 +36,36 @@ static bool next_name(FILE *list, char name[64], int *pid) {
     return false;
 }
 
+/* The process that listens there, in the numbers of this process: in a container the name may have another one. 0: not to be trusted,
+ * since another user's process has taken the name. */
+static int listener_of(int fd) {
+    struct ucred credentials;
+    socklen_t bytes = sizeof(credentials);
+    const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0;
+    return known && (credentials.uid == geteuid() || geteuid() == 0) ? credentials.pid : 0;
+}
+
+static int connect_to(const char *name) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    memcpy(address.sun_path + 1, name, strlen(name));
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, bytes) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
 int ask_list(int *pids, int room) {
     FILE *list = fopen("/proc/net/unix", "r");
     char name[64];
-    int pid, n = 0;
-    while (list != NULL && next_name(list, name, &pid)) {
-        bool known = false;
+    int named, n = 0;
+    while (list != NULL && next_name(list, name, &named)) {
+        const int fd = connect_to(name), pid = fd >= 0 ? listener_of(fd) : 0;
+        bool known = pid == 0;
+        if (fd >= 0)
+            close(fd);
         for (int k = 0; k < n && k < room; k++)
             known |= pids[k] == pid;
         if (known) /* a line of its connections */
@@ -55,33 +79,21 @@ int ask_list(int *pids, int room) {
     return n;
 }
 
-/* A process of another user may have taken the name. */
-static bool is_of(int fd, int pid) {
-    struct ucred credentials;
-    socklen_t bytes = sizeof(credentials);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 && credentials.pid == pid &&
-           (credentials.uid == geteuid() || geteuid() == 0);
-}
-
-static int connect_to(const char *name, int pid) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    memcpy(address.sun_path + 1, name, strlen(name));
-    if (fd >= 0 && (connect(fd, (struct sockaddr *)&address, bytes) != 0 || !is_of(fd, pid))) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-static int connect_to_process(int pid) {
+/* named: its number is that of the name. Else it is this process's. */
+static int connect_to_process(int pid, bool named) {
     FILE *list = fopen("/proc/net/unix", "r");
     char name[64];
-    int fd = -1, found;
-    while (list != NULL && fd < 0 && next_name(list, name, &found))
-        if (found == pid)
-            fd = connect_to(name, pid);
+    int fd = -1, number;
+    while (list != NULL && fd < 0 && next_name(list, name, &number)) {
+        if (named && number != pid)
+            continue;
+        fd = connect_to(name);
+        const int listener = fd >= 0 ? listener_of(fd) : 0;
+        if (fd >= 0 && (listener == 0 || (!named && listener != pid))) {
+            close(fd);
+            fd = -1;
+        }
+    }
     if (list != NULL)
         fclose(list);
     return fd;
@@ -139,9 +151,9 @@ static bool next_job(int fd, struct status_job *job, uint64_t deadline_ns, const
     return receive_job(fd, &head, job, deadline_ns);
 }
 
-static int ask(int pid, bool all, uint64_t tag) {
+static int ask(int pid, bool named, bool all, uint64_t tag) {
     const struct reception_request request = {.version = COLLET_VERSION, .all = all, .tag = tag};
-    const int fd = connect_to_process(pid);
+    const int fd = connect_to_process(pid, named);
     if (fd >= 0 && send(fd, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request)) {
         close(fd);
         return -1;
@@ -153,7 +165,7 @@ static int ask(int pid, bool all, uint64_t tag) {
 static void ask_directly(struct status_job *job, const struct census_rank *silent, uint64_t deadline_ns) {
     struct status_job own;
     const char *why;
-    const int fd = ask(silent->pid, false, job->tag);
+    const int fd = ask(silent->pid, true, false, job->tag);
     if (fd >= 0 && next_job(fd, &own, deadline_ns, &why)) {
         for (int k = 0; k < job->nranks && own.nranks == job->nranks; k++)
             if (own.ranks[k].rank.answered && !job->ranks[k].rank.answered)
@@ -182,7 +194,7 @@ static bool is_known(const struct status_jobs *jobs, uint64_t tag) {
 
 bool ask_process(int pid, uint64_t deadline_ns, struct status_jobs *jobs, const char **why) {
     struct status_job job;
-    const int fd = ask(pid, true, 0), before = jobs->count;
+    const int fd = ask(pid, false, true, 0), before = jobs->count;
     *why = fd < 0 ? "it has no communicator, or is another user's" : "it does not answer: is it stopped?";
     while (fd >= 0 && next_job(fd, &job, deadline_ns, why)) {
         if (!is_known(jobs, job.tag) && grow(&jobs->job, (size_t)jobs->count, 1, &jobs->room, sizeof job))

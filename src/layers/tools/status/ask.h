@@ -35,7 +35,7 @@ struct status_jobs {
 };
 void status_jobs_free(struct status_jobs *jobs);
 
-/* The processes of this host that can be asked: writes at most `room` of them, and returns how many there are. */
+/* The processes of this host that can be asked, as they are numbered here: writes at most `room` of them, and returns how many there are. */
 int ask_list(int *pids, int room);
 
 /* Adds the communicators of a process that are not in *jobs yet. False: it does not answer until deadline_ns, or it is of
