@@ -103,8 +103,7 @@ struct hub {
     int missing_count; /* grows behind the state that it counts; pairs with boot_missing_count() */
     int silent_rank;   /* on another host, of a neighbour in the tree that has missed heartbeats; −1: none */
 
-    uint64_t
-        awake_until_ns; /* later, this process may have slept: is it lost to the others? 0: nobody would count it so */
+    uint64_t awake_until_ns; /* later, this process may be lost to the others, since it slept; 0: nobody is lost so */
 
     int failed_rank; /* that found the failure; −1: none in particular */
     int failed_word; /* written last, with release: a reader that sees it may read the text */
