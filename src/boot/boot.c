@@ -259,6 +259,18 @@ enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *sin
     return hub_state(boot->hub, rank, since_ns);
 }
 
+const char *peer_fate(enum peer_state state) {
+    return state == PEER_DEAD    ? "died (its process was killed, or ended without exit())"
+           : state == PEER_ENDED ? "ended (its process called exit() without collet_comm_destroy())"
+           : state == PEER_LOST  ? "is out of reach (its host, or the network to it, does not answer)"
+                                 : "left the communicator (it was destroyed there)";
+}
+
+uint64_t boot_peer_calls(const struct boot *boot, int rank) {
+    SCOPED_LOCK(&boot->hub->lock);
+    return boot->hub->last_calls[rank];
+}
+
 uint64_t boot_grace_ns(bool far) { return far ? 1000000000u : 100000000u; }
 
 enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far) {
@@ -335,12 +347,13 @@ static void await_flush(struct hub *hub) {
         ;
 }
 
-static void say_goodbye(struct boot *boot) {
+void boot_say_end(struct boot *boot, enum peer_state state) {
     struct hub *hub = boot->hub;
-    hub_set_state(hub, boot->rank, PEER_LEFT);
+    hub_set_state(hub, boot->rank, state,
+                  boot->calls != NULL ? __atomic_load_n(boot->calls, __ATOMIC_RELAXED) : hub->last_calls[boot->rank]);
     if (hub->work == NULL)
         return;
-    struct letter *letter = letter_create(LETTER_TO_ALL, boot->rank, PEER_LEFT, NULL, 0);
+    struct letter *letter = letter_create(LETTER_TO_ALL, boot->rank, state, NULL, 0);
     pthread_mutex_lock(&hub->lock);
     bool last = hub->nlocal == 1;
     if (letter != NULL)
@@ -364,7 +377,7 @@ void boot_destroy(struct boot *boot) {
         boot_fail(boot, COLLET_ERR_REMOTE, text);
         await_flush(hub);
     } else if (member) {
-        say_goodbye(boot);
+        boot_say_end(boot, PEER_LEFT);
     }
     hub_remove(boot);
 }

@@ -52,24 +52,21 @@ static const char *name_of(const struct exec_call *call) { return prog_collectiv
 
 /* ---- missing ranks ---- */
 
-static const char *fate_of(enum peer_state state) {
-    return state == PEER_DEAD   ? "died"
-           : state == PEER_LOST ? "is out of reach (its host, or the network to it, does not answer)"
-                                : "left the communicator (it was destroyed there)";
-}
-
 /* peer is waited for and gone. The rank that was gone first is the cause: others may have ended because of it. */
 static enum collet_result err_gone(const struct exec_call *call, int peer, enum peer_state state) {
     const struct conn_owner *owner = &call->chan->owner;
     const int first = boot_first_gone(owner->boot), culprit = first >= 0 ? first : peer;
     const struct peer_info *info = &owner->peers[culprit];
-    char other[64] = "it";
+    const uint64_t calls = boot_peer_calls(owner->boot, culprit);
+    char other[64] = "it", last[64] = "";
     if (culprit != peer)
         snprintf(other, sizeof(other), "rank %d, which is gone too,", peer);
-    return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for %s in %s (call %llu)",
+    if (calls > 0)
+        snprintf(last, sizeof(last), " after its call %llu", (unsigned long long)calls);
+    return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s%s while rank %d waited for %s in %s (call %llu)",
                    culprit, info->host, info->pid,
-                   fate_of(culprit == peer ? state : boot_peer_state(owner->boot, culprit, NULL)), owner->rank, other,
-                   name_of(call), (unsigned long long)call->args.sequence);
+                   peer_fate(culprit == peer ? state : boot_peer_state(owner->boot, culprit, NULL)), last, owner->rank,
+                   other, name_of(call), (unsigned long long)call->args.sequence);
 }
 
 static enum collet_result check_missing(const struct exec_call *call, uint64_t idle_ns) {
