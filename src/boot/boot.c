@@ -259,16 +259,18 @@ enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *sin
     return hub_state(boot->hub, rank, since_ns);
 }
 
-const char *peer_fate(enum peer_state state) {
-    return state == PEER_DEAD    ? "died (its process was killed, or ended without exit())"
-           : state == PEER_ENDED ? "ended (its process called exit() without collet_comm_destroy())"
-           : state == PEER_LOST  ? "is out of reach (its host, or the network to it, does not answer)"
-                                 : "left the communicator (it was destroyed there)";
-}
-
-uint64_t boot_peer_calls(const struct boot *boot, int rank) {
+const char *boot_fate(const struct boot *boot, int rank) {
+    static const char *const fates[] = {"is alive", "left the communicator (it was destroyed there)",
+                                        "died (its process was killed, or ended without exit())",
+                                        "ended (its process called exit() without collet_comm_destroy())",
+                                        "is out of reach (its host, or the network to it, does not answer)"};
+    static _Thread_local char text[128];
     SCOPED_LOCK(&boot->hub->lock);
-    return boot->hub->last_calls[rank];
+    const uint64_t calls = boot->hub->last_calls[rank];
+    const int used = snprintf(text, sizeof text, "%s", fates[boot->hub->states[rank]]);
+    if (calls > 0)
+        snprintf(text + used, sizeof text - (size_t)used, " after its call %llu", (unsigned long long)calls);
+    return text;
 }
 
 uint64_t boot_grace_ns(bool far) { return far ? 1000000000u : 100000000u; }

@@ -52,7 +52,6 @@ enum peer_state {
     PEER_LOST,  /* out of reach for too long: it counts as dead, though it may live */
 };
 static inline bool peer_is_gone(enum peer_state state) { return state >= PEER_DEAD; }
-const char *peer_fate(enum peer_state state); /* "died (…)" */
 
 struct boot;
 struct late;
@@ -184,8 +183,8 @@ void boot_fail(struct boot *boot, enum collet_result code, const char *text);
  * data decides that (and calls boot_fail). *since_ns (may be NULL): os_now_ns() of the news. */
 enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *since_ns);
 
-/* So many collectives it had begun when it left or ended; 0: nobody knows. */
-uint64_t boot_peer_calls(const struct boot *boot, int rank);
+/* What became of a rank that is not alive, and its last call as far as it said: "left … after its call 6". The thread's own text. */
+const char *boot_fate(const struct boot *boot, int rank);
 
 /* How long what a rank sent before its end may be under way: over a network (far), or through memory. */
 uint64_t boot_grace_ns(bool far);

@@ -100,7 +100,7 @@ struct hub {
     struct peer_info *peers;
     enum peer_state *states;
     uint64_t *since_ns;
-    uint64_t *last_calls; /* boot_peer_calls() */
+    uint64_t *last_calls; /* of those that have said so: the number of collectives that they had begun; else 0 */
     int missing_count;    /* grows behind the state that it counts; pairs with boot_missing_count() */
     int silent_rank;      /* on another host, of a neighbour in the tree that has missed heartbeats; −1: none */
 

@@ -72,7 +72,7 @@ struct hello {
 
 struct state_news {
     int32_t rank, state;
-    uint64_t calls; /* boot_peer_calls() */
+    uint64_t calls; /* as in hub->last_calls */
 };
 
 /* A process has come to another parent, for the times-th time. */

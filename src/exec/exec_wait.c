@@ -58,16 +58,12 @@ static enum collet_result err_gone(const struct exec_call *call, int peer, enum 
     const struct conn_owner *owner = &call->chan->owner;
     const int first = boot_first_gone(owner->boot), culprit = first >= 0 && state != PEER_LEFT ? first : peer;
     const struct peer_info *info = &owner->peers[culprit];
-    const uint64_t calls = boot_peer_calls(owner->boot, culprit);
-    char other[64] = "it", last[64] = "";
+    char other[64] = "it";
     if (culprit != peer)
         snprintf(other, sizeof(other), "rank %d, which is gone too,", peer);
-    if (calls > 0)
-        snprintf(last, sizeof(last), " after its call %llu", (unsigned long long)calls);
-    return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s%s while rank %d waited for %s in %s (call %llu)",
-                   culprit, info->host, info->pid,
-                   peer_fate(culprit == peer ? state : boot_peer_state(owner->boot, culprit, NULL)), last, owner->rank,
-                   other, name_of(call), (unsigned long long)call->args.sequence);
+    return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for %s in %s (call %llu)",
+                   culprit, info->host, info->pid, boot_fate(owner->boot, culprit), owner->rank, other, name_of(call),
+                   (unsigned long long)call->args.sequence);
 }
 
 static enum collet_result check_missing(const struct exec_call *call, uint64_t idle_ns) {

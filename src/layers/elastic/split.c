@@ -214,7 +214,7 @@ enum collet_result split_look_for_deaths(const struct split *s, bool at_once) {
             at_once ? boot_peer_state(boot, s->ranks[k], NULL) : boot_peer_settled(boot, s->ranks[k], true);
         if (peer_is_gone(state))
             return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s during %s", peer->rank, peer->host,
-                           peer->pid, peer_fate(state), s->way->call);
+                           peer->pid, boot_fate(boot, s->ranks[k]), s->way->call);
     }
     return COLLET_SUCCESS;
 }

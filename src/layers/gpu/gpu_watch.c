@@ -40,13 +40,12 @@ static uint64_t asked_ns; /* when the driver was asked what it has not answered 
 
 static void fail_if_a_rank_died(struct chan *chan, const char *meanwhile) {
     for (int rank = 0; rank < chan->owner.nranks; rank++) {
-        const enum peer_state state = boot_peer_settled(chan->owner.boot, rank, true);
-        if (!peer_is_gone(state))
+        if (!peer_is_gone(boot_peer_settled(chan->owner.boot, rank, true)))
             continue;
         const struct peer_info *info = &chan->owner.peers[rank];
         boot_fail(chan->owner.boot,
                   err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d %s", rank, info->host,
-                          info->pid, peer_fate(state), chan->owner.rank, meanwhile),
+                          info->pid, boot_fate(chan->owner.boot, rank), chan->owner.rank, meanwhile),
                   err_last());
         return;
     }

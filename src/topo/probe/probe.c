@@ -4,7 +4,7 @@
  *
  * hwloc's answer is taken as XML, as if it were a file about this machine: see files.c, which adds the rest.
  *
- * hwloc has no limit of time: where a sandbox refuses sched_getaffinity(), it asks again and again, for ever. So a thread of its own
+ * hwloc has no limit of time: where a sandbox refuses sched_getaffinity(), it asks again and again, without end. So a thread of its own
  * waits for it. A thread inside a library cannot be ended safely. If hwloc takes too long, the thread is left alone, at the lowest
  * priority, and the process asks hwloc no more.
  */
@@ -29,7 +29,7 @@ struct question {
     pthread_cond_t changed;
     bool answered;
     bool given_up; /* nobody waits for the answer: the thread frees it */
-    int tid; /* 0: the thread has not begun */
+    int tid;       /* 0: the thread has not begun */
     hwloc_topology_t hwloc;
     char *text; /* NULL: hwloc has failed, for the reason `error` */
     int bytes;  /* with the zero at the end */
