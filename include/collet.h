@@ -255,8 +255,12 @@ COLLET_API enum collet_result collet_comm_split(struct collet_comm *comm, int co
  * It works on a communicator that has failed or was revoked, and a failure of it does not fail comm. What it promises:
  *   - All survivors get the same: a communicator of the same ranks, or an error. A rank that dies during the call is left
  *     out, or all get an error; which rank it is does not matter.
- *   - It ends. A death is waited for as long as it takes to notice (COLLET_HEARTBEAT_TIMEOUT for a host that falls
- *     silent), a rank that does not call, and a rank that is stopped, as long as COLLET_INIT_TIMEOUT.
+ *   - A process that is stopped, or cut off, for COLLET_HEARTBEAT_TIMEOUT counts as dead for all others, those of its host
+ *     too, and is left out. If it goes on later, its calls on comm and its shrink return COLLET_ERR_REMOTE. Two exceptions:
+ *     if all ranks of comm are on one host, or COLLET_HEARTBEAT_TIMEOUT is 0, a process that is stopped lives. Then all
+ *     others get COLLET_ERR_TIMEOUT.
+ *   - It ends. A death is waited for as long as it takes to notice (COLLET_HEARTBEAT_TIMEOUT for a process or a host that
+ *     falls silent), a rank that lives and does not call, as long as COLLET_INIT_TIMEOUT.
  *   - A rank that dies when the call has returned somewhere is dead in the new communicator: shrink that one then.
  *   - Ranks that live but have lost each other (the network between their hosts is broken) count each other as dead. Each
  *     part makes a communicator of its own. A program that must not go on twice compares the count of ranks with that of

@@ -263,7 +263,7 @@ const char *boot_fate(const struct boot *boot, int rank) {
     static const char *const fates[] = {"is alive", "left the communicator (it was destroyed there)",
                                         "died (its process was killed, or ended without exit())",
                                         "ended (its process called exit() without collet_comm_destroy())",
-                                        "is out of reach (its host, or the network to it, does not answer)"};
+                                        "is out of reach (it, its host, or the network to it does not answer)"};
     static _Thread_local char text[128];
     SCOPED_LOCK(&boot->hub->lock);
     const uint64_t calls = boot->hub->last_calls[rank];
@@ -289,10 +289,14 @@ enum collet_result boot_check_wait(struct boot *boot, struct late *late, int ran
     if (late->since_ns == 0)
         late_begin(late, os_now_ns(), boot->own_config.warn_after);
     COLLET_TRY(boot_check(boot));
-    hub_name_rank(boot->hub, rank, name);
-    if (boot_peer_settled(boot, rank, true) != PEER_ALIVE)
-        return err_set(COLLET_ERR_REMOTE, "%s is gone, which was to %s", name, what);
-    if (os_now_ns() > deadline_ns)
+    int gone = boot_missing_count(boot) > 0 ? boot_first_gone(boot) : -1;
+    gone = boot_peer_state(boot, rank, NULL) != PEER_ALIVE ? rank : gone;
+    hub_name_rank(boot->hub, gone >= 0 ? gone : rank, name);
+    if (gone >= 0 && boot_peer_settled(boot, gone, true) != PEER_ALIVE)
+        return err_set(COLLET_ERR_REMOTE,
+                       gone == rank ? "%s is gone, which was to %s" : "%s is gone, and a rank that lives has yet to %s",
+                       name, what);
+    if (gone < 0 && os_now_ns() > deadline_ns) /* a death that is news wins over the time */
         return err_set(COLLET_ERR_TIMEOUT, "waited %d s (COLLET_INIT_TIMEOUT) for %s to %s",
                        (int)boot->own_config.init_timeout, name, what);
     if (late_look(late))

@@ -147,7 +147,10 @@ static enum collet_result check_call(struct exec_call *call, uint64_t idle_ns, u
     if (boot_missing_count(call->chan->owner.boot) > 0)
         COLLET_TRY(check_missing_twice(call, idle_ns));
     COLLET_TRY(exec_inquire(call, blocked_peer(call, &index), idle_ns, now_ns));
-    return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms ? COLLET_SUCCESS : err_timeout(call, idle_ns);
+    const bool news = boot_missing_count(call->chan->owner.boot) > 0; /* a death wins over the time */
+    const uint64_t more_ns = news ? 2 * boot_grace_ns(true) : 0;
+    return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms + more_ns / 1000000u ? COLLET_SUCCESS
+                                                                                      : err_timeout(call, idle_ns);
 }
 
 /* Each call has a clock of its own: that others move is no progress of this one. */

@@ -35,9 +35,11 @@ bool cables_plug(int k) {
     if (unshare(CLONE_NEWNET) != 0)
         return false;
     const int own_fd = open(NETWORK, O_RDONLY | O_CLOEXEC);
-    const bool plugged = run("ip link add eth0 type veth peer name port%d netns %d", k, (int)getppid()) &&
-                         enter(switch_fd) && run("ip link set port%d master switch up", k) && enter(own_fd) &&
-                         run("ip addr add 10.78.0.%d/24 dev eth0 && ip link set eth0 up && ip link set lo up", k + 1);
+    const bool plugged =
+        run("ip link add eth0 type veth peer name port%d netns %d", k, (int)getppid()) && enter(switch_fd) &&
+        run("ip link set port%d master switch up", k) && enter(own_fd) &&
+        run("ip addr add 10.78.0.%d/24 dev eth0 && ip link set eth0 up && ip link set lo up", k + 1) &&
+        run("for k in $(seq 500); do ip link show eth0 | grep -q LOWER_UP && exit; sleep 0.02; done; false");
     close(switch_fd);
     close(own_fd);
     return plugged;

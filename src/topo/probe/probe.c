@@ -4,7 +4,7 @@
  *
  * hwloc's answer is taken as XML, as if it were a file about this machine: see files.c, which adds the rest.
  *
- * hwloc has no limit of time: where a sandbox refuses sched_getaffinity(), it asks again and again, without end. So a thread of its own
+ * hwloc has no limit of time: where a sandbox refuses sched_getaffinity(), it asks again without end. So a thread of its own
  * waits for it. A thread inside a library cannot be ended safely. If hwloc takes too long, the thread is left alone, at the lowest
  * priority, and the process asks hwloc no more.
  */
