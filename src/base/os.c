@@ -264,21 +264,21 @@ FILE *os_fopen(const char *path, const char *mode) {
 
 const char *os_remedy(void) {
     static _Thread_local char text[CONFIG_TEXT_BYTES + 112];
-    const bool files = errno == EMFILE, ports = errno == EADDRINUSE;
+    const int error = errno;
     const char *range = config_process()->port_range;
-    struct rlimit limit;
-    if (ports)
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    if (error == EMFILE || error == ENOMEM)
+        getrlimit(error == EMFILE ? RLIMIT_NOFILE : RLIMIT_AS, &limit);
+    snprintf(text, sizeof text, "%s", error == ENOMEM ? "; does its container have enough memory (memory.max)?" : "");
+    if (limit.rlim_cur != RLIM_INFINITY)
+        snprintf(text, sizeof text, "; this process may have %llu %s: raise the limit (ulimit -%c)",
+                 (unsigned long long)limit.rlim_cur, error == EMFILE ? "file descriptors" : "bytes",
+                 error == EMFILE ? 'n' : 'v');
+    if (error == EADDRINUSE)
         snprintf(text, sizeof text,
                  "; no port of %s%s is free, and each process and each connection takes one: widen it",
                  range[0] ? "COLLET_PORT_RANGE=" : "net.ipv4.ip_local_port_range", range);
-    else if ((!files && errno != ENOMEM) || getrlimit(files ? RLIMIT_NOFILE : RLIMIT_AS, &limit) != 0)
-        return "";
-    else if (limit.rlim_cur == RLIM_INFINITY)
-        return files ? "" : "; has its container enough memory (memory.max of the cgroup)?";
-    else
-        snprintf(text, sizeof text, "; this process may have %llu %s: raise the limit (ulimit -%c)",
-                 (unsigned long long)limit.rlim_cur, files ? "file descriptors" : "bytes", files ? 'n' : 'v');
-    errno = ports ? EADDRINUSE : files ? EMFILE : ENOMEM;
+    errno = error;
     return text;
 }
 

@@ -259,6 +259,20 @@ enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *sin
     return hub_state(boot->hub, rank, since_ns);
 }
 
+const char *boot_fate(const struct boot *boot, int rank) {
+    static const char *const fates[] = {"is alive", "left the communicator (it was destroyed there)",
+                                        "died (its process was killed, or ended without exit())",
+                                        "ended (its process called exit() without collet_comm_destroy())",
+                                        "is out of reach (it, its host, or the network to it does not answer)"};
+    static _Thread_local char text[128];
+    SCOPED_LOCK(&boot->hub->lock);
+    const uint64_t calls = boot->hub->last_calls[rank];
+    const int used = snprintf(text, sizeof text, "%s", fates[boot->hub->states[rank]]);
+    if (calls > 0)
+        snprintf(text + used, sizeof text - (size_t)used, " after its call %llu", (unsigned long long)calls);
+    return text;
+}
+
 uint64_t boot_grace_ns(bool far) { return far ? 1000000000u : 100000000u; }
 
 enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far) {
@@ -339,12 +353,13 @@ static void await_flush(struct hub *hub) {
         ;
 }
 
-static void say_goodbye(struct boot *boot) {
+void boot_say_end(struct boot *boot, enum peer_state state) {
     struct hub *hub = boot->hub;
-    hub_set_state(hub, boot->rank, PEER_LEFT);
+    hub_set_state(hub, boot->rank, state,
+                  boot->calls != NULL ? __atomic_load_n(boot->calls, __ATOMIC_RELAXED) : hub->last_calls[boot->rank]);
     if (hub->work == NULL)
         return;
-    struct letter *letter = letter_create(LETTER_TO_ALL, boot->rank, PEER_LEFT, NULL, 0);
+    struct letter *letter = letter_create(LETTER_TO_ALL, boot->rank, state, NULL, 0);
     pthread_mutex_lock(&hub->lock);
     bool last = hub->nlocal == 1;
     if (letter != NULL)
@@ -368,7 +383,7 @@ void boot_destroy(struct boot *boot) {
         boot_fail(boot, COLLET_ERR_REMOTE, text);
         await_flush(hub);
     } else if (member) {
-        say_goodbye(boot);
+        boot_say_end(boot, PEER_LEFT);
     }
     hub_remove(boot);
 }

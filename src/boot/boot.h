@@ -46,11 +46,12 @@ struct boot_self {
 
 enum peer_state {
     PEER_ALIVE,
-    PEER_LEFT, /* said goodbye: what it sent is there, nothing more will come */
-    PEER_DEAD, /* its process ended */
-    PEER_LOST, /* out of reach for too long: it counts as dead, though it may live */
+    PEER_LEFT,  /* said goodbye: what it sent is there, nothing more will come */
+    PEER_DEAD,  /* its process ended without a word */
+    PEER_ENDED, /* its process has said that it ends in order, without a goodbye of this rank */
+    PEER_LOST,  /* out of reach for too long: it counts as dead, though it may live */
 };
-static inline bool peer_is_gone(enum peer_state state) { return state == PEER_DEAD || state == PEER_LOST; }
+static inline bool peer_is_gone(enum peer_state state) { return state >= PEER_DEAD; }
 
 struct boot;
 struct late;
@@ -182,6 +183,9 @@ void boot_fail(struct boot *boot, enum collet_result code, const char *text);
  * data decides that (and calls boot_fail). *since_ns (may be NULL): os_now_ns() of the news. */
 enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *since_ns);
 
+/* What became of a rank that is not alive, and its last call as far as it said: "left … after its call 6". The thread's own text. */
+const char *boot_fate(const struct boot *boot, int rank);
+
 /* How long what a rank sent before its end may be under way: over a network (far), or through memory. */
 uint64_t boot_grace_ns(bool far);
 /* What is known of a rank, but ALIVE until that time has passed since the news. */
@@ -209,6 +213,9 @@ int boot_silent_rank(const struct boot *boot);
 
 /* The number of ranks known dead or gone; one load, to keep wait loops cheap. */
 int boot_missing_count(const struct boot *boot);
+
+/* Tells the other ranks that this one has left, or ends with its process, and waits for BOOT_GOODBYE_NS at most until that is said. */
+void boot_say_end(struct boot *boot, enum peer_state state);
 
 /* Says goodbye to the other ranks (no effect if the communicator failed) and frees boot. NULL is fine. The hub goes on
  * routing for other processes until they have left too, or this process exits. The last rank of a process waits, for

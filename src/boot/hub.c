@@ -74,6 +74,7 @@ enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_
     hub->local = arena_get(&hub->arena, n, sizeof *hub->local);
     hub->peers = arena_get(&hub->arena, n, sizeof *hub->peers);
     hub->states = arena_get(&hub->arena, n, sizeof *hub->states);
+    hub->last_calls = arena_get(&hub->arena, n, sizeof *hub->last_calls);
     hub->since_ns = arena_get(&hub->arena, n, sizeof *hub->since_ns);
     enum collet_result result = arena_check(&hub->arena, "no memory for a communicator of %d ranks", nranks);
     if (result == COLLET_SUCCESS)
@@ -268,11 +269,12 @@ void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result c
     process_unlock();
 }
 
-bool hub_set_state(struct hub *hub, int rank, enum peer_state state) {
+bool hub_set_state(struct hub *hub, int rank, enum peer_state state, uint64_t calls) {
     SCOPED_LOCK(&hub->lock);
     bool news = hub->states[rank] == PEER_ALIVE && state != PEER_ALIVE;
     if (news) {
         hub->states[rank] = state;
+        hub->last_calls[rank] = calls;
         hub->since_ns[rank] = os_now_ns();
         __atomic_store_n(&hub->missing_count, hub->missing_count + 1, __ATOMIC_RELEASE);
     }

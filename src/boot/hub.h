@@ -100,8 +100,9 @@ struct hub {
     struct peer_info *peers;
     enum peer_state *states;
     uint64_t *since_ns;
-    int missing_count; /* grows behind the state that it counts; pairs with boot_missing_count() */
-    int silent_rank;   /* on another host, of a neighbour in the tree that has missed heartbeats; −1: none */
+    uint64_t *last_calls; /* of those that have said so: the number of collectives that they had begun; else 0 */
+    int missing_count;    /* grows behind the state that it counts; pairs with boot_missing_count() */
+    int silent_rank;      /* on another host, of a neighbour in the tree that has missed heartbeats; −1: none */
 
     uint64_t awake_until_ns; /* later, this process may be lost to the others, since it slept; 0: nobody is lost so */
 
@@ -153,7 +154,7 @@ enum collet_result hub_failed(const struct hub *hub);
 int hub_rank_to_blame(struct hub *hub, enum collet_result code);
 
 /* ALIVE → LEFT or DEAD, once; false if it was not alive. */
-bool hub_set_state(struct hub *hub, int rank, enum peer_state state);
+bool hub_set_state(struct hub *hub, int rank, enum peer_state state, uint64_t calls);
 enum peer_state hub_state(struct hub *hub, int rank, uint64_t *since_ns); /* since_ns may be NULL */
 
 /* To a rank of this process, or through the watch to another one. Takes the letter. */

@@ -72,6 +72,7 @@ struct hello {
 
 struct state_news {
     int32_t rank, state;
+    uint64_t calls; /* as in hub->last_calls */
 };
 
 /* A process has come to another parent, for the times-th time. */
@@ -110,7 +111,8 @@ static void fail_hub(const struct tree *tree, enum collet_result code, const cha
 /* --------------------------------------------------------------------------------------------------------------- news */
 
 static void send_state(struct edge *edge, int rank, enum peer_state state) {
-    struct state_news news = {.rank = rank, .state = (int32_t)state};
+    const uint64_t calls = ((const struct tree *)edge->owner)->hub->last_calls[rank];
+    struct state_news news = {.rank = rank, .state = (int32_t)state, .calls = calls};
     edge_send(edge, TREE_STATE, &news, sizeof news, NULL, 0);
 }
 
@@ -291,7 +293,7 @@ static void place_lost(struct tree *tree, int number, enum peer_state state, con
     }
     place_gone(place);
     for (int rank = place->lowest_rank; rank < hub->nranks; rank++) {
-        if (tree->places.of_rank[rank] != number || !hub_set_state(hub, rank, state))
+        if (tree->places.of_rank[rank] != number || !hub_set_state(hub, rank, state, 0))
             continue;
         hub_name_rank(hub, rank, name);
         log_info(BOOT, "%s is %s: %s", name, state == PEER_DEAD ? "dead" : "out of reach", why);
@@ -396,7 +398,7 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
             lose_self(tree);
     } else if (news.state != PEER_LEFT && (!believed || accuses(tree, from, place))) {
         return true;
-    } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state)) {
+    } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state, news.calls)) {
         spread_state(tree, news.rank, (enum peer_state)news.state, from);
         if (news.state != PEER_LEFT)
             place_gone(place_of(tree, place)); /* ranks die with their process */

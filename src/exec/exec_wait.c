@@ -52,24 +52,18 @@ static const char *name_of(const struct exec_call *call) { return prog_collectiv
 
 /* ---- missing ranks ---- */
 
-static const char *fate_of(enum peer_state state) {
-    return state == PEER_DEAD   ? "died"
-           : state == PEER_LOST ? "is out of reach (it, its host, or the network to it does not answer)"
-                                : "left the communicator (it was destroyed there)";
-}
-
-/* peer is waited for and gone. The rank that was gone first is the cause: others may have ended because of it. */
+/* peer is waited for and gone. The rank that was gone first is the cause: others may have ended because of it. But who left a
+ * communicator did so while it was well. */
 static enum collet_result err_gone(const struct exec_call *call, int peer, enum peer_state state) {
     const struct conn_owner *owner = &call->chan->owner;
-    const int first = boot_first_gone(owner->boot), culprit = first >= 0 ? first : peer;
+    const int first = boot_first_gone(owner->boot), culprit = first >= 0 && state != PEER_LEFT ? first : peer;
     const struct peer_info *info = &owner->peers[culprit];
     char other[64] = "it";
     if (culprit != peer)
         snprintf(other, sizeof(other), "rank %d, which is gone too,", peer);
     return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d waited for %s in %s (call %llu)",
-                   culprit, info->host, info->pid,
-                   fate_of(culprit == peer ? state : boot_peer_state(owner->boot, culprit, NULL)), owner->rank, other,
-                   name_of(call), (unsigned long long)call->args.sequence);
+                   culprit, info->host, info->pid, boot_fate(owner->boot, culprit), owner->rank, other, name_of(call),
+                   (unsigned long long)call->args.sequence);
 }
 
 static enum collet_result check_missing(const struct exec_call *call, uint64_t idle_ns) {
@@ -87,8 +81,11 @@ static enum collet_result check_missing(const struct exec_call *call, uint64_t i
 
 static enum collet_result news_for_call(const void *whom) {
     const struct exec_call *call = (const struct exec_call *)whom;
-    COLLET_TRY(boot_check(call->chan->owner.boot));
-    return boot_missing_count(call->chan->owner.boot) > 0 ? check_missing(call, UINT64_MAX) : COLLET_SUCCESS;
+    const struct boot *boot = call->chan->owner.boot;
+    COLLET_TRY(boot_check(boot));
+    COLLET_TRY(boot_missing_count(boot) > 0 ? check_missing(call, UINT64_MAX) : COLLET_SUCCESS);
+    const int gone = boot_first_gone(boot); /* the wire may be another one than that on which the call is blocked */
+    return gone >= 0 ? err_gone(call, gone, boot_peer_state(boot, gone, NULL)) : COLLET_SUCCESS;
 }
 
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result) {

@@ -210,10 +210,11 @@ enum collet_result split_look_for_deaths(const struct split *s, bool at_once) {
     const struct boot *boot = s->parent->boot;
     for (int k = 0; k < s->nranks && boot_missing_count(boot) > 0; k++) {
         const struct peer_info *peer = &boot_peers(boot)[s->ranks[k]];
-        if (peer_is_gone(at_once ? boot_peer_state(boot, s->ranks[k], NULL)
-                                 : boot_peer_settled(boot, s->ranks[k], true)))
-            return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) died during %s", peer->rank, peer->host,
-                           peer->pid, s->way->call);
+        const enum peer_state state =
+            at_once ? boot_peer_state(boot, s->ranks[k], NULL) : boot_peer_settled(boot, s->ranks[k], true);
+        if (peer_is_gone(state))
+            return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s during %s", peer->rank, peer->host,
+                           peer->pid, boot_fate(boot, s->ranks[k]), s->way->call);
     }
     return COLLET_SUCCESS;
 }

@@ -44,8 +44,8 @@ static void fail_if_a_rank_died(struct chan *chan, const char *meanwhile) {
             continue;
         const struct peer_info *info = &chan->owner.peers[rank];
         boot_fail(chan->owner.boot,
-                  err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) died while rank %d %s", rank, info->host,
-                          info->pid, chan->owner.rank, meanwhile),
+                  err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) %s while rank %d %s", rank, info->host,
+                          info->pid, boot_fate(chan->owner.boot, rank), chan->owner.rank, meanwhile),
                   err_last());
         return;
     }

@@ -14,6 +14,7 @@
 #define COLLET_LAYERS_OBSERVE_JOURNAL_H
 
 #include "exec/exec.h"
+#include "layers/observe/farewell.h"
 #include "layers/observe/observer.h"
 #include "seams/observe.h"
 
@@ -32,6 +33,7 @@ struct journal {
     struct record *record; /* of COLLET_RECORD; NULL: none */
     struct observing observing;
     bool dumped;
+    struct farewell farewell;
 };
 
 static inline bool journal_wants_times(const struct config *config) {

@@ -37,6 +37,7 @@ static enum collet_result observe_open(struct collet_comm *comm) {
     COLLET_TRY(journal_open(engine->journal, comm->chan));
     if (is_traced(comm))
         COLLET_TRY(tracer_create(&comm->chan->owner, &comm->chan->tracer));
+    farewell_add(&engine->journal->farewell, comm);
     boot_report_by(comm->boot, &(struct boot_reporter){report_make, comm});
     return exporter_add(comm);
 }
@@ -53,6 +54,8 @@ static bool observe_close(struct collet_comm *comm) {
     if (comm->boot != NULL)
         boot_report_by(comm->boot, NULL);
     observe_failure(comm);
+    if (comm->engine.journal != NULL)
+        farewell_remove(&comm->engine.journal->farewell);
     if (comm->engine.journal != NULL)
         journal_close(comm->engine.journal);
     free(comm->engine.journal);

@@ -26,7 +26,8 @@ static const struct command command = {
 enum { PROCESSES_MAX = 1024, NOBODY = 2 };
 #define ANSWER_NS 1900000000u
 
-static const char *const fates[] = {"lives", "has left", "has died", "is out of reach"};
+static const char *const fates[] = {
+    "lives", "has left", "has died", "has ended without collet_comm_destroy()", "is out of reach", "?", "?", "?"};
 
 /* Has the asked process yet to hear that all ranks have come and are connected? */
 static bool is_being_created(const struct status_job *job) {
@@ -41,7 +42,7 @@ static bool is_being_created(const struct status_job *job) {
 /* What there is to say of a rank that is in no call. */
 static const char *fate_of(const struct status_rank *r, bool created) {
     if (r->rank.state != PEER_ALIVE)
-        return fates[r->rank.state & 3];
+        return fates[r->rank.state & 7];
     if (r->rank.stopped)
         return "is stopped, by a signal or a debugger";
     if (!r->rank.answered && !created)
@@ -130,7 +131,7 @@ static void put_rank(struct json *json, const struct status_rank *r) {
     json_integer(json, "rank", r->rank.rank);
     json_text(json, "host", r->rank.host);
     json_integer(json, "pid", r->rank.pid);
-    json_text(json, "state", fates[r->rank.state & 3]);
+    json_text(json, "state", fates[r->rank.state & 7]);
     json_bool(json, "answered", r->rank.answered != 0);
     json_bool(json, "stopped", r->rank.stopped != 0);
     if (r->blocks > 0) {

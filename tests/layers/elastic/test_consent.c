@@ -82,7 +82,9 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void dies(struct table *table, int rank) { assert_true(hub_set_state(table->boots[0]->hub, rank, PEER_DEAD)); }
+static void dies(struct table *table, int rank) {
+    assert_true(hub_set_state(table->boots[0]->hub, rank, PEER_DEAD, 0));
+}
 
 /* Dies, and its letters to these ranks with it. */
 static void dies_before_telling(struct table *table, int rank, const int *ranks, int n) {
@@ -230,7 +232,7 @@ static void a_rank_that_has_voted_may_still_give_up(void **state) {
     waits(table, 1);
     waits(table, 0); /* has that vote */
     consent_give_up(&table->consents[1], COLLET_ERR_MISMATCH, "rank 1 gave up");
-    assert_true(hub_set_state(table->boots[0]->hub, 1, PEER_LEFT));
+    assert_true(hub_set_state(table->boots[0]->hub, 1, PEER_LEFT, 0));
     agree(table, others, 3);
     for (int k = 0; k < 3; k++)
         assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_MISMATCH);

@@ -32,7 +32,9 @@ static void describe_end(const struct status_rank *r, char *text, size_t room) {
     const bool message = prog_is_p2p((enum prog_collective)call->collective);
     if (r->rank.state != PEER_ALIVE)
         snprintf(text, room, "%s",
-                 r->rank.state == PEER_LEFT ? "has left the communicator" : "has died or is out of reach");
+                 r->rank.state == PEER_LEFT    ? "has left the communicator"
+                 : r->rank.state == PEER_ENDED ? "has ended without collet_comm_destroy()"
+                                               : "has died or is out of reach");
     else if (r->rank.stopped)
         snprintf(text, room, "is stopped, by a signal or a debugger");
     else if (!r->has_report)
