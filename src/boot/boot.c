@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/apology.h"
+#include "boot/edge.h"
 #include "boot/hub.h"
 #include "boot/member.h"
 #include "boot/process.h"
@@ -282,6 +283,25 @@ enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far) {
     return early ? PEER_ALIVE : state;
 }
 
+bool boot_has_ended_here(const struct boot *boot, int rank) {
+    const struct peer_info *peers = boot_peers(boot);
+    return peers[rank].node == peers[boot->rank].node && edge_process_ended(peers[rank].pid);
+}
+
+/* A death is the cause, whoever is waited for: that rank may wait for the dead one, too. */
+static enum collet_result err_time_is_up(const struct boot *boot, int rank, const char *what) {
+    char name[HUB_NAME_BYTES];
+    int dead = 0;
+    while (dead < boot->hub->nranks &&
+           (boot_peer_state(boot, dead, NULL) == PEER_LEFT || !boot_has_ended_here(boot, dead)))
+        dead++;
+    hub_name_rank(boot->hub, dead < boot->hub->nranks ? dead : rank, name);
+    if (dead < boot->hub->nranks)
+        return err_set(COLLET_ERR_REMOTE, "%s died, and rank %d had yet to %s", name, rank, what);
+    return err_set(COLLET_ERR_TIMEOUT, "waited %d s (COLLET_INIT_TIMEOUT) for %s to %s",
+                   (int)boot->own_config.init_timeout, name, what);
+}
+
 enum collet_result boot_check_wait(struct boot *boot, struct late *late, int rank, uint64_t deadline_ns,
                                    const char *what) {
     char name[HUB_NAME_BYTES];
@@ -297,8 +317,7 @@ enum collet_result boot_check_wait(struct boot *boot, struct late *late, int ran
                        gone == rank ? "%s is gone, which was to %s" : "%s is gone, and a rank that lives has yet to %s",
                        name, what);
     if (gone < 0 && os_now_ns() > deadline_ns) /* a death that is news wins over the time */
-        return err_set(COLLET_ERR_TIMEOUT, "waited %d s (COLLET_INIT_TIMEOUT) for %s to %s",
-                       (int)boot->own_config.init_timeout, name, what);
+        return err_time_is_up(boot, rank, what);
     if (late_look(late))
         log_always(BOOT, "rank %d %s: for %s to %s", boot->rank, late_text(late), name, what);
     return COLLET_IN_PROGRESS;

@@ -191,6 +191,10 @@ uint64_t boot_grace_ns(bool far);
 /* What is known of a rank, but ALIVE until that time has passed since the news. */
 enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far);
 
+/* Has the process of this rank ended, as the kernel of this host knows? The news of a death passes other processes, and these may have no
+ * CPU for long. False for ranks of other hosts. */
+bool boot_has_ended_here(const struct boot *boot, int rank);
+
 /* The caller waits for a message of this rank, which is to do `what`. May it still come? IN_PROGRESS, or why not: the
  * communicator failed, the rank is gone, or deadline_ns has passed. Says so once if that takes long. late: the caller's wait, zeroed
  * before; NULL: the communicator is being created. */

@@ -175,8 +175,9 @@ static const struct kind {
     unsigned others, own; /* bits: the errors that the others, and the victim, may have. None: nobody is harmed */
     const char *words[3]; /* one of them is in the victim's own error; none: that names a culprit, as the others' do */
     bool stands;          /* nothing but time may end the waits */
-    bool cuts;            /* what breaks has two ends: each may be left out, or go on alone */
-    bool again;           /* another rank may die when the rest shrink */
+    bool
+        cuts; /* What breaks has two ends. Each may be left out: then it is told so, and the others go on without it. */
+    bool again; /* another rank may die when the rest shrink */
 } kinds[] = {
     {"SIGKILL", .signal = SIGKILL, .others = LOST, .again = true},
     {"SIGTERM", .signal = SIGTERM, .others = LOST},
@@ -448,9 +449,24 @@ static const char *judge_error(const struct trial *trial, const struct job *job,
     return says_why(trial, job, rank) ? NULL : "has an error that does not name the cause";
 }
 
+/* An end of what was cut may hear in its shrink that the others have lost it. */
+static bool is_left_out(const struct trial *trial, const struct job *job, int rank) {
+    return is_cut_off(trial, job, rank) && job->outcomes[rank].shrunk == COLLET_ERR_REMOTE;
+}
+
+/* Then there are others, and they go on without it. */
+static const char *judge_left_out(const struct trial *trial, const struct job *job, int rank) {
+    unsigned company = 0;
+    for (int other = 0; other < trial->nranks; other++)
+        company |= other != rank ? job->outcomes[other].company : 0;
+    return company == 0 ? "is left out, but nobody goes on" : company >> rank & 1 ? "is left out of its company" : NULL;
+}
+
 /* Who was harmed when there was a communicator has shrunk it. A rank that is stopped, and seen to live, cannot be left out. */
 static const char *judge_company(const struct trial *trial, const struct job *job, int rank, unsigned *company) {
     const struct outcome *outcome = &job->outcomes[rank];
+    if (is_left_out(trial, job, rank))
+        return judge_left_out(trial, job, rank);
     if (outcome->shrunk != COLLET_SUCCESS)
         return trial->kind->stands && outcome->shrunk == COLLET_ERR_TIMEOUT ? NULL : "cannot shrink";
     if (outcome->company == 0)

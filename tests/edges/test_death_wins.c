@@ -138,7 +138,7 @@ static void a_death_wins_over_a_rank_that_is_slow(void **state) {
     (void)state;
     struct group group;
     begin(&group, 600);
-    hub_set_state(group.boots[1]->hub, 2, PEER_DEAD);
+    hub_set_state(group.boots[1]->hub, 2, PEER_DEAD, 0);
     end(&group, survey(&group));
 }
 
@@ -146,7 +146,7 @@ static void a_death_that_is_news_wins_over_the_time_of_init(void **state) {
     (void)state;
     struct group group;
     begin(&group, 0); /* over at once, but for what a rank that waits for a waiting one gets more */
-    hub_set_state(group.boots[1]->hub, 2, PEER_DEAD);
+    hub_set_state(group.boots[1]->hub, 2, PEER_DEAD, 0);
     end(&group, survey(&group));
 }
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "collet.h"
+#include "common/fair.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -47,7 +48,7 @@ static void run_rank(struct shared *shared, int rank, void (*end)(struct collet_
     struct collet_comm *comm;
     float data = 1;
     enum collet_result result;
-    alarm(30);
+    fair_alarm(30);
     if (rank == 0)
         collet_get_unique_id(&shared->id);
     if (rank == 0)

@@ -16,6 +16,7 @@
 #include "base/os.h"
 #include "boot/id.h"
 #include "collet.h"
+#include "common/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,16 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIMIT_S 20 /* a case that waits is killed then */
 #define SECOND 1000000000ull
-
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            dprintf(STDOUT_FILENO, "%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);           \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
-    } while (0)
 
 static int reader; /* of standard error; −1: nobody reads */
 
@@ -79,23 +71,6 @@ static struct collet_comm *comm_alone(void) {
     return comm;
 }
 
-/* In a process of its own, which must end by itself. */
-static void run(void (*body)(void)) {
-    int status;
-    fflush(NULL);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        alarm(LIMIT_S);
-        body();
-        _exit(0);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    if (WIFSIGNALED(status))
-        fail_msg("ended by signal %d%s", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? ": it waited" : "");
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
 /* ---- lines ---- */
 
 static void lose_lines(void) {
@@ -117,7 +92,7 @@ static void lose_lines(void) {
 }
 static void lines_that_a_full_log_does_not_take_are_counted(void **state) {
     (void)state;
-    run(lose_lines);
+    child_run(lose_lines);
 }
 
 static void fill_a_socket(void) {
@@ -130,7 +105,7 @@ static void fill_a_socket(void) {
 }
 static void a_log_that_is_a_full_socket_holds_up_nobody(void **state) {
     (void)state;
-    run(fill_a_socket);
+    child_run(fill_a_socket);
 }
 
 static void log_to_nobody(void) {
@@ -149,7 +124,7 @@ static void log_to_nobody(void) {
 }
 static void a_log_that_nobody_reads_kills_nobody(void **state) {
     (void)state;
-    run(log_to_nobody);
+    child_run(log_to_nobody);
 }
 
 static void record_to_nobody(void) {
@@ -167,7 +142,7 @@ static void record_to_nobody(void) {
 }
 static void records_that_nobody_reads_kill_nobody(void **state) {
     (void)state;
-    run(record_to_nobody);
+    child_run(record_to_nobody);
 }
 
 /* ---- duties ---- */
@@ -202,7 +177,7 @@ static void abort_with_a_full_log(void) {
 }
 static void an_abort_returns_whatever_the_log_does(void **state) {
     (void)state;
-    run(abort_with_a_full_log);
+    child_run(abort_with_a_full_log);
 }
 
 /* A pipe by name, which somebody has open and does not read: then nobody has it open. */
@@ -226,7 +201,7 @@ static void abort_with_a_dump_into_a_pipe(void) {
 }
 static void an_abort_returns_whatever_its_dump_does(void **state) {
     (void)state;
-    run(abort_with_a_dump_into_a_pipe);
+    child_run(abort_with_a_dump_into_a_pipe);
 }
 
 static int visit(int port) {
@@ -264,7 +239,7 @@ static void refuse_strangers_with_a_full_log(void) {
 }
 static void a_stranger_does_not_stop_the_watch_with_a_full_log(void **state) {
     (void)state;
-    run(refuse_strangers_with_a_full_log);
+    child_run(refuse_strangers_with_a_full_log);
 }
 
 int main(void) {

@@ -12,6 +12,7 @@
 
 #include "base/config.h"
 #include "collet.h"
+#include "common/fair.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -90,7 +91,7 @@ static void nothing_is_written_and_a_warning_says_so(void **state) {
         dup2(ends[1], STDERR_FILENO);
         set_paths();
         is_secure = true;
-        alarm(20);
+        fair_alarm(20);
         bool good = collet_get_unique_id(&id) == COLLET_SUCCESS &&
                     collet_comm_init_rank(&comm, 1, id, 0) == COLLET_SUCCESS &&
                     collet_comm_abort(comm) == COLLET_SUCCESS;

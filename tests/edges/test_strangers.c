@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "boot/id.h"
 #include "collet.h"
+#include "common/child.h"
 #include "common/ports.h"
 #include "transport/tcp_socket.h"
 
@@ -30,20 +31,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIMIT_S 40
 #define DOORS 6
 #define DESCRIPTORS 400 /* that the process may have */
 #define STRANGERS 120   /* at each door */
 #define VISITORS 16     /* that a desk has room for: DESK_VISITORS_MAX */
 #define LISTENERS 12
-
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            dprintf(STDOUT_FILENO, "%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);           \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
-    } while (0)
 
 static int descriptors(void) {
     int n = 0;
@@ -70,7 +62,7 @@ static pid_t strangers_at(const int *ports, int nports, int each) {
     EXPECT(pid >= 0);
     if (pid != 0)
         return pid;
-    alarm(LIMIT_S);
+    fair_alarm(CHILD_LIMIT_S);
     for (int k = 0; k < nports * each; k++)
         visit(ports[k % nports]);
     for (;;)
@@ -80,20 +72,6 @@ static pid_t strangers_at(const int *ports, int nports, int each) {
 static void limit_descriptors(void) {
     const struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
     EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-}
-
-static void run(void (*body)(void)) {
-    int status;
-    fflush(NULL);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        alarm(LIMIT_S);
-        body();
-        _exit(0);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 /* ---- doors ---- */
@@ -124,7 +102,7 @@ static void keep_doors(void) {
 }
 static void strangers_at_all_doors_together_get_a_part_of_the_descriptors(void **state) {
     (void)state;
-    run(keep_doors);
+    child_run(keep_doors);
 }
 
 /* A child that was forked while they stood there knows nothing of them. */
@@ -149,7 +127,7 @@ static void fork_among_strangers(void) {
 }
 static void a_forked_child_has_doors_of_its_own(void **state) {
     (void)state;
-    run(fork_among_strangers);
+    child_run(fork_among_strangers);
 }
 
 /* ---- sockets of transports ---- */
@@ -176,7 +154,7 @@ static void listen_often(void) {
 }
 static void strangers_get_no_more_sockets_than_ranks(void **state) {
     (void)state;
-    run(listen_often);
+    child_run(listen_often);
 }
 
 /* ---- metrics ---- */
@@ -207,7 +185,7 @@ static void show_metrics(void) {
 }
 static void silent_visitors_make_room_for_who_asks(void **state) {
     (void)state;
-    run(show_metrics);
+    child_run(show_metrics);
 }
 
 int main(void) {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "collet.h"
+#include "common/fair.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -177,7 +178,7 @@ static struct wait_case cases[CASES] = {
 static void run_rank(const struct wait_case *c, int rank) {
     const int log = open(c->log[rank], O_WRONLY | O_CREAT | O_TRUNC, 0600);
     dup2(log, STDERR_FILENO);
-    alarm(30);
+    fair_alarm(30);
     c->body(c, rank);
     _exit(0);
 }
@@ -214,7 +215,7 @@ static int remove_logs(void **state) {
     return 0;
 }
 
-/* This rank has said so, exactly once, beside what else it says. */
+/* The log of this rank has exactly one line of a wait for `whom`. It may have other lines. */
 static void assert_said(int which, int rank, const char *whom) {
     char line[1200], all[8192] = "";
     int said = 0;

@@ -350,8 +350,8 @@ static enum collet_result await_verdict(struct consent *consent) {
                    terms->timeout_s, name, terms->call);
 }
 
-/* A process that was stopped goes on: the others may have gone on without it. Its watch hears that in a moment, and its edges first say
- * so, and then that the others are dead: who believed that would agree with itself alone. */
+/* A process that was stopped goes on, and the others may have gone on without it. Then its connections end, as if the others were dead.
+ * It must not agree with itself alone, so it votes only when its watch has looked around: it hears in a moment whether it is lost. */
 static enum collet_result check_self(const struct consent *consent) {
     const struct boot *boot = consent->terms.boot;
     const uint64_t awake_until_ns = __atomic_load_n(&boot->hub->awake_until_ns, __ATOMIC_RELAXED);

@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "boot/edge.h"
 #include "layers/gpu/windows.h"
 #include "layers/gpu/exec_copies.h"
 #include "layers/memory/commons.h"
@@ -388,12 +387,6 @@ static bool has_signals(const struct collet_window *window, int peer, uint64_t c
     return sent - window->waited[peer] >= count;
 }
 
-/* The kernel knows of a death though the news has not come: it passes other processes, and these may have no CPU for long. */
-static bool has_ended_here(const struct collet_comm *comm, int peer) {
-    const struct peer_info *peers = boot_peers(comm->boot);
-    return peers[peer].node == peers[comm->rank].node && edge_process_ended(peers[peer].pid);
-}
-
 /* May the signals still come? */
 static enum collet_result check_signaller(const struct collet_comm *comm, int peer, uint64_t idle_ns) {
     COLLET_TRY(boot_check(comm->boot));
@@ -401,7 +394,7 @@ static enum collet_result check_signaller(const struct collet_comm *comm, int pe
         return err_set(COLLET_ERR_REMOTE, "rank %d is gone, and rank %d waited for its signal", peer, comm->rank);
     if (idle_ns / 1000000u < (uint64_t)comm->chan->timeout_ms || boot_peer_state(comm->boot, peer, NULL) != PEER_ALIVE)
         return COLLET_SUCCESS; /* a death that is news wins over the time */
-    if (has_ended_here(comm, peer))
+    if (boot_has_ended_here(comm->boot, peer))
         return err_set(COLLET_ERR_REMOTE, "rank %d died, and rank %d waited for its signal", peer, comm->rank);
     return err_set(COLLET_ERR_TIMEOUT,
                    "rank %d waited %.1f s for a signal of rank %d: did that call collet_signal()? (COLLET_TIMEOUT or "

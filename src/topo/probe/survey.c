@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "boot/edge.h"
 #include "topo/probe/bundle.h"
 #include "chan/crowd.h"
 #include "topo/probe/atlas.h"
@@ -381,27 +380,14 @@ void survey_destroy(struct survey *survey) {
     free(survey);
 }
 
-/* Time is up. A rank that died is the cause, whoever is waited for: that one may wait for it, too, and the news of a death passes other
- * processes, which may have no CPU for long. The kernel knows it of those on this host. */
-static enum collet_result blame_the_dead(const struct survey *survey, enum collet_result result) {
-    for (int rank = 0; rank < survey->nranks && result == COLLET_ERR_TIMEOUT; rank++) {
-        const struct peer_info *peer = &survey->peers[rank];
-        if (peer->node == survey->peers[survey->rank].node && edge_process_ended(peer->pid))
-            return err_set(COLLET_ERR_REMOTE, "rank %d (host %s, pid %d) died while the communicator was created", rank,
-                           peer->host, peer->pid);
-    }
-    return result;
-}
-
 enum collet_result survey_try(struct survey *survey, struct map **map_p) {
     static enum collet_result (*const stages[])(struct survey * survey) = {
         [ASK_RANKS] = ask_ranks, [ASK_NODES] = ask_nodes, [AWAIT_ATLAS] = await_atlas};
     for (;;) {
         enum collet_result result = stages[survey->stage](survey);
         if (result == COLLET_IN_PROGRESS)
-            return blame_the_dead(survey, boot_check_wait(survey->boot, NULL, survey->next,
-                                                          survey->deadline_ns + survey->stage * PATIENCE_NS,
-                                                          "say what machine it is on"));
+            return boot_check_wait(survey->boot, NULL, survey->next, survey->deadline_ns + survey->stage * PATIENCE_NS,
+                                   "say what machine it is on");
         COLLET_TRY(result);
         if (survey->stage == AWAIT_ATLAS)
             return read_atlas(survey, map_p);

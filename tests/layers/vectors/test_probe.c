@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Probes: who has sent me a message that I have not received?
+ * Probes tell a rank from which other rank a message has come. The message has not been received yet.
  */
 #include <setjmp.h>
 #include <stdarg.h>
