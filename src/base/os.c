@@ -251,12 +251,9 @@ int os_high(int fd) {
 }
 
 FILE *os_fopen(const char *path, const char *mode) {
-    FILE *file = fopen(path, mode);
-    if (file == NULL || fileno(file) > STDERR_FILENO)
-        return file;
-    const int fd = fcntl(fileno(file), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    fclose(file);
-    file = fd >= 0 ? fdopen(fd, mode) : NULL;
+    const int flags = mode[0] == 'w' ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY;
+    const int fd = os_high(open(path, flags | O_CLOEXEC, 0666));
+    FILE *file = fd >= 0 ? fdopen(fd, mode) : NULL;
     if (file == NULL && fd >= 0)
         close(fd);
     return file;

@@ -291,12 +291,11 @@ bool boot_has_ended_here(const struct boot *boot, int rank) {
 /* A death is the cause, whoever is waited for: that rank may wait for the dead one, too. */
 static enum collet_result err_time_is_up(const struct boot *boot, int rank, const char *what) {
     char name[HUB_NAME_BYTES];
-    int dead = 0;
-    while (dead < boot->hub->nranks &&
-           (boot_peer_state(boot, dead, NULL) == PEER_LEFT || !boot_has_ended_here(boot, dead)))
-        dead++;
-    hub_name_rank(boot->hub, dead < boot->hub->nranks ? dead : rank, name);
-    if (dead < boot->hub->nranks)
+    int dead = boot->hub->nranks - 1;
+    while (dead >= 0 && (boot_peer_state(boot, dead, NULL) == PEER_LEFT || !boot_has_ended_here(boot, dead)))
+        dead--;
+    hub_name_rank(boot->hub, dead >= 0 ? dead : rank, name);
+    if (dead >= 0)
         return err_set(COLLET_ERR_REMOTE, "%s died, and rank %d had yet to %s", name, rank, what);
     return err_set(COLLET_ERR_TIMEOUT, "waited %d s (COLLET_INIT_TIMEOUT) for %s to %s",
                    (int)boot->own_config.init_timeout, name, what);

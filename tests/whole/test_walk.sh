@@ -37,7 +37,7 @@ session_now() {
     COLLET_ALGO=ring COLLET_PROTO=Simple COLLET_CPUS=4 COLLET_CPU_DISTANCE=near \
         timeout 120 gdb -nx -batch -iex 'set debuginfod enabled off' -x "$commands" $program 2>&1 </dev/null |
         grep -vE '^(\[|Using host|Run till exit|Kill the program|Breakpoint [0-9]+(:| at)|$)' |
-        sed -E 's/^Hardware watchpoint/Watchpoint/'
+        sed -E 's/Hardware watchpoint/Watchpoint/'
     rm -f "$commands"
 }
 

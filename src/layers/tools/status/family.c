@@ -116,7 +116,7 @@ const char *family_why_silent(const int *pids, int count) {
         return "there is no such process";
     for (int k = 0; k < count; k++) {
         if (!is_readable(pids[k]))
-            return "it belongs to another user: only that user and root can ask it";
+            return "it is another user's: only that user and root can ask it";
         if (!uses_collet(pids[k]))
             continue;
         snprintf(
