@@ -299,8 +299,7 @@ static enum collet_result map_shared(int fd, size_t bytes, void **memory_p) {
 static int create_memfd(const char *name) {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     int fd;
-    while ((fd = os_high(memfd_create(name, flags | MFD_NOEXEC_SEAL))) < 0 && os_more_descriptors())
-        ;
+    OS_DESCRIPTOR(fd, memfd_create(name, flags | MFD_NOEXEC_SEAL));
     return fd < 0 && errno == EINVAL ? os_high(memfd_create(name, flags)) : fd;
 }
 
@@ -358,8 +357,7 @@ enum collet_result os_shared_find(int pid, int fd, size_t bytes, int *fd_p) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
     int own_fd;
-    while ((own_fd = os_high(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK))) < 0 && os_more_descriptors())
-        ;
+    OS_DESCRIPTOR(own_fd, open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK));
     if (own_fd < 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot open shared memory of process %d (%s): %m%s", pid, path, os_remedy());
     enum collet_result result = check_shared(own_fd, bytes);

@@ -79,6 +79,11 @@ bool os_more_descriptors(void);
 /* Takes a new descriptor, and gives one above 2 in its place; < 0 stays, with its errno. Descriptors 0, 1 and 2 are the terminal's: if a
  * program has closed them, what is written to its standard error must not go into a socket of collet. */
 int os_high(int fd);
+/* fd = make, which makes a descriptor. It is one above 2. It is made again as long as more descriptors can be had. */
+#define OS_DESCRIPTOR(fd, make)                                                                                        \
+    do                                                                                                                 \
+        (fd) = os_high(make);                                                                                          \
+    while ((fd) < 0 && os_more_descriptors())
 /* fopen() with such a descriptor, to read ("r") or to write anew ("w"). */
 FILE *os_fopen(const char *path, const char *mode);
 /* The setting behind errno and what to do about it, to be put behind %m; "" if there is nothing to say. */

@@ -90,7 +90,10 @@ bool output_write(int fd, const char *text, unsigned long bytes, int wait_ms) {
     const uint64_t end_ns = os_now_ns() + (uint64_t)wait_ms * 1000000;
     while (bytes > 0) { /* another writer may take the room that this one has seen */
         ssize_t written = write_some(fd, text, bytes, wait_ms);
-        if (written < 0 && (errno == EINTR || (errno == EAGAIN && (wait_ms < 0 || os_now_ns() < end_ns))))
+        const uint64_t now_ns = os_now_ns();
+        if (wait_ms > 0)
+            wait_ms = now_ns < end_ns ? (int)((end_ns - now_ns) / 1000000) : 0;
+        if (written < 0 && (errno == EINTR || (errno == EAGAIN && wait_ms != 0)))
             continue;
         if (written <= 0)
             return false;

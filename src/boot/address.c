@@ -93,9 +93,7 @@ static int from_sockaddr(const struct sockaddr *from, int family, struct address
 static int listen_to(const struct sockaddr *name, socklen_t bytes) {
     const int on = 1, off = 0;
     int fd;
-    while ((fd = os_high(socket(name->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0))) < 0 &&
-           os_more_descriptors())
-        ;
+    OS_DESCRIPTOR(fd, socket(name->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

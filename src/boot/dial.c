@@ -106,9 +106,7 @@ static void try_next(struct dial *dial) {
     struct sockaddr_storage to;
     socklen_t bytes = address_to_sockaddr(&dial->set.addresses[dial->attempt], dial->set.port, &to);
     int fd;
-    while ((fd = os_high(socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0))) < 0 &&
-           os_more_descriptors())
-        ;
+    OS_DESCRIPTOR(fd, socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     dial->exhausted = fd < 0 && errno == EMFILE;
     int error = fd < 0 || (connect(fd, (struct sockaddr *)&to, bytes) != 0 && errno != EINPROGRESS) ? errno : 0;
     if (error == 0 && meets_itself(fd))

@@ -141,10 +141,8 @@ static enum collet_result watch_create(struct watch **watch_p) {
     pthread_mutex_init(&watch->lock, NULL);
     watch->tasks_end = &watch->tasks;
     watch->next_due_ns = UINT64_MAX;
-    while ((watch->epoll_fd = os_high(epoll_create1(EPOLL_CLOEXEC))) < 0 && os_more_descriptors())
-        ;
-    while ((watch->wake_fd = os_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) < 0 && os_more_descriptors())
-        ;
+    OS_DESCRIPTOR(watch->epoll_fd, epoll_create1(EPOLL_CLOEXEC));
+    OS_DESCRIPTOR(watch->wake_fd, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     enum collet_result result;
     if (watch->epoll_fd < 0 || watch->wake_fd < 0 ||
         epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, watch->wake_fd, &event) != 0)

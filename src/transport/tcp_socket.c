@@ -165,9 +165,7 @@ static struct tcp_stranger *stranger_place(struct tcp_listener *listener) {
 static enum collet_result accept_strangers(struct tcp_listener *listener) {
     for (int n = 0; n < listener->nsockets + TCP_STRANGERS_MORE; n++) { /* at most: then their hellos are read */
         int fd;
-        while ((fd = os_high(accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC))) < 0 &&
-               os_more_descriptors())
-            ;
+        OS_DESCRIPTOR(fd, accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (fd < 0 && (errno == EMFILE || errno == ENFILE))
             return err_set(COLLET_ERR_SYSTEM, "cannot accept a connection: %m%s", os_remedy());
         if (fd < 0)
@@ -286,9 +284,7 @@ static bool socket_begin(struct tcp_dialer *dialer, int k) {
     struct sockaddr_storage name;
     socklen_t length = address_to_sockaddr(&set->addresses[way_of(dialer, k)], set->port, &name);
     int fd;
-    while ((fd = os_high(socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0))) < 0 &&
-           os_more_descriptors())
-        ;
+    OS_DESCRIPTOR(fd, socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return false;
     dialer->fds[k] = fd;

@@ -160,10 +160,10 @@ a_long_function_is_noticed() {
     ! { lengths_of_functions $(git ls-files 'src/*.c'); echo "45 src/api/long.c:1"; } | functions_are_short >/dev/null
 }
 
-# Whatever makes a descriptor in the library has os_high() around it, or is os_fopen() (base/os.h).
+# Whatever makes a descriptor in the library has os_high() or OS_DESCRIPTOR() around it, or is os_fopen() (base/os.h).
 makers='socket|accept4?|eventfd|epoll_create1|memfd_create|open|openat|dup|pipe2?|socketpair|mkstemp|fopen|opendir|inotify_init1|timerfd_create'
 descriptors_made_low() { # files
-    sed -E 's:"[^"]*"::g; s:/\*.*::; /^ *\* /d' "$@" | grep -E "[^a-z_>.]($makers)\(|SYS_pidfd_open" | grep -vE 'os_high\(|static |^ *(int|FILE|DIR) \*?[a-z_]+\('
+    sed -E 's:"[^"]*"::g; s:/\*.*::; /^ *\* /d' "$@" | grep -E "[^a-z_>.]($makers)\(|SYS_pidfd_open" | grep -vE 'os_high\(|OS_DESCRIPTOR\(|static |^ *(int|FILE|DIR) \*?[a-z_]+\('
 }
 descriptors_are_above_the_terminal() {
     local file bad=0

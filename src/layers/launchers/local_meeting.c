@@ -38,8 +38,7 @@ static socklen_t name_socket(const char *job, struct sockaddr_un *address) {
 }
 
 static enum collet_result open_socket(int flags, int *fd_p) {
-    while ((*fd_p = os_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0))) < 0 && os_more_descriptors())
-        ;
+    OS_DESCRIPTOR(*fd_p, socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
     return *fd_p >= 0 ? COLLET_SUCCESS : err_set(COLLET_ERR_SYSTEM, "no Unix socket: %m%s", os_remedy());
 }
 

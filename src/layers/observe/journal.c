@@ -292,21 +292,7 @@ static void put_journal(const struct journal *journal, enum collet_result result
     fputc('\n', out);
 }
 
-#define DUMP_NS 200000000u /* what a reader that lives may need; an abort waits as long (api/comm.h) */
-
-/* In pieces that a pipe takes whole. */
-static bool write_dump(int fd, const char *text, size_t bytes) {
-    const uint64_t end_ns = os_now_ns() + DUMP_NS;
-    for (size_t at = 0; at < bytes;) {
-        const size_t piece = bytes - at < PIPE_BUF ? bytes - at : PIPE_BUF;
-        const uint64_t now_ns = os_now_ns();
-        if (output_write(fd, text + at, piece, now_ns < end_ns ? (int)((end_ns - now_ns) / 1000000) : 0))
-            at += piece;
-        else if (errno != EAGAIN || now_ns >= end_ns)
-            return false;
-    }
-    return true;
-}
+#define DUMP_MS 200 /* what a reader that lives may need; an abort waits as long (api/comm.h) */
 
 /* Nothing is left of an earlier dump. */
 static int open_dump(const struct conn_owner *owner) {
@@ -329,7 +315,7 @@ void journal_dump(struct journal *journal, enum collet_result result, const char
         put_journal(journal, result, text, out);
     bool good = out != NULL && fclose(out) == 0;
     const int fd = good ? open_dump(owner) : -1;
-    good = fd >= 0 && write_dump(fd, dump, bytes);
+    good = fd >= 0 && output_write(fd, dump, bytes, DUMP_MS);
     if (!good)
         log_always(ERR, "cannot write COLLET_DUMP_FILE=%s: %s", owner->config->dump_file, output_why());
     if (fd >= 0)
