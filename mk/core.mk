@@ -56,19 +56,21 @@ core-links:
 	@:$(call link_line,none)$(foreach l,$(LIB_LAYERS),$(call link_line,$(l),$(l)))$(call link_line,all,$(LIB_LAYERS))
 
 # Tests of the core alone: every program of tests/core. Links with other layers run some of these, and those of tests/layers/NAME.
-# Each has tests/common/part.c for what it names and has not.
+# Each has tests/common/part.c for what it names and has not. That comes last: a linker looks into no library for what an object
+# before it has, even if that is weak.
 .PHONY: test-core core-tests test-links
 PART_COMMON  := $(BUILD)/core/tests/common.a
-$(PART_COMMON): $(call objects_of,$(filter-out tests/common/whole.c,$(TEST_COMMON)) tests/common/part.c)
+$(PART_COMMON): $(call objects_of,$(filter-out tests/common/whole.c,$(TEST_COMMON)))
 	@mkdir -p $(@D)
 	$(call say,AR)
 	@rm -f $@
 	$(Q)$(AR) rcsD $@ $^
 SODIUM       := $(shell $(PKGCONFIG) --libs libsodium 2>/dev/null)
-LINK_PART     = $(Q)$(LINK) -o $@ $(filter %.o,$^) $(LINKED_LIB) $(PART_COMMON) $(LINKED_LIB) -lcmocka
+PART         := $(call objects_of,tests/common/part.c)
+LINK_PART     = $(Q)$(LINK) -o $@ $(filter-out $(PART),$(filter %.o,$^)) $(LINKED_LIB) $(PART_COMMON) $(LINKED_LIB) $(PART) -lcmocka
 CORE_PROGRAMS := $(patsubst tests/%.c,$(BUILD)/core/tests/%,$(filter-out tests/core/test_soak.c,$(wildcard tests/core/test_*.c)))
 $(CORE_PROGRAMS): LINKED_LIB = $(CORE_LIB)
-$(CORE_PROGRAMS): $(BUILD)/core/tests/%: $(OBJ)/tests/%.o $(PART_COMMON) $(CORE_LIB)
+$(CORE_PROGRAMS): $(BUILD)/core/tests/%: $(OBJ)/tests/%.o $(PART_COMMON) $(PART) $(CORE_LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(LINK_PART) $(SODIUM) -pthread -lm
@@ -80,22 +82,30 @@ test-core:
 	@echo "lines of the core: $$($(MAKE) -s --no-print-directory core-files | xargs cat | wc -l), at most $$(sed -n 's/^lines //p' tests/core/limits.txt)"
 	@echo "seams of the core: $$($(MAKE) -s --no-print-directory core-seams | wc -l), at most $$(sed -n 's/^seams //p' tests/core/limits.txt)"
 
-# The core with each layer alone (and what that layer needs): build/links/NAME has the library and its tests.
+# The core with each layer alone (and what that layer needs, or what its tests call): build/links/NAME has the library and its tests.
+# tests/whole/test_layers.sh links each layer with its needs alone.
+tests_call_tuner    := many
+tests_call_vectors  := streams
+tests_call_gpu      := many vectors memory
+tests_call_memory   := vectors
+tests_call_streams  := vectors
+tests_call_verifier := many
+in_link_of           = $(call with_needs,$(1) $(tests_call_$(1)))
 LINK_TESTS   := core/test_calls core/test_boot_ids
 tests_of_link = $(LINK_TESTS) $(patsubst tests/%.c,%,$(wildcard tests/layers/$(1)/test_*.c))
 define LINK_OF_LAYER
 $(BUILD)/links/$(1)/list.o: INCLUDES = $$(INTERNAL_INCLUDES)
-$(BUILD)/links/$(1)/list.o: CPPFLAGS += $$(call list_flags,$$(call with_needs,$(1)))
-$(BUILD)/links/$(1)/list.o: src/seams/list.c mk/layers.mk $(BUILD)/flags | $(NEEDS)
+$(BUILD)/links/$(1)/list.o: CPPFLAGS += $$(call list_flags,$$(call in_link_of,$(1)))
+$(BUILD)/links/$(1)/list.o: src/seams/list.c mk/layers.mk mk/core.mk $(BUILD)/flags | $(NEEDS)
 	@mkdir -p $$(@D)
 	$$(call say,CC)
 	$$(Q)$$(COMPILE) -c $$< -o $$@
-$(BUILD)/links/$(1)/libcollet.a: $(call link_of,$(call with_needs,$(1))) $(BUILD)/links/$(1)/list.o
+$(BUILD)/links/$(1)/libcollet.a: $(call link_of,$(call in_link_of,$(1))) $(BUILD)/links/$(1)/list.o
 	$$(call say,AR)
 	@rm -f $$@
 	$$(Q)$$(AR) rcsD $$@ $$(filter %.o,$$^)
 $(addprefix $(BUILD)/links/$(1)/tests/,$(call tests_of_link,$(1))): LINKED_LIB = $(BUILD)/links/$(1)/libcollet.a
-$(addprefix $(BUILD)/links/$(1)/tests/,$(call tests_of_link,$(1))): $(BUILD)/links/$(1)/tests/%: $(OBJ)/tests/%.o $(PART_COMMON) $(BUILD)/links/$(1)/libcollet.a
+$(addprefix $(BUILD)/links/$(1)/tests/,$(call tests_of_link,$(1))): $(BUILD)/links/$(1)/tests/%: $(OBJ)/tests/%.o $(PART_COMMON) $(PART) $(BUILD)/links/$(1)/libcollet.a
 	@mkdir -p $$(@D)
 	$$(call say,LINK)
 	$$(LINK_PART) $$(PRIVATE_LIBS)

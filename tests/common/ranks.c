@@ -115,9 +115,12 @@ static void show_all(const pid_t *pids, int processes) {
 /* ---- processes ---- */
 
 /* A thread sanitizer asks for its options here. By default every process would wait a second at its end, for races of
- * threads that are still there: with thousands of processes that is too long. */
+ * threads that are still there: with thousands of processes that is too long. And it would end the forked child of a process
+ * with threads if that child starts a thread. */
 const char *__tsan_default_options(void);
-__attribute__((visibility("default"))) const char *__tsan_default_options(void) { return "atexit_sleep_ms=20"; }
+__attribute__((visibility("default"))) const char *__tsan_default_options(void) {
+    return "atexit_sleep_ms=20:die_after_fork=0";
+}
 
 struct rank_thread {
     struct ranks *ranks;

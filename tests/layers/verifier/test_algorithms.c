@@ -2,7 +2,6 @@
  *
  * Every registered algorithm, verified for as many shapes as a test has time for.
  */
-#include "algo/many/binomial.h"
 #include "topo/trees.h"
 #include "common/level.h"
 #include "program/program.h"
@@ -489,29 +488,6 @@ static void the_tree_of_eleven_is_the_one_in_the_picture(void **state) {
         assert_int_equal(tree_place(11, 0, rank).parent, parent[rank] < 0 ? -1 : parent[rank] - 1);
 }
 
-/* ---- binomial trees ---- */
-
-static void binomial_trees_span_all_places_level_by_level(void **state) {
-    (void)state;
-    for (int n = 1; n <= 300; n++) {
-        int nplaces = 0, nchildren = 0, child[BINOMIAL_MAX_CHILDREN];
-        assert_int_equal(binomial_levels(n), ceil_log2(n));
-        for (int level = 0; level <= binomial_levels(n); level++)
-            for (int i = 0; i < binomial_count(n, level); i++, nplaces++) {
-                int place = binomial_place(n, level, i), count = binomial_children(n, place, child);
-                assert_in_range(place, 0, n - 1);
-                assert_int_equal(binomial_level(n, place), level);
-                for (int c = 0; c < count; c++) {
-                    assert_in_range(child[c], place + 1, n - 1);
-                    assert_int_equal(binomial_parent(child[c]), place);
-                }
-                nchildren += count;
-            }
-        assert_int_equal(nplaces, n);
-        assert_int_equal(nchildren, n - 1);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_algorithm_is_right_for_1_to_64_ranks),
@@ -534,7 +510,6 @@ int main(void) {
         cmocka_unit_test(no_rank_is_interior_in_both_trees),
         cmocka_unit_test(trees_below_a_root_span_all_ranks_and_load_none_twice),
         cmocka_unit_test(the_tree_of_eleven_is_the_one_in_the_picture),
-        cmocka_unit_test(binomial_trees_span_all_places_level_by_level),
     };
     return cmocka_run_group_tests_name("algorithms", tests, NULL, NULL);
 }
