@@ -5,6 +5,7 @@
  */
 #include "topo/probe/topo.h"
 
+#include "base/config.h"
 #include "base/fork_lock.h"
 #include "base/memory.h"
 #include "base/log.h"
@@ -23,19 +24,25 @@ struct seen {
 FORK_LOCK(lock); /* libhwloc has locks of its own */
 static struct seen *all_seen;
 
-enum collet_result topo_load(const char *file_path, struct topo **topo_p) {
+enum collet_result topo_load(const char *file_path, double limit_s, struct topo **topo_p) {
     if (file_path[0] == '\0')
-        return topo_probe(topo_p);
+        return topo_probe(limit_s, topo_p);
     if (topo_read_file(file_path, TOPO_THIS_MACHINE, topo_p) == COLLET_SUCCESS)
         return COLLET_SUCCESS;
     log_warn(GRAPH, "%s; going on with what this machine has", err_last());
-    return topo_probe(topo_p);
+    return topo_probe(limit_s, topo_p);
 }
 
-static enum collet_result look(const char *file_path, struct seen **seen_p) {
+static double limit_of(const struct config *config) {
+    const double half_s = (double)config->init_timeout / 2;
+    return half_s < TOPO_LIMIT_S ? half_s : TOPO_LIMIT_S;
+}
+
+static enum collet_result look(const struct config *config, struct seen **seen_p) {
+    const char *file_path = config->topo_file;
     size_t bytes = strlen(file_path) + 1;
     struct topo *topo;
-    COLLET_TRY(topo_load(file_path, &topo));
+    COLLET_TRY(topo_load(file_path, limit_of(config), &topo));
     enum collet_result status = memory_get(seen_p, 1, sizeof **seen_p + bytes, "no memory for a graph of this machine");
     if (status != COLLET_SUCCESS) {
         topo_destroy(topo);
@@ -47,13 +54,13 @@ static enum collet_result look(const char *file_path, struct seen **seen_p) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result topo_here(const char *file_path, const struct topo **topo_p) {
+enum collet_result topo_here(const struct config *config, const struct topo **topo_p) {
     SCOPED_LOCK(&lock);
     struct seen *seen = all_seen;
-    while (seen != NULL && strcmp(seen->path, file_path) != 0)
+    while (seen != NULL && strcmp(seen->path, config->topo_file) != 0)
         seen = seen->next;
     if (seen == NULL)
-        COLLET_TRY(look(file_path, &seen));
+        COLLET_TRY(look(config, &seen));
     *topo_p = seen->topo;
     return COLLET_SUCCESS;
 }

@@ -21,8 +21,6 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#define LIMIT_S 10 /* a thousand times as long as it takes */
-
 /* One question to hwloc. */
 struct question {
     pthread_mutex_t lock;
@@ -84,10 +82,9 @@ static void *ask_hwloc(void *question_) {
 }
 
 /* False: it takes too long. The question is the thread's then. */
-static bool await_answer(struct question *question, pthread_t thread) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += LIMIT_S;
+static bool await_answer(struct question *question, pthread_t thread, double limit_s) {
+    const uint64_t until_ns = os_now_ns() + (uint64_t)(limit_s * 1e9);
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
     pthread_mutex_lock(&question->lock);
     while (!question->answered &&
            pthread_cond_clockwait(&question->changed, &question->lock, CLOCK_MONOTONIC, &until) == 0)
@@ -103,19 +100,19 @@ static bool await_answer(struct question *question, pthread_t thread) {
     return answered;
 }
 
-static enum collet_result err_too_slow(void) {
+static enum collet_result err_too_slow(double limit_s) {
     return err_set(COLLET_ERR_SYSTEM,
-                   "hwloc has looked at this machine for %d s and does not end; does a sandbox refuse a system call? "
+                   "hwloc has looked at this machine for %g s and does not end; does a sandbox refuse a system call? "
                    "COLLET_TOPO_FILE takes a topology from a file instead",
-                   LIMIT_S);
+                   limit_s);
 }
 
 /* The answer of a thread of its own. */
-static enum collet_result ask(struct question **question_p) {
+static enum collet_result ask(double limit_s, struct question **question_p) {
     struct question *question;
     pthread_t thread;
     if (gave_up)
-        return err_too_slow();
+        return err_too_slow(limit_s);
     COLLET_TRY(memory_get(&question, 1, sizeof *question, "no memory to look at this machine"));
     pthread_mutex_init(&question->lock, NULL);
     pthread_cond_init(&question->changed, NULL);
@@ -124,19 +121,19 @@ static enum collet_result ask(struct question **question_p) {
         question_free(question);
         return result;
     }
-    if (await_answer(question, thread)) {
+    if (await_answer(question, thread, limit_s)) {
         *question_p = question;
         return COLLET_SUCCESS;
     }
     gave_up = true;
     pthread_detach(thread);
-    log_always(GRAPH, "hwloc has looked at this machine for %d s and does not end: going on without it", LIMIT_S);
-    return err_too_slow();
+    log_always(GRAPH, "hwloc has looked at this machine for %g s and does not end: going on without it", limit_s);
+    return err_too_slow(limit_s);
 }
 
-enum collet_result topo_probe(struct topo **topo_p) {
+enum collet_result topo_probe(double limit_s, struct topo **topo_p) {
     struct question *question = NULL;
-    COLLET_TRY(ask(&question));
+    COLLET_TRY(ask(limit_s, &question));
     enum collet_result status;
     errno = question->error;
     if (question->text != NULL)

@@ -74,8 +74,7 @@ static enum collet_result say_surveyed(const struct survey *survey, const char *
 /* It need not be the rank that looks at its node's machine. That the file cannot be written is no reason to fail. */
 static void dump_machine(const struct config *config) {
     const struct topo *here;
-    if (topo_here(config->topo_file, &here) != COLLET_SUCCESS ||
-        topo_write_file(here, config->topo_dump_file) != COLLET_SUCCESS)
+    if (topo_here(config, &here) != COLLET_SUCCESS || topo_write_file(here, config->topo_dump_file) != COLLET_SUCCESS)
         log_warn(GRAPH, "COLLET_TOPO_DUMP_FILE: %s", err_last());
 }
 
@@ -84,7 +83,7 @@ static void dump_machine(const struct config *config) {
 /* A machine that cannot be looked at is one CPU. */
 static enum collet_result look_here(const struct survey *survey, const struct topo **here_p, struct topo **made_p) {
     *made_p = NULL;
-    if (topo_here(survey->config->topo_file, here_p) == COLLET_SUCCESS)
+    if (topo_here(survey->config, here_p) == COLLET_SUCCESS)
         return COLLET_SUCCESS;
     log_warn(GRAPH, "%s; going on without a topology of this machine", err_last());
     COLLET_TRY(topo_synthetic("1 cpu", made_p));

@@ -145,8 +145,10 @@ struct topo {
 
 /* Each gives a finished graph that topo_destroy() frees. On failure *topo_p is untouched and err_last() says why. */
 
-/* This machine, with what can be found out about it: hwloc, sysfs, NVML. (probe.c) */
-enum collet_result topo_probe(struct topo **topo_p);
+/* This machine, with what can be found out about it: hwloc, sysfs, NVML. If hwloc takes longer than limit_s seconds, it is
+ * COLLET_ERR_SYSTEM. (probe.c) */
+#define TOPO_LIMIT_S 10 /* a thousand times as long as it takes */
+enum collet_result topo_probe(double limit_s, struct topo **topo_p);
 
 /* NCCL's topology XML, or hwloc's. What is unknown in it is passed over with a line at INFO; what is wrong in it is
  * COLLET_ERR_INVALID_ARGUMENT with file and line. A file of this machine may leave out what can be found out: it is
@@ -162,9 +164,11 @@ enum collet_result topo_write_text(const struct topo *topo, char **text_p);
 enum collet_result topo_write_file(const struct topo *topo, const char *path);
 
 /* The file, if it is named and good, else this machine; a bad file is a warning. "" names none. (here.c) */
-enum collet_result topo_load(const char *file_path, struct topo **topo_p);
-/* The same, but only the first call of a process takes its time. The graph lives as long as the process. Do not free it. */
-enum collet_result topo_here(const char *file_path, const struct topo **topo_p);
+enum collet_result topo_load(const char *file_path, double limit_s, struct topo **topo_p);
+/* The same for config->topo_file, but only the first call of a process takes its time. The other ranks wait meanwhile, so hwloc gets
+ * at most half of config->init_timeout. The graph lives as long as the process. Do not free it. */
+struct config;
+enum collet_result topo_here(const struct config *config, const struct topo **topo_p);
 
 /* The text that other ranks read, with topo_read_text() and TOPO_RECORDED. Equal hosts have equal texts, so it has no GUIDs,
  * addresses, ranks or sets of CPUs. place[0 … n−1] are nodes of host 0; they become the same nodes of the graph that is

@@ -26,7 +26,7 @@ enum topo_class verbs_path_to_gpu(const struct config *config, const char *devic
     const struct topo *topo;
     struct topo_paths *paths;
     gpu_busid(ordinal, busid);
-    if (topo_here(config->topo_file, &topo) != COLLET_SUCCESS)
+    if (topo_here(config, &topo) != COLLET_SUCCESS)
         return PATH_NONE;
     int gpu = topo_find_busid(topo, busid);
     if (gpu < 0 || topo_paths_from(topo, gpu, PATHS_IN_HOST, &paths) != COLLET_SUCCESS)

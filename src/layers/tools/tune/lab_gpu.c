@@ -51,7 +51,7 @@ static struct map *map_of(const struct bench *bench, const struct config *config
     void *atlas;
     size_t size;
     struct map *map;
-    must(topo_here(config->topo_file, &topo), "the topology");
+    must(topo_here(config, &topo), "the topology");
     for (int r = 0; r < n; r++) {
         struct topo_whereabouts where = {.rank = r};
         gpu_busid(bench->calls.ordinals[r], where.busid);
