@@ -336,7 +336,7 @@ static void log_into_full_pipe(void) {
         abort();
     while (write(STDERR_FILENO, nothing, sizeof(nothing)) > 0)
         ;
-    fcntl(STDERR_FILENO, F_SETFL, 0); /* whoever writes waits for ever */
+    fcntl(STDERR_FILENO, F_SETFL, 0); /* a write() that does not look first never returns */
 }
 
 static void rank_main(const struct trial *trial, struct job *job, int rank) {
