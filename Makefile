@@ -84,6 +84,7 @@ include mk/accept.mk
 include mk/gpusim.mk
 include mk/checks.mk
 include mk/fuzz.mk
+include mk/campaigns.mk
 include mk/bench.mk
 include mk/course.mk
 include mk/install.mk

@@ -9,12 +9,11 @@ UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/layers/verifier/t
     $(BUILD)/tests/layers/verifier/test_verifier $(BUILD)/tests/layers/tools/test_cost $(BUILD)/tests/layers/tools/test_one_tuner \
     $(addprefix $(BUILD)/tests/unit/test_,forecasts gpu_room gpu_rows map model order sim_queue) \
     $(BUILD)/tests/layers/gpu/test_block $(BUILD)/tests/layers/gpu/test_emulated_gpu $(BUILD)/tests/layers/memory/test_gpu_windows $(BUILD)/tests/layers/memory/test_gpu_copies $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/core/test_reduce $(BUILD)/tests/whole/test_perf_format)
-# PROGRAMS='core/test_tcp whole/test_links.sh': these alone. PART=2/8: each eighth one, from the second on.
+# PROGRAMS='core/test_tcp whole/test_links.sh': these alone.
 RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
-each_nth  = $(shell printf '%s\n' $(RUNNABLE) | awk -v part=$(PART) 'BEGIN { split(part, p, "/") } NR % p[2] == p[1] % p[2]')
-CHOSEN   := $(if $(PROGRAMS),$(foreach p,$(PROGRAMS),$(or $(filter %tests/$(p),$(RUNNABLE)),$(BUILD)/tests/$(p))),$(if $(PART),$(each_nth),$(RUNNABLE)))
+CHOSEN   := $(if $(PROGRAMS),$(foreach p,$(PROGRAMS),$(or $(filter %tests/$(p),$(RUNNABLE)),$(BUILD)/tests/$(p))),$(RUNNABLE))
 
-.PHONY: deps demo tests test-edges test check test-full asan tsan asan-all tsan-all run-check run-test run-test-full
+.PHONY: deps demo tests test-edges test check test-full asan tsan run-check run-test run-test-full
 # The bridge is there before script tests run, two at a time: each makes it if it is missing.
 tests: $(CHOSEN) $(if $(WITH_CUDA),$(ONE_PROGRAM) $(BESIDE)) $(if $(SCRIPT_TESTS),$(BUILD)/bench/slow_link)
 deps:

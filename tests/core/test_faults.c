@@ -4,11 +4,12 @@
  * can do; a seed chooses what goes wrong, for which rank, and when:
  *
  *    init ─▶ first call ─▶ many calls ─▶ groups ─▶ a stream ─▶ a split ─▶ destroy
- *                              ▲
- *                              └── here, 3.1 ms later: SIGKILL for rank 2 of 4, over tcp
- *                                  │
- *                                  └─▶ revoke ─▶ shrink ─▶ a sum of those that are left
- *                                                  └── here, in some trials: SIGKILL for another rank
+ *      ▲                       ▲
+ *      │                       └── here, 3.1 ms later: SIGKILL for rank 2 of 4, over tcp
+ *      │                           │
+ *      │                           └─▶ revoke ─▶ shrink ─▶ a sum of those that are left
+ *      │                                           └── here, in some trials: SIGKILL for another rank
+ *      └── or while the ranks meet, of whom each comes when it likes
  *
  * A trial is passed if every other rank ends, if no call that succeeds has a wrong result, if every error names the rank
  * to blame, and if all ranks that had one go on together. Times are printed, not judged: a rank that takes longer than
@@ -26,6 +27,8 @@
 #include "common/refuse.h"
 #include "common/whole.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -42,6 +45,7 @@
 #define RANKS_MAX 5
 #define WORKERS_USUAL 4  /* trials at the same time: most of a trial is waiting */
 #define HANG_S 90        /* a trial that takes longer hangs */
+#define MEETING_US 60000 /* within so long all come, where they come one after another */
 #define TABLE_EVERY 1000 /* trials */
 
 struct kind;
@@ -51,6 +55,7 @@ struct trial {
     uint64_t seed;
     const struct kind *kind;
     enum moment moment;
+    bool meeting; /* ranks come to init one after another, and the victim is struck in the midst of it */
     int nranks, victim;
     int second;   /* rank that dies when the others shrink; −1: none */
     bool goes_on; /* those that were harmed shrink; where they have to wait out a stopped rank, not in each trial */
@@ -178,6 +183,7 @@ static const struct kind {
     bool
         cuts; /* What breaks has two ends. Each may be left out: then it is told so, and the others go on without it. */
     bool again; /* another rank may die when the rest shrink */
+    bool mute;  /* the log of each rank is a pipe that is full and that nobody reads */
 } kinds[] = {
     {"SIGKILL", .signal = SIGKILL, .others = LOST, .again = true},
     {"SIGTERM", .signal = SIGTERM, .others = LOST},
@@ -196,25 +202,44 @@ static const struct kind {
      .words = {"memory", "temporarily unavailable"}}, /* a thread, too */
     {"no descriptor", .refused = DESCRIPTORS, .reach = 4, .fate = STAYS, .others = WITHOUT, .own = WITHOUT,
      .words = {"ulimit -n", "Too many open files"}},
+    {"SIGSTOP, SIGKILL", .signal = SIGSTOP, .later = SIGKILL, .others = LOST, .again = true},
+    {"SIGKILL, full logs", .signal = SIGKILL, .others = LOST, .again = true, .mute = true},
 };
 #define KINDS ((int)(sizeof(kinds) / sizeof(*kinds)))
+#define LATE_KINDS 2 /* the last ones */
+#define EARLY_KINDS (KINDS - LATE_KINDS)
+#define LATE_EVERY 9                                    /* each ninth seed has a late kind, or a meeting … */
+#define LATE_SCENES (KINDS + LATE_KINDS * MOMENT_COUNT) /* … of which there are so many */
+#define MEETING MOMENT_COUNT                            /* a column of the table */
 
 /* Of all trials, summed over the workers. */
 struct sums {
-    int injected[KINDS][MOMENT_COUNT], exact[KINDS], named[KINDS], failed[KINDS];
+    int injected[KINDS][MOMENT_COUNT + 1], exact[KINDS], named[KINDS], failed[KINDS];
     int went_on[KINDS]; /* of those that are named */
     int slowest_ms[KINDS];
     int all;
     int stopped; /* by a signal */
 };
 
+/* Each kind equally often at each moment. Nine and their number have no divisor in common, so what was added later takes equally many of
+ * each. All other seeds mean what they meant before. */
+static void choose_scene(struct trial *trial) {
+    const int late = (int)(trial->seed / LATE_EVERY % LATE_SCENES);
+    trial->kind = &kinds[trial->seed % EARLY_KINDS];
+    trial->moment = (enum moment)(trial->seed / EARLY_KINDS % MOMENT_COUNT);
+    if (trial->seed % LATE_EVERY != 0)
+        return;
+    trial->meeting = late < KINDS;
+    trial->kind = &kinds[trial->meeting ? late : EARLY_KINDS + (late - KINDS) / MOMENT_COUNT];
+    trial->moment = trial->meeting ? INIT : (enum moment)((late - KINDS) % MOMENT_COUNT);
+}
+
 static struct trial trial_of(uint64_t seed) {
     struct trial trial = {.seed = seed,
-                          .kind = &kinds[seed % KINDS], /* each kind equally often … */
-                          .moment = (enum moment)(seed / KINDS % MOMENT_COUNT),
                           .nranks = 2 + (int)(life_number(seed, 0) % (RANKS_MAX - 1)),
                           .transport = life_number(seed, 1) % 2 ? "shm" : "tcp",
                           .delay_us = (unsigned)(life_number(seed, 2) % 5000)};
+    choose_scene(&trial);
     const struct kind *kind = trial.kind;
     trial.victim = (int)(life_number(seed, 3) % (unsigned)trial.nranks);
     trial.hosts = trial.transport[0] == 't' && life_number(seed, 4) % 2;
@@ -225,6 +250,8 @@ static struct trial trial_of(uint64_t seed) {
     trial.request = 1 + (int64_t)(life_number(seed, 10) % (1u << life_number(seed, 11) % (kind->reach + 1)));
     if (trial.moment < kind->first)
         trial.moment = kind->first;
+    if (trial.meeting)
+        trial.delay_us = (unsigned)(life_number(seed, 2) % MEETING_US);
     return trial;
 }
 
@@ -301,6 +328,17 @@ static void go_on_without_the_dead(struct life *life, const struct trial *trial)
     }
 }
 
+static void log_into_full_pipe(void) {
+    static const char nothing[PIPE_BUF];
+    int ends[2];
+    setenv("COLLET_DEBUG", "TRACE", 1);
+    if (pipe2(ends, O_NONBLOCK) != 0 || dup2(ends[1], STDERR_FILENO) < 0)
+        abort();
+    while (write(STDERR_FILENO, nothing, sizeof(nothing)) > 0)
+        ;
+    fcntl(STDERR_FILENO, F_SETFL, 0); /* a write() that does not look first never returns */
+}
+
 static void rank_main(const struct trial *trial, struct job *job, int rank) {
     struct outcome *outcome = &job->outcomes[rank];
     struct broken broken = {
@@ -314,12 +352,16 @@ static void rank_main(const struct trial *trial, struct job *job, int rank) {
     snprintf(host, sizeof(host), "host%d", rank);
     if (trial->hosts)
         setenv("COLLET_HOSTID", host, 1);
+    if (trial->kind->mute)
+        log_into_full_pipe();
     life_begin(life);
     if (rank == 0 && collet_get_unique_id(&job->id) == COLLET_SUCCESS)
         __atomic_store_n(&job->id_ready, 1, __ATOMIC_RELEASE);
     while (!__atomic_load_n(&job->id_ready, __ATOMIC_ACQUIRE))
         usleep(200);
     life->id = job->id;
+    if (trial->meeting)
+        usleep((unsigned)(life_number(trial->seed, 20 + (uint64_t)rank) % MEETING_US));
     const bool ended_early = !life_live(life) && outcome->result != COLLET_SUCCESS;
     if (ended_early && trial->goes_on && life->comm != NULL && (rank != trial->victim || trial->kind->fate == STAYS))
         go_on_without_the_dead(life, trial);
@@ -356,7 +398,7 @@ static void strike(const struct trial *trial, struct job *job, pid_t pid, const 
     usleep(trial->delay_us);
     kill(pid, trial->kind->signal);
     if (trial->kind->later != 0) {
-        usleep(100000 + trial->delay_us * 100);
+        usleep(100000 + trial->delay_us % 5000 * 100);
         kill(pid, trial->kind->later);
     }
 }
@@ -489,7 +531,7 @@ static void print_trial(const struct trial *trial) {
         printf(", request %lld", (long long)trial->request);
     else
         printf(" + %u us", trial->delay_us);
-    printf(", %s%s: ", trial->transport, trial->hosts ? " between hosts" : "");
+    printf(", %s%s%s: ", trial->transport, trial->hosts ? " between hosts" : "", trial->meeting ? ", one by one" : "");
     if (trial->second >= 0)
         printf("then SIGKILL of rank %d: ", trial->second);
 }
@@ -520,7 +562,8 @@ static void judge(const struct trial *trial, const struct job *job, const int *s
                collet_error_string(outcome->result), collet_error_string(outcome->shrunk), outcome->company,
                job->other_end, outcome->text);
     }
-    __atomic_add_fetch(&sums->injected[kind][trial->moment], 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&sums->injected[kind][trial->meeting && trial->moment == INIT ? MEETING : trial->moment], 1,
+                       __ATOMIC_RELAXED);
     int *sum = failed ? sums->failed : named ? sums->named : sums->exact;
     __atomic_add_fetch(&sum[kind], 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&sums->went_on[kind], !failed && company != 0, __ATOMIC_RELAXED);
@@ -583,10 +626,10 @@ static int print_sums(const struct sums *sums) {
     printf("\n%-18s", "injected");
     for (int moment = 0; moment < MOMENT_COUNT; moment++)
         printf("%8s", moment_names[moment]);
-    printf(" | %6s %6s %6s %6s  %s\n", "exact", "error", "goes on", "FAILED", "longest");
+    printf("%8s | %6s %6s %6s %6s  %s\n", "meeting", "exact", "error", "goes on", "FAILED", "longest");
     for (int kind = 0; kind < KINDS; kind++) {
         printf("%-18s", kinds[kind].name);
-        for (int moment = 0; moment < MOMENT_COUNT; moment++)
+        for (int moment = 0; moment <= MEETING; moment++)
             printf("%8d", sums->injected[kind][moment]);
         printf(" | %6d %6d %7d %6d  %.1f s\n", sums->exact[kind], sums->named[kind], sums->went_on[kind],
                sums->failed[kind], sums->slowest_ms[kind] / 1e3);
@@ -618,7 +661,7 @@ static void work(uint64_t seed, uint64_t end, uint64_t step, struct sums *sums) 
 }
 
 int main(void) {
-    const long few = level_now() == LEVEL_FAST ? KINDS : 2 * KINDS;
+    const long few = level_now() == LEVEL_FAST ? EARLY_KINDS : 2 * EARLY_KINDS;
     const long seeds = variable("SEEDS", few), first = variable("FIRST", 1),
                workers = variable("WORKERS", WORKERS_USUAL);
     struct sums *sums = sums_now = share(sizeof(*sums));

@@ -8,8 +8,8 @@
  * Before: rank 0 was stopped. Ranks of other hosts counted it as lost, by its silence, and went on. Ranks of its host watched its process
  * alone, so they waited for it until COLLET_INIT_TIMEOUT.
  *
- * CAMPAIGN=1 tries each rank, each fault, each moment, 2 to 4 ranks per host, and prints a table (make campaign-survivors);
- * PART=2/8: each eighth trial, from the second on. TRIALS=8: so many at the same time.
+ * PART=2/40 tries each rank, each fault, each moment, 2 to 4 ranks per host: each fortieth trial, from the second on, and prints a table
+ * (make campaign-survivors). TRIALS=8: so many at the same time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -456,12 +456,9 @@ static int add_trials(struct trial *trials, int n, struct trial trial) {
     return n;
 }
 
-static int choose(struct trial *trials, int n) {
-    int part = 1, of = 1, chosen = 0;
-    const char *text = getenv("PART");
-    if (text != NULL && text[0] != '\0' && sscanf(text, "%d/%d", &part, &of) != 2)
-        return 0;
-    for (int k = part - 1; k < n; k += of)
+static int choose(struct trial *trials, int n, int part, int parts) {
+    int chosen = 0;
+    for (int k = part - 1; k < n; k += parts)
         trials[chosen++] = trials[k];
     return chosen;
 }
@@ -490,7 +487,7 @@ static bool print_table(const struct job *jobs, int n) {
     return good;
 }
 
-static int campaign(void) {
+static int campaign(int part, int parts) {
     struct trial *trials = calloc(TRIALS_MAX, sizeof *trials);
     const char *at_once = getenv("TRIALS");
     int n = 0;
@@ -500,7 +497,7 @@ static int campaign(void) {
                 n = add_trials(
                     trials, n,
                     (struct trial){.fault = (enum fault)fault, .hosts = 3, .per_host = per_host, .striped = striped});
-    n = choose(trials, n);
+    n = choose(trials, n, part, parts);
     struct job *jobs = run(trials, n, at_once != NULL ? atoi(at_once) : 6);
     const bool good = print_table(jobs, n);
     ranks_unshare(jobs, (size_t)n * sizeof *jobs);
@@ -509,9 +506,10 @@ static int campaign(void) {
 }
 
 int main(void) {
-    const char *whole = getenv("CAMPAIGN");
-    if (whole != NULL && whole[0] == '1')
-        return campaign();
+    const char *text = getenv("PART");
+    int part, parts;
+    if (text != NULL && sscanf(text, "%d/%d", &part, &parts) == 2 && part > 0 && parts > 0)
+        return campaign(part, parts);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whoever_is_stopped_or_killed_is_lost_to_all_others),
         cmocka_unit_test(who_goes_on_after_the_others_went_on_without_it_has_an_error),

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# fuzz.sh AMOUNT: tries the corpus of every target, then fuzzes it; two targets at a time. AMOUNT is
+# fuzz.sh AMOUNT [TARGET…]: tries the corpus of every target (or of these), then fuzzes it; two targets at a time. AMOUNT is
 #   SECONDS  for so long, with inputs that are new each time
 #   again    the same inputs each time, as many as inputs.txt says
 #   0        the corpus only
@@ -51,8 +51,8 @@ report() {
 }
 
 passed=0 failed=0
-targets=()
-for program in "$build"/tests/fuzz/fuzz_*; do
+targets=("${@:2}")
+[ $# -gt 1 ] || for program in "$build"/tests/fuzz/fuzz_*; do
     [ -x "$program" ] && [[ $program != *.* ]] && targets+=("${program##*/fuzz_}")
 done
 for ((k = 0; k < ${#targets[@]}; k += 2)); do

@@ -10,7 +10,8 @@
  * if each error says why: that of the rank itself that there was no memory, those of the others which rank it was. A rank with
  * an error keeps its communicator until the others have ended: they must hear of it, not see it leave.
  *
- *    EVERY=1 build/tests/whole/test_memory         all k, half an hour; else 25 of each kind
+ *    make campaign-memory                          all k, in sixty parts; campaign-leaks: under the address sanitizer. Else 25 of each kind
+ *    PART=2/60 build/tests/whole/test_memory       each sixtieth k, from the second on
  *    K=77 VICTIM=2 build/tests/whole/test_memory   this one of rank 2 alone, of each kind
  */
 #include "collet.h"
@@ -253,13 +254,34 @@ static long variable(const char *name, long otherwise) {
     return text != NULL && *text != '\0' ? atol(text) : otherwise;
 }
 
+/* Each nth request, from this one on. */
+struct part {
+    long first, nth;
+};
+
+static bool read_part(struct part *part) {
+    const char *text = getenv("PART");
+    struct part said;
+    if (text == NULL || sscanf(text, "%ld/%ld", &said.first, &said.nth) != 2 || said.first < 1 || said.nth < 1)
+        return false;
+    *part = said;
+    return true;
+}
+
+static struct part choose_part(int64_t most) {
+    const enum level level = level_now();
+    struct part part = {1, level == LEVEL_FULL ? 1 : most / (level == LEVEL_FAST ? 8 : 25) + 1};
+    read_part(&part);
+    return part;
+}
+
 /* Until there are no more requests to refuse. */
 static void run_kind(const struct kind *kind, struct job *job, struct sums *sums) {
-    const long every = variable("EVERY", level_now() == LEVEL_FULL ? 1 : 0), alone = variable("K", 0);
+    const long alone = variable("K", 0);
     struct trial trial = {.kind = kind};
     run_trial(&trial, job, sums);
-    const int64_t most = job->asked, few = level_now() == LEVEL_FAST ? 8 : 25,
-                  step = every > 0 ? every : most / few + 1;
+    const int64_t most = job->asked;
+    const struct part part = choose_part(most);
     printf("%s: %lld requests\n", kind->name, (long long)most);
     fflush(stdout);
     if (most == 0)
@@ -269,20 +291,23 @@ static void run_kind(const struct kind *kind, struct job *job, struct sums *sums
         run_trial(&trial, job, sums);
         return;
     }
-    for (int64_t n; (n = __atomic_fetch_add(&sums->next[kind - kinds], 1, __ATOMIC_RELAXED)) * step < most;) {
-        trial.k = 1 + n * step;
+    for (int64_t n;
+         (n = __atomic_fetch_add(&sums->next[kind - kinds], 1, __ATOMIC_RELAXED)) * part.nth + part.first <= most;) {
+        trial.k = part.first + n * part.nth;
         trial.victim = (int)(n % RANKS);
         run_trial(&trial, job, sums);
     }
 }
 
-/* The trials of a kind are some with an error, and the first, without. */
+/* The trials of a kind are some with an error, unless they are few, and the first, without. */
 static int count_untested(const struct sums *sums) {
+    struct part part;
+    const bool few = variable("K", 0) > 0 || read_part(&part);
     int untested = 0;
     for (int kind = 0; kind < KINDS; kind++) {
         const int *ended = sums->ended[kind];
         printf("%s: %d exact, %d with an error\n", kinds[kind].name, ended[0], ended[1]);
-        untested += ended[0] == 0 || (ended[1] == 0 && variable("K", 0) == 0);
+        untested += ended[0] == 0 || (ended[1] == 0 && !few);
     }
     return untested;
 }

@@ -271,7 +271,7 @@ static enum collet_result profile_open(const char *name, const struct observed_r
     profile->rank = rank->rank;
     if (plugin->init(&profile->context, rank->communicator, &mask, rank->name, rank->nnodes, rank->nranks, rank->rank,
                      nccl_plugin_log) != ncclSuccess) {
-        log_warn(PLAN, "NCCL_PROFILER_PLUGIN=%s: its init() failed, so nothing is profiled", name);
+        log_always(PLAN, "NCCL_PROFILER_PLUGIN=%s: its init() failed, so nothing is profiled", name);
         profile_close(profile);
         return COLLET_SUCCESS;
     }

@@ -4,15 +4,19 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/os.h"
 #include "boot/process.h"
 #include "topo/probe/declared.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define LATENCY_MOST_US 1e6f
 
@@ -59,13 +63,36 @@ static bool find_table(struct plug_host *host, void *library) {
     return false;
 }
 
-/* The loader would wait until somebody writes into a pipe. */
-void *plug_load(const char *name, const char **why) {
+/* Does the file end before what is to be loaded from it? Where it is no library at all, the loader says so. */
+static bool is_cut_short(int fd, const struct stat *about) {
+    ElfW(Ehdr) head;
+    ElfW(Phdr) part;
+    if (pread(fd, &head, sizeof head, 0) != sizeof head || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+        return false;
+    for (int k = 0; k < head.e_phnum; k++)
+        if (pread(fd, &part, sizeof part, (off_t)(head.e_phoff + (size_t)k * sizeof part)) != sizeof part ||
+            (part.p_type == PT_LOAD && part.p_offset + part.p_filesz > (size_t)about->st_size))
+            return true;
+    return false;
+}
+
+/* The loader would wait until somebody writes into a pipe, and the end of a file that was copied in part is an end of the process. */
+static const char *why_not_load(const char *path) {
     struct stat about;
-    if (strchr(name, '/') != NULL && stat(name, &about) == 0 && !S_ISREG(about.st_mode)) {
-        *why = "it is no regular file";
+    const int fd = os_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    const char *why = fd < 0 || fstat(fd, &about) != 0 ? NULL /* the loader will say */
+                      : !S_ISREG(about.st_mode)        ? "it is no regular file"
+                      : is_cut_short(fd, &about)       ? "a part of the file is missing"
+                                                       : NULL;
+    if (fd >= 0)
+        close(fd);
+    return why;
+}
+
+void *plug_load(const char *name, const char **why) {
+    *why = strchr(name, '/') != NULL ? why_not_load(name) : NULL;
+    if (*why != NULL)
         return NULL;
-    }
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     *why = library == NULL ? dlerror() : "";
     return library;

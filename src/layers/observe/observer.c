@@ -32,7 +32,7 @@ enum collet_result observing_open(struct observing *observing, const struct chan
         return COLLET_SUCCESS;
     observing->observer = __atomic_load_n(&observer, __ATOMIC_ACQUIRE);
     if (observing->observer == NULL) {
-        log_warn(PLAN, "COLLET_PROFILER_PLUGIN has no effect: plugins are for programs that use NCCL's names");
+        log_always(PLAN, "COLLET_PROFILER_PLUGIN has no effect: plugins are for programs that use NCCL's names");
         return COLLET_SUCCESS;
     }
     enum collet_result result = observing->observer->open(name, &rank, &observing->context);

@@ -43,7 +43,7 @@ static enum collet_result find_advice(struct chooser *chooser, const struct conf
         return err_set(COLLET_ERR_INVALID_USAGE,
                        "COLLET_TUNER_PLUGIN and COLLET_DETERMINISM: a plugin chooses by size; unset one of them");
     else if (chooser->adviser == NULL)
-        log_warn(PLAN, "COLLET_TUNER_PLUGIN has no effect: plugins are for programs that use NCCL's names");
+        log_always(PLAN, "COLLET_TUNER_PLUGIN has no effect: plugins are for programs that use NCCL's names");
     return chooser->adviser == NULL ? COLLET_SUCCESS
                                     : chooser->adviser->open(plugin, chooser->chan->owner.nranks,
                                                              chooser->model->machine.whole->nnodes, &chooser->advice);

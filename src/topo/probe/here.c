@@ -29,7 +29,7 @@ enum collet_result topo_load(const char *file_path, double limit_s, struct topo 
         return topo_probe(limit_s, topo_p);
     if (topo_read_file(file_path, TOPO_THIS_MACHINE, topo_p) == COLLET_SUCCESS)
         return COLLET_SUCCESS;
-    log_warn(GRAPH, "%s; going on with what this machine has", err_last());
+    log_always(GRAPH, "COLLET_TOPO_FILE: %s; going on with what this machine has", err_last());
     return topo_probe(limit_s, topo_p);
 }
 

@@ -75,7 +75,7 @@ static enum collet_result say_surveyed(const struct survey *survey, const char *
 static void dump_machine(const struct config *config) {
     const struct topo *here;
     if (topo_here(config, &here) != COLLET_SUCCESS || topo_write_file(here, config->topo_dump_file) != COLLET_SUCCESS)
-        log_warn(GRAPH, "COLLET_TOPO_DUMP_FILE: %s", err_last());
+        log_always(GRAPH, "COLLET_TOPO_DUMP_FILE: %s", err_last());
 }
 
 /* ---- a node's report ---- */

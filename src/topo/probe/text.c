@@ -40,7 +40,7 @@ static const char *read_all(int fd, char *text, size_t *bytes) {
         if (*bytes > TEXT_BYTES_MAX)
             return "it has more than 4 MiB";
     }
-    return *bytes == 0 && is_pipe(fd) ? "nobody writes into this pipe" : NULL;
+    return *bytes > 0 ? NULL : is_pipe(fd) ? "nobody writes into this pipe" : "it is empty";
 }
 
 enum collet_result text_load(const char *knob, const char *path, enum collet_result bad, char **text_p,
