@@ -98,7 +98,7 @@ format:
 format-check:
 	$(FORMATTED) | xargs -r $(CLANGFORMAT) --dry-run -Werror
 clean:
-	rm -rf $(BUILD) $(BUILD)-90 build-asan build-tsan build-fuzz build-dist build-gdb
+	rm -rf $(BUILD) $(BUILD)-90 build-asan build-tsan build-dist build-gdb
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 endif

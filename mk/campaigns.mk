@@ -8,9 +8,16 @@
 #
 # A campaign says with which variables it is built, if not as all else is; its units; what is done with one; and what must be there.
 
-CAMPAIGNS := asan tsan memory leaks faults soak fuzz survivors
+CAMPAIGNS := again busy asan tsan memory leaks faults soak fuzz survivors
 parts_of   = $(foreach part,$(shell seq $(1)),$(part)/$(1))
 patiently  = COLLET_TEST_TIMEOUT=3600 scripts/run-tests.sh $(BUILD)/tests/$(1)
+
+# make test, ten times; and each of its programs beside 40 processes that want the CPUs all the time.
+units_again = $(shell seq 10)
+units_busy  = $(RUNNABLE)
+do_again    = $(MAKE) --no-print-directory test
+do_busy     = scripts/beside.sh 40 scripts/run-tests.sh $$UNIT
+sitting-again sitting-busy: tests
 
 # Every test program under a sanitizer.
 with_asan  = $(call SANITIZED,asan)
@@ -41,7 +48,7 @@ sitting-soak: $(BUILD)/tests/core/test_soak
 
 # New inputs for each target that reads what comes from others. Without clang, the corpus alone.
 FUZZ_SECONDS ?= 180
-with_fuzz  = $(FUZZ_BUILD)
+with_fuzz  = $(with_asan)
 units_fuzz = $(FUZZERS:$(BUILD)/tests/fuzz/fuzz_%=%)
 do_fuzz    = BUILD=$(BUILD) tests/fuzz/fuzz.sh $(if $(FUZZ_ENGINE),$(FUZZ_SECONDS),0) $$UNIT
 sitting-fuzz: fuzzers

@@ -9,7 +9,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
-build=${BUILD:-build-fuzz} amount=${1:-again}
+build=${BUILD:-build-asan} amount=${1:-again}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$build/found"
