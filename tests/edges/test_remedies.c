@@ -91,8 +91,13 @@ static void a_range_of_ports_that_is_used_up_is_named(void **state) {
     }
 }
 
+/* There if the sanitizer is. It needs more addresses than the limit leaves. */
+extern void __asan_init(void) __attribute__((weak));
+
 static void a_limit_of_memory_is_named(void **state) {
     (void)state;
+    if (__asan_init != NULL)
+        skip();
     const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
     struct rlimit limit = {256u << 20, RLIM_INFINITY};
     void *memory;

@@ -127,10 +127,12 @@ static enum collet_result add_send(const struct exec_program *program, int from,
 static enum collet_result list_step(const struct exec_program *program, const struct prog_step *step,
                                     struct copy_list *list) {
     const struct prog *prog = program->progs[0];
-    const struct prog_local *local = &prog->locals[step->locals_first];
     if (step->recv_count > 0)
         return COLLET_SUCCESS; /* the sender's part */
-    if (step->locals_count != 1 || step->count != 1 || local->region != STEP_IN)
+    if (step->locals_count != 1 || step->count != 1)
+        return err_not_direct(prog);
+    const struct prog_local *local = &prog->locals[step->locals_first];
+    if (local->region != STEP_IN)
         return err_not_direct(prog);
     for (int k = 0; k < step->send_count; k++)
         COLLET_TRY(add_send(program, local->run.first, prog->peers[step->send_first + k].rank, list));

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "layers/gpu/exec_gpu.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ struct image {
 
 /* Where it will be on the GPU. Nothing of it moves afterwards. */
 static void *image_put(struct image *image, const void *from, size_t bytes) {
-    char *at = image->gpu + image->used;
+    void *at = (void *)((uintptr_t)image->gpu + image->used); /* of a measured image, it is nowhere */
     if (image->host != NULL && bytes > 0)
         memcpy(image->host + image->used, from, bytes);
     image->used += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
