@@ -22,8 +22,11 @@ $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/layers/tools/tune/*.c
 $(SCRIPT_TOOLS): $(BUILD)/bin/%: src/layers/tools/%.py include/collet.h
 	@mkdir -p $(@D)
 	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@ && chmod 755 $@
-$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c src/base/plain.c) $(STATIC_LIB)
+$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c src/base/plain.c) | $(BUILD)/lib/libcollet.so
 	$(LINK_PROGRAM)
+# They are programs of users: linked with the shared library, which lies beside them in a build and in an installation.
+$(PERFS): private TEST_LIBS = -L$(BUILD)/lib -lcollet -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
+$(PERFS): private PACKAGE_LIBS =
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 	$(LINK_PROGRAM)
 $(CXX_EXAMPLES:examples/%.cc=$(BUILD)/bin/%): TEST_LIBS = -lstdc++

@@ -229,12 +229,15 @@ void team_gather(const struct perf_team *team, const void *row, size_t bytes, vo
 void team_must(int rank, const char *function, enum collet_result result);
 void *perf_allocate(size_t bytes); /* zeroed, 64-byte aligned; ends the process when there is no memory */
 
+enum { PERF_TEXT_BYTES = 64 };
+
 /* Who a rank is; gathered from all ranks. */
 struct perf_card {
     int pid, cpu_count;
     int first_cpu, second_cpu; /* of those allowed; second −1 if there is only one */
     uint64_t memory_bytes;     /* of the host */
-    char host[64], cpu_model[64], cpus[64];
+    char host[PERF_TEXT_BYTES], cpu_model[PERF_TEXT_BYTES], cpus[PERF_TEXT_BYTES];
+    char transports[PERF_TEXT_BYTES]; /* by which the rank reaches others */
     struct perf_gpu gpu;
 };
 
