@@ -75,9 +75,10 @@ __attribute__((no_sanitize("thread"))) static void print_transports(const struct
         const struct conn *conn = chan->owner.first;
         while (conn != NULL && conn->peer != peer)
             conn = conn->next;
-        const struct transport *transport = conn != NULL                ? conn->transport
-                                            : peer != chan->owner.rank ? chan_pair_transport(chan, chan->owner.rank, peer)
-                                                                       : NULL;
+        const struct transport *transport = conn != NULL ? conn->transport
+                                            : peer != chan->owner.rank
+                                                ? chan_pair_transport(chan, chan->owner.rank, peer)
+                                                : NULL;
         used |= transport != NULL ? transport->bit : 0;
     }
     fprintf(out, " transports:");
