@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command command = {
     "[options] <algorithm> <ranks>\n"
@@ -211,6 +212,15 @@ static int check(const struct algorithm *algorithm, const struct prog_shape *sha
     return EXIT_SUCCESS;
 }
 
+/* For people. Pipes, files and pages have the table alone. */
+static void print_legend(struct show_cells cells) {
+    if (!isatty(STDOUT_FILENO))
+        return;
+    printf("\nOne row is one step: R receives, + reduces, ! stores to OUT, S sends; then the blocks.%s%s\n",
+           cells.peers ? " <3 receives from rank 3, >1 sends to rank 1." : "",
+           cells.loans ? " L sends what peers may read here, E stores what a peer may put here early." : "");
+}
+
 static int print(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
                  const struct request *request) {
     struct cast cast;
@@ -220,6 +230,8 @@ static int print(const struct algorithm *algorithm, const struct prog_shape *sha
     else if (result == COLLET_SUCCESS)
         result = request->chains || request->dot ? show_chains(&cast, shape, request->dot, stdout)
                                                  : show_steps(&cast, request->cells, stdout);
+    if (result == COLLET_SUCCESS && !request->text && !request->chains && !request->dot)
+        print_legend(request->cells);
     cast_destroy(&cast);
     if (result == COLLET_SUCCESS)
         return EXIT_SUCCESS;
@@ -302,6 +314,7 @@ static int serve_imported(const struct request *request) {
         fprintf(stderr, "collet-prog: %s\n", err_last());
         return EXIT_BAD_INPUT;
     }
+    import_warn(imported, request->import);
     const int status = serve(request, imported, 0, 2);
     import_destroy(imported);
     return status;

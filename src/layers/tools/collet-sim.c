@@ -123,6 +123,7 @@ static int import_schedule(const struct request *request, const struct forecast_
     if (argument_failed("", result))
         return EXIT_BAD_INPUT;
     const struct algorithm *imported = task->imported;
+    import_warn(imported, request->import);
     if (!algorithm_applies(imported, job->machine.whole) ||
         (request->collective != NULL && imported->collective != task->collective)) {
         fprintf(stderr, "collet-sim: --import is %s, an %s of %d ranks, but asked for is %s of %d\n", request->import,
