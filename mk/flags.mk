@@ -28,6 +28,6 @@ LINK     = $(CC) $(LINK_FLAGS) $(CFLAGS) $(LDFLAGS)
 INTERNAL_INCLUDES := -Iinclude -Isrc
 PUBLIC_INCLUDES   := -Iinclude -Iexamples/perf
 
-# V=1 shows whole commands, else a word and the target.
+# V=1 shows whole commands, else a word and the target. V=quiet: neither.
 Q   = $(if $(filter 1,$(V)),,@)
-say = $(if $(filter 1,$(V)),,@printf '%-5s %s\n' '$(notdir $(1))' '$@')
+say = $(if $(filter 1 quiet,$(V)),,@printf '%-5s %s\n' '$(notdir $(1))' '$@')

@@ -63,4 +63,4 @@ help:
 	@echo 'make gdb           the same as make, in build-gdb, without optimisation and GPU kernels'
 	@echo 'make format        clang-format over all tracked C files; format-check only looks'
 	@echo 'make clean'
-	@echo 'Variables: V=1 CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC CUDA_ARCH=auto|ptx|all|90 JOBS PREFIX DESTDIR LIBDIR'
+	@echo 'Variables: V=1|quiet CC CFLAGS LDFLAGS WERROR= BUILD=build CUDA=auto|0|1 NVCC CUDA_ARCH=auto|ptx|all|90 JOBS PREFIX DESTDIR LIBDIR'

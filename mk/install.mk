@@ -8,10 +8,12 @@ CMAKEDIR      = $(LIBDIR)/cmake/collet
 # What examples/CMakeLists.txt and examples/Makefile build outside this tree.
 EXAMPLE_FILES = $(wildcard examples/*.c examples/*.cc examples/CMakeLists.txt examples/Makefile)
 EXAMPLE_HEADERS = $(wildcard examples/common/*.h)
+# What a program is linked with beside libcollet.a. The runtime of CUDA goes by its name: its file may lie elsewhere on another machine.
+STATIC_LIBS   = $(patsubst $(CUDA_LIBDIR)lib%.a,-L$(CUDA_LIBDIR:%/=%) -l%,$(CUDA_LIBS:.so=.a)) $(PACKAGE_LIBS) -pthread -ldl -lm
 # Writes packaging/NAME.in to a folder, its @WORDS@ filled in.
 fill = sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCDIR@|$(INCDIR)|; s|@VERSION@|$(VERSION)|; s|@ABI@|$(ABI)|; s|@SO_NAME@|$(SO_NAME)|' \
-    -e 's|@INCDIR_FROM_CMAKE@|$(shell realpath -m --relative-to=$(CMAKEDIR) $(INCDIR))|; s|@PRIVATE_LIBS@|$(PRIVATE_LIBS)|' \
-    -e 's|@PRIVATE_LIST@|$(shell echo $(PRIVATE_LIBS) | tr ' ' ';')|' packaging/$(1).in > $(DESTDIR)$(2)/$(1)
+    -e 's|@INCDIR_FROM_CMAKE@|$(shell realpath -m --relative-to=$(CMAKEDIR) $(INCDIR))|; s|@STATIC_LIBS@|$(strip $(STATIC_LIBS))|' \
+    -e 's|@STATIC_LIST@|$(shell echo $(STATIC_LIBS) | tr ' ' ';')|' packaging/$(1).in > $(DESTDIR)$(2)/$(1)
 
 man: $(BUILD)/man/made
 $(BUILD)/man/made: include/collet.h scripts/man-pages.sh scripts/man-pages.awk $(INSTALLED_PROGRAMS)
@@ -31,10 +33,13 @@ install: all man
 	$(call fill,collet-config.cmake,$(CMAKEDIR))
 	$(call fill,collet-config-version.cmake,$(CMAKEDIR))
 	$(if $(INSTALLED_PROGRAMS),install -m 755 $(INSTALLED_PROGRAMS) $(DESTDIR)$(BINDIR)/)
+	$(if $(TOOLS)$(PERFS),strip --strip-debug $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(TOOLS) $(PERFS))))
+	strip --strip-debug $(addprefix $(DESTDIR)$(LIBDIR)/,libcollet.so.$(VERSION) libcollet.a $(addprefix collet/,$(notdir $(NCCL_LIB) $(NET_LIB))))
 	for section in 1 3 7; do install -m 644 $(BUILD)/man/man$$section/* $(DESTDIR)$(MANDIR)/man$$section/; done
 	$(if $(EXAMPLE_FILES),install -m 644 $(EXAMPLE_FILES) $(DESTDIR)$(DOCDIR)/examples/)
 	$(if $(EXAMPLE_HEADERS),install -m 644 $(EXAMPLE_HEADERS) $(DESTDIR)$(DOCDIR)/examples/common/)
 	@echo 'installed in $(DESTDIR)$(PREFIX): GPU kernels for $(if $(WITH_CUDA),$(strip $(CUDA_CODE)),no GPU)'
+	$(if $(DESTDIR),,@packaging/after-install.sh $(LIBDIR) $(SO_NAME))
 
 uninstall:
 	rm -f $(DESTDIR)$(INCDIR)/collet.h $(DESTDIR)$(LIBDIR)/pkgconfig/collet.pc
@@ -48,8 +53,8 @@ uninstall:
 deb: all man
 	@BUILD=$(BUILD) packaging/deb.sh '$(MAKE) --no-print-directory' $(DEB_DIR)
 
-# A release: what `make install` installs, and the licence, in one archive to be unpacked anywhere. Its programs are linked
-# statically; its pkg-config file gives the folder that it lies in. Kernels for every GPU, where nvcc is.
+# A release: what `make install` installs, and the licence, in one archive to be unpacked anywhere. Its programs find the library
+# beside them; its pkg-config file gives the folder that it lies in. Kernels for every GPU, where nvcc is.
 .PHONY: dist
 RELEASE := collet-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 dist:
@@ -59,7 +64,5 @@ dist:
 	@sed -i -e 's|^prefix=.*|prefix=$${pcfiledir}/../..|' -e 's|^libdir=.*|libdir=$${prefix}/lib|' -e 's|^includedir=.*|includedir=$${prefix}/include|' \
 	    build-dist/$(RELEASE)/lib/pkgconfig/collet.pc
 	@install -m 644 LICENSE README.md CHANGELOG.md build-dist/$(RELEASE)/
-	@strip --strip-debug build-dist/$(RELEASE)/lib/libcollet.so.$(VERSION) build-dist/$(RELEASE)/lib/libcollet.a build-dist/$(RELEASE)/lib/collet/libnccl*.so*
-	@find build-dist/$(RELEASE)/bin -type f ! -exec grep -qI . {} \; -exec strip --strip-debug {} +
 	@tar -C build-dist -czf build-dist/$(RELEASE).tar.gz $(RELEASE)
 	@ls -sh build-dist/$(RELEASE).tar.gz

@@ -25,6 +25,7 @@ NEEDS := $(BUILD)/needs$(if $(MAKECMDGOALS),$(if $(filter-out core,$(MAKECMDGOAL
 $(BUILD)/needs $(BUILD)/needs.core: scripts/deps.sh
 	@mkdir -p $(@D)
 	@COLLET_NO_INSTALL=1 scripts/deps.sh $(if $(filter %.core,$@),core,build)
+	$(if $(filter %.core,$@)$(SANITIZE),,@scripts/found.sh '$(CC)' '$(CXX)' '$(if $(WITH_CUDA),$(NVCC))' '$(strip $(CUDA_CODE))')
 	@touch $@
 
 $(OBJ)/%.o: INCLUDES = $(INTERNAL_INCLUDES)

@@ -16,14 +16,18 @@ test_of = $(BUILD)/tests/layers/$(1)/test_$(2) $(BUILD)/links/$(1)/tests/layers/
 $(BUILD)/bin/collet-prog $(BUILD)/tests/layers/tools/test_program $(call test_of,verifier,verifier): $(call objects_of,$(wildcard src/layers/tools/prog/*.c))
 $(OBJ)/src/layers/tools/prog/page_text.o: src/layers/tools/prog/page.html
 $(OBJ)/src/layers/tuner/cards.o: $(wildcard src/layers/tuner/cards/*.tuning)
+$(BUILD)/bin/collet-plot: $(call objects_of,$(wildcard src/layers/tools/plot/*.c))
 $(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/layers/tools/sim/*.c))
 $(BUILD)/bin/collet-status $(BUILD)/tests/layers/tools/test_status: $(call objects_of,$(wildcard src/layers/tools/status/*.c))
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/layers/tools/tune/*.c) bench/board.c)
 $(SCRIPT_TOOLS): $(BUILD)/bin/%: src/layers/tools/%.py include/collet.h
 	@mkdir -p $(@D)
 	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@ && chmod 755 $@
-$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c src/base/plain.c) $(STATIC_LIB)
+$(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c src/base/plain.c src/base/spelling.c) | $(BUILD)/lib/libcollet.so
 	$(LINK_PROGRAM)
+# They are programs of users: linked with the shared library, which lies beside them in a build and in an installation.
+$(PERFS): private TEST_LIBS = -L$(BUILD)/lib -lcollet -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib'
+$(PERFS): private PACKAGE_LIBS =
 $(EXAMPLES): $(BUILD)/bin/%: $(OBJ)/examples/%.o $(STATIC_LIB)
 	$(LINK_PROGRAM)
 $(CXX_EXAMPLES:examples/%.cc=$(BUILD)/bin/%): TEST_LIBS = -lstdc++

@@ -29,7 +29,6 @@ soname=$(objdump -p "$all/$libdir/libcollet.so" | sed -n 's/ *SONAME *//p')
 library=libcollet${soname#libcollet.so.}
 find "$all/usr/bin" -type f ! -exec grep -qI . {} \; -exec strip --strip-unneeded {} + # programs in Python are text
 strip --strip-unneeded "$all/$libdir/libcollet.so.$version" "$all/$libdir"/collet/libnccl*.so*
-strip --strip-debug "$all/$libdir/libcollet.a"
 find "$all/usr/share/man" -type f -exec gzip -9n {} +
 
 take() { # package path…: moves paths of the whole installation, which are patterns, into a package
@@ -47,7 +46,8 @@ needs_of() {
     local package=$1
     mkdir -p "$work/debian"
     printf 'Source: collet\n\nPackage: %s\nArchitecture: any\n' "$package" >"$work/debian/control"
-    (cd "$work" && find "$package" -type f \( -path '*/bin/*' -o -name '*.so.*' \) ! -exec grep -qI . {} \; -print0 | xargs -0 dpkg-shlibdeps -O) |
+    (cd "$work" && find "$package" -type f \( -path '*/bin/*' -o -name '*.so.*' \) ! -exec grep -qI . {} \; -print0 |
+        xargs -0 dpkg-shlibdeps -S"$library" -O) |
         sed -n 's/^shlibs:Depends=//p'
 }
 

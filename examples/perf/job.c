@@ -179,6 +179,21 @@ static size_t affordable_bytes(const struct perf_job *job) {
     return least / 64 * 64;
 }
 
+/* The library says by which transports, where it says how a communicator stands. */
+static void ask_for_transports(int rank, struct collet_comm *comm, char text[PERF_TEXT_BYTES]) {
+    FILE *file = tmpfile();
+    char *line = NULL;
+    size_t room = 0;
+    if (!file)
+        return;
+    MUST(rank, collet_comm_dump, comm, fileno(file));
+    rewind(file);
+    while (getline(&line, &room, file) > 0 && sscanf(line, " transports: %63[^\n]", text) != 1)
+        continue;
+    free(line);
+    fclose(file);
+}
+
 void job_introduce(struct perf_job *job) {
     struct perf_card *own = perf_allocate((size_t)job->team.count * sizeof(*own));
     probe_card(own);
@@ -187,6 +202,8 @@ void job_introduce(struct perf_job *job) {
         own[i] = own[0];
     for (int i = 0; perf_device && i < job->team.count; i++)
         perf_device->describe(device_of(job->team.first_rank + i), &own[i].gpu);
+    for (int i = 0; i < job->team.count; i++)
+        ask_for_transports(job->team.first_rank + i, job->team.measured[i], own[i].transports);
     job->cards = perf_allocate((size_t)job->nranks * sizeof(*job->cards));
     team_gather(&job->team, own, sizeof(*own), job->cards, job->nranks);
     free(own);

@@ -7,7 +7,6 @@
 #include "perf.h"
 #include "layers/observe/json.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,21 +50,11 @@ static void put_time(struct json *json, const char *key) {
 /* ----------------------------------------------------------------------------------------------------------- header */
 
 struct json *json_create(const char *path) {
-    size_t room = strlen(path) + 16;
-    char *name = perf_allocate(room);
-    snprintf(name, room, "%s", path);
-    FILE *file;
-    for (int suffix = 0; !(file = fopen(name, "wx")) && errno == EEXIST; suffix++)
-        snprintf(name, room, "%s.%d", path, suffix);
-    struct json *json = NULL;
-    if (file) {
-        printf("# Writing JSON output to %s\n", name);
-        json = perf_allocate(sizeof(*json));
-        json->file = file;
-    } else {
-        printf("# skipping json output; %s: %s\n", name, strerror(errno));
-    }
-    free(name);
+    FILE *file = files_create(path);
+    if (!file)
+        return NULL;
+    struct json *json = perf_allocate(sizeof(*json));
+    json->file = file;
     return json;
 }
 

@@ -78,7 +78,7 @@ static double demanded_busbw(void) {
 static bool job_can_run(const struct perf_job *job) {
     const struct perf_collective *collective = job->collective;
     const char *why = collective->refuses ? collective->refuses(job) : NULL;
-    bool root_exists = !collective->has_root || job->options->root < job->nranks;
+    bool root_exists = job->options->root < job->nranks;
     if (!root_exists && job_prints(job))
         fprintf(stderr, "-r %d: there are only ranks 0 to %d\n", job->options->root, job->nranks - 1);
     else if (why && job_prints(job))
@@ -92,9 +92,11 @@ static bool job_can_run(const struct perf_job *job) {
 static void print_header(struct perf_job *job) {
     if (job_prints(job)) {
         job->json = job->options->json_path ? json_create(job->options->json_path) : NULL;
+        job->csv = job->options->csv_path ? files_create(job->options->csv_path) : NULL;
         table_header(job);
         table_columns(job);
         json_header(job);
+        csv_header(job);
     }
 }
 
@@ -157,6 +159,8 @@ int perf_main(const struct perf_collective *collective, int argc, char **argv) {
     if (job_prints(&job)) {
         table_footer(&job, &summary, round_trip_after_ns);
         json_footer(&job, &summary, round_trip_after_ns);
+        if (job.csv)
+            fclose(job.csv);
     }
     job_leave(&job);
     return summary.failed_checks || summary_is_slow(&summary, job.min_busbw) ? PERF_BAD_RESULTS : PERF_OK;

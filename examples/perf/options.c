@@ -4,6 +4,7 @@
  * what there is not are in it with their default as the only value, and say why. New here: --procs.
  */
 #include "perf.h"
+#include "base/spelling.h"
 #include "layers/tools/common/arguments.h"
 
 #include <errno.h>
@@ -71,7 +72,9 @@ static const struct flag flags[] = {
     {'C', "report_cputime", parse_number, FIELD(report_cputime), 0, 1,
      "1: the time until all calls have returned; the same on host memory, where they block", NULL},
     {'S', "report_timestamps", parse_number, FIELD(report_timestamps), 0, 1, "1: add the time of day", NULL},
-    {'J', "output_file", parse_text, FIELD(json_path), 0, 0, "also write JSON to this file", NULL},
+    {'J', "output_file", parse_text, FIELD(json_path), 0, 0,
+     "also write JSON to this file; -: to standard output, and the table to standard error", NULL},
+    {0, "csv", parse_text, FIELD(csv_path), 0, 0, "also write the rows as CSV to this file; -: as with -J", NULL},
     {'a', "average", parse_number, FIELD(average), 0, 3, "time shown: 0 rank 0, 1 average, 2 min, 3 max", NULL},
     {'M', "memory", parse_number, FIELD(memory), 0, 1, "1: report memory use", NULL},
     {'u', "unalign", parse_number, FIELD(unalign), 0, VERIFY_MAX_UNALIGN / 8, "shift buffers by elements", NULL},
@@ -95,12 +98,12 @@ enum { FLAG_COUNT = sizeof(flags) / sizeof(flags[0]) };
 /* ----------------------------------------------------------------------------------------------------------- values */
 
 static bool complain(const struct flag *flag, const char *text, const char *why) {
-    char spelling[64];
+    char name[64];
     if (flag->letter == 0)
-        snprintf(spelling, sizeof(spelling), "--%s", flag->name);
+        snprintf(name, sizeof(name), "--%s", flag->name);
     else
-        snprintf(spelling, sizeof(spelling), "-%c", flag->letter);
-    fprintf(stderr, "%s %s: %s\n", spelling, text, why);
+        snprintf(name, sizeof(name), "-%c", flag->letter);
+    fprintf(stderr, "%s %s: %s\n", name, text, why);
     return false;
 }
 
@@ -129,26 +132,36 @@ static bool parse_size(const struct flag *flag, const char *text, struct perf_op
     return true;
 }
 
+static bool complain_of_name(const struct flag *flag, const struct spelling *spelling, const char *what) {
+    char why[160];
+    snprintf(why, sizeof(why), "not a%s %s of collet; -h lists them%s", *what == 'o' ? "n" : "", what, spelling->hint);
+    return complain(flag, spelling->word, why);
+}
+
 static bool parse_type(const struct flag *flag, const char *text, struct perf_options *options) {
+    struct spelling spelling = {text, SPELLING_FAR, ""};
     for (const struct type_format *type = perf_types; type->name; type++) {
+        spelling_offer(&spelling, type->name);
         if (strcmp(type->name, text) == 0) {
             options->type = type;
             return true;
         }
     }
     options->type = NULL;
-    return strcmp(text, "all") == 0 || complain(flag, text, "not a data type of collet, or not yet; see -h");
+    return strcmp(text, "all") == 0 || complain_of_name(flag, &spelling, "data type");
 }
 
 static bool parse_op(const struct flag *flag, const char *text, struct perf_options *options) {
+    struct spelling spelling = {text, SPELLING_FAR, ""};
     for (const struct perf_op *op = perf_ops; op->name; op++) {
+        spelling_offer(&spelling, op->name);
         if (strcmp(op->name, text) == 0) {
             options->op = op;
             return true;
         }
     }
     options->op = NULL;
-    return strcmp(text, "all") == 0 || complain(flag, text, "not an operation of collet, or not yet; see -h");
+    return strcmp(text, "all") == 0 || complain_of_name(flag, &spelling, "operation");
 }
 
 static bool parse_text(const struct flag *flag, const char *text, struct perf_options *options) {
@@ -158,15 +171,25 @@ static bool parse_text(const struct flag *flag, const char *text, struct perf_op
 
 /* ----------------------------------------------------------------------------------------------------- command line */
 
+static bool is_output(const char *path) { return path && strcmp(path, "-") == 0; }
+
+static bool files_agree(const struct perf_options *options) {
+    const char *json = options->json_path, *end = json ? strrchr(json, '.') : NULL;
+    if (json && !is_output(json) && (!end || strcmp(end, ".json") != 0)) {
+        fprintf(stderr, "-J %s: only JSON is written, to names that end in .json\n", json);
+        return false;
+    }
+    if (is_output(json) && is_output(options->csv_path)) {
+        fprintf(stderr, "--csv -: -J has standard output already\n");
+        return false;
+    }
+    return true;
+}
+
 /* What flags may not say together. */
 static bool options_agree(const struct perf_options *options) {
     if (options->min_bytes > options->max_bytes) {
         fprintf(stderr, "-b %zu: more than -e %zu\n", options->min_bytes, options->max_bytes);
-        return false;
-    }
-    size_t length = options->json_path ? strlen(options->json_path) : 0;
-    if (options->json_path && (length < 5 || strcmp(options->json_path + length - 5, ".json") != 0)) {
-        fprintf(stderr, "-J %s: only JSON is written, to names that end in .json\n", options->json_path);
         return false;
     }
     if (options->op && options->type && !perf_op_takes(options->op, options->type)) {
@@ -186,7 +209,7 @@ static bool options_agree(const struct perf_options *options) {
                 options->graph);
         return false;
     }
-    return true;
+    return files_agree(options);
 }
 
 /* What --help calls a flag's value. */

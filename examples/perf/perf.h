@@ -13,7 +13,7 @@
  *   pattern.h       inputs that have one right result in any order of reduction, and that result; pattern.c tables of them
  *   span.h          what a stretch of memory must hold: filled and checked on the host (span.c) or on a GPU (span_gpu.cu)
  *   verify.c        buffers between guard zones, as spans before a call and after it
- *   table.c json.c  two printers of the same rows; format.c their numbers; stats.c percentiles; progress.c the terminal
+ *   table.c json.c  printers of the same rows, csv.c too; files.c their files; format.c their numbers; stats.c percentiles; progress.c the terminal
  *   probe.c         the machine: CPU model, binding, round trip of a cache line between two CPUs
  *
  * Ranks: `procs` processes of `threads` threads that drive `gpus` ranks each; rank r of a host is on GPU r modulo their
@@ -148,7 +148,7 @@ struct perf_options {
     int on_host;                                                     /* even if there are GPUs */
     int graph;                                                       /* launches of a graph; 0: none */
     int stream_null, cta_policy, device_implementation, device_ctas; /* only their defaults */
-    const char *json_path;
+    const char *json_path, *csv_path;
     char **argv;
 };
 
@@ -229,12 +229,15 @@ void team_gather(const struct perf_team *team, const void *row, size_t bytes, vo
 void team_must(int rank, const char *function, enum collet_result result);
 void *perf_allocate(size_t bytes); /* zeroed, 64-byte aligned; ends the process when there is no memory */
 
+enum { PERF_TEXT_BYTES = 64 };
+
 /* Who a rank is; gathered from all ranks. */
 struct perf_card {
     int pid, cpu_count;
     int first_cpu, second_cpu; /* of those allowed; second −1 if there is only one */
     uint64_t memory_bytes;     /* of the host */
-    char host[64], cpu_model[64], cpus[64];
+    char host[PERF_TEXT_BYTES], cpu_model[PERF_TEXT_BYTES], cpus[PERF_TEXT_BYTES];
+    char transports[PERF_TEXT_BYTES]; /* by which the rank reaches others */
     struct perf_gpu gpu;
 };
 
@@ -261,6 +264,7 @@ struct perf_job {
     double round_trip_ns;        /* of a cache line between two CPUs; 0: one CPU */
     double min_busbw;            /* demanded by the environment; < 0: nothing */
     struct json *json;           /* NULL: none, or not rank 0 */
+    FILE *csv;                   /* the same */
 };
 
 void job_join(struct perf_job *job);      /* makes the communicators */
@@ -354,8 +358,12 @@ void table_columns(const struct perf_job *job);
 void table_row(const struct perf_options *options, const struct perf_row *row);
 void table_footer(const struct perf_job *job, const struct perf_summary *summary, double round_trip_after_ns);
 
-/* Creates path or, where that exists, path.0, path.1 …; NULL, after a line that says why, if no file could be made. The
- * other functions do nothing without one. */
+/* Creates path or, where that exists, path.0, path.1 …, and says which; NULL, after a line that says why, if no file could be made. */
+FILE *files_create(const char *path);
+
+/* Without a file these do nothing. */
+void csv_header(const struct perf_job *job);
+void csv_row(const struct perf_job *job, const struct perf_row *row);
 struct json *json_create(const char *path);
 void json_header(const struct perf_job *job);
 void json_row(const struct perf_job *job, const struct perf_row *row);

@@ -326,6 +326,7 @@ static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size
         progress_hide();
         table_row(sweep->options, &row);
         json_row(sweep->job, &row);
+        csv_row(sweep->job, &row);
     }
     for (int i = 0; i < 2; i++) {
         free(row.halves[i].iter_us);

@@ -67,25 +67,21 @@ static void print_machine(const struct perf_job *job) {
     print_round_trip(job->round_trip_ns);
 }
 
-/* By where the ranks are, as collet chooses unless it is told otherwise or finds that something cannot be used. */
-static void print_transport(const struct perf_job *job) {
-    const char *forced = getenv("COLLET_TRANSPORT");
-    if (forced && *forced) {
-        printf("# Transport: %s (COLLET_TRANSPORT)\n", forced);
-        return;
+/* Each one that a rank names. */
+static void print_transports(const struct perf_job *job) {
+    char seen[512] = " ";
+    printf("# Transport:");
+    for (int rank = 0; rank < job->nranks; rank++) {
+        char names[PERF_TEXT_BYTES], word[PERF_TEXT_BYTES + 2], *rest = strcpy(names, job->cards[rank].transports);
+        for (const char *name; (name = strsep(&rest, " ")) != NULL;) {
+            snprintf(word, sizeof(word), " %s ", name);
+            if (strstr(seen, word))
+                continue;
+            printf(" %s", name);
+            snprintf(seen + strlen(seen), sizeof(seen) - strlen(seen), "%s ", name);
+        }
     }
-    bool same_process = job->team.count > 1, same_host = false, other_host = false;
-    for (int rank = job->team.count; rank < job->nranks; rank++) {
-        bool is_near = strcmp(job->cards[rank].host, job->cards[rank - job->team.count].host) == 0;
-        same_host = same_host || is_near;
-        other_host = other_host || !is_near;
-    }
-    printf("# Transport:%s%s%s (by place; COLLET_DEBUG=INFO shows that of each connection)\n",
-           same_process || job->nranks == 1 ? " self" : "",
-           !same_host    ? ""
-           : perf_device ? " ipc"
-                         : " shm",
-           other_host ? " tcp" : "");
+    printf("\n");
 }
 
 void table_header(const struct perf_job *job) {
@@ -98,7 +94,7 @@ void table_header(const struct perf_job *job) {
     printf("#\n");
     print_ranks(job);
     print_machine(job);
-    print_transport(job);
+    print_transports(job);
     if (job->max_bytes < job->options->max_bytes)
         printf("#\n# Reducing maxBytes to %zu due to memory limitation\n", job->max_bytes);
 }

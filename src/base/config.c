@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/spelling.h"
 
 #include <arpa/inet.h>
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
@@ -84,15 +84,6 @@ static bool parse_int(const struct knob *knob, const char *value, int64_t *numbe
     return true;
 }
 
-/* Is it a word of the list, whose words have single spaces between? In any case. */
-static bool is_listed(const char *word, const char *list) {
-    size_t length = strlen(word);
-    for (; list != NULL; list = strchr(list, ' ') != NULL ? strchr(list, ' ') + 1 : NULL)
-        if (strcspn(list, " ") == length && strncasecmp(list, word, length) == 0)
-            return true;
-    return false;
-}
-
 bool config_port_range(const char *text, int *first, int *last) {
     int end = 0;
     return sscanf(text, "%5d-%5d%n", first, last, &end) == 2 && text[end] == '\0' && *first >= 1 && *first <= *last &&
@@ -126,8 +117,8 @@ static bool each_policy(const char *policy, bool (*is_good)(const char *word)) {
     return true;
 }
 
-static bool is_policy(const char *word) { return is_listed(word, "default efficiency zero 0 1 2 3"); }
-static bool is_policy_with_kernels(const char *word) { return !is_listed(word, "zero 2 3"); }
+static bool is_policy(const char *word) { return name_is_listed(word, "default efficiency zero 0 1 2 3"); }
+static bool is_policy_with_kernels(const char *word) { return !name_is_listed(word, "zero 2 3"); }
 
 bool config_policy_is_known(const char *policy) {
     return strlen(policy) < CONFIG_TEXT_BYTES && each_policy(policy, is_policy);
@@ -144,7 +135,7 @@ static bool text_is_known(const struct knob *knob, const char *value) {
     if (knob->offset == offsetof(struct config, debug_subsys))
         return log_parse_subsystems(value, &subsystems);
     if (knob->offset == offsetof(struct config, device))
-        return is_listed(value, "host cuda");
+        return name_is_listed(value, "host cuda");
     int first, last;
     if (knob->offset == offsetof(struct config, port_range))
         return value[0] == '\0' || config_port_range(value, &first, &last);
@@ -152,15 +143,15 @@ static bool text_is_known(const struct knob *knob, const char *value) {
     if (knob->offset == offsetof(struct config, ib_addr_range))
         return config_addresses_read(value, &range);
     if (knob->offset == offsetof(struct config, determinism))
-        return value[0] == '\0' || is_listed(value, "size order");
+        return value[0] == '\0' || name_is_listed(value, "size order");
     if (knob->offset == offsetof(struct config, cpu_distance))
-        return is_listed(value, "near far auto");
+        return name_is_listed(value, "near far auto");
     if (knob->offset == offsetof(struct config, kernel_copies))
-        return is_listed(value, "faster slower auto");
+        return name_is_listed(value, "faster slower auto");
     if (knob->offset == offsetof(struct config, cta_policy))
         return config_policy_is_known(value);
     if (knob->offset == offsetof(struct config, net_gdr_level))
-        return is_listed(value, "LOC PIX PXB PHB SYS");
+        return name_is_listed(value, "LOC PIX PXB PHB SYS");
     return true;
 }
 
@@ -227,19 +218,11 @@ static bool is_known(const char *name) {
 }
 
 static void warn_unknown(const char *name) {
-    const struct knob *nearest = KNOBS;
-    int distance = SPELLING_FAR;
-    for (size_t i = 0; i < KNOB_COUNT; i++) {
-        int d = spelling_distance(name, KNOBS[i].name);
-        if (d < distance) {
-            distance = d;
-            nearest = &KNOBS[i];
-        }
-    }
-    if (distance <= 3) /* mistakes in a name that has COLLET_ in front */
-        log_always(ENV, "%s is unknown; did you mean %s?", name, nearest->name);
-    else
-        log_always(ENV, "%s is unknown; collet-info lists what can be set", name);
+    struct spelling spelling = {name, SPELLING_FAR, ""};
+    for (size_t i = 0; i < KNOB_COUNT; i++)
+        spelling_offer(&spelling, KNOBS[i].name);
+    log_always(ENV, "%s is unknown%s", name,
+               spelling.hint[0] != '\0' ? spelling.hint : "; collet-info lists what can be set");
 }
 
 /* Names that nothing reads, and the values of those that are set. */

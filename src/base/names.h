@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define NAME_BYTES 64
 
@@ -18,6 +19,15 @@ static inline bool name_next(const char **list, char name[NAME_BYTES]) {
     snprintf(name, NAME_BYTES, "%.*s", (int)length, *list);
     *list += length;
     return length > 0;
+}
+
+/* In any case. */
+static inline bool name_is_listed(const char *word, const char *list) {
+    char name[NAME_BYTES];
+    while (name_next(&list, name))
+        if (strcasecmp(name, word) == 0)
+            return true;
+    return false;
 }
 
 #endif

@@ -56,10 +56,12 @@ enum collet_result door_open(struct door *door, int family, int port, const char
     if (door->listener.fd < 0 && family != AF_INET6 && (family == AF_INET || errno != EADDRINUSE))
         door->listener.fd = address_listen(AF_INET, port);
     if (door->listener.fd < 0 && errno == EADDRINUSE && port != 0)
-        return err_set(COLLET_ERR_SYSTEM,
-                       "cannot listen on port %d, where the ranks are to meet: %m; name a free port in COLLET_COMM_ID "
-                       "(or, two less, in MASTER_PORT)",
-                       port);
+        return err_set(
+            COLLET_ERR_SYSTEM,
+            "cannot listen on port %d, where the ranks are to meet: %m. Is another process rank 0 of this job "
+            "as well, or does an older job still run? Else name a free port in COLLET_COMM_ID (or, two less, "
+            "in MASTER_PORT)",
+            port);
     if (door->listener.fd < 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot listen on port %d (0: any): %m%s", port, os_remedy());
     door->port = address_port(door->listener.fd);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/names.h"
+#include "base/spelling.h"
 #include "chan/crowd.h"
 #include "seams/observe.h"
 #include "seams/gpu.h"
@@ -19,25 +20,20 @@
 
 /* ---- which transport ---- */
 
-static bool names_transport(const char *list, const struct transport *transport) {
-    char name[NAME_BYTES];
-    while (name_next(&list, name))
-        if (transport_named(name) == transport)
-            return true;
-    return false;
-}
-
 /* Every name that COLLET_TRANSPORT lists must be one of a transport, and COLLET_DIRECT's are known. */
 enum collet_result chan_check_names(const struct config *config) {
     const char *list = config->transport, *ways = config->direct;
     char name[NAME_BYTES];
-    while (name_next(&list, name))
-        if (transport_named(name) == NULL)
+    while (name_next(&list, name)) {
+        struct spelling spelling = {name, SPELLING_FAR, ""};
+        for (const struct transport *const *t = transports; *t != NULL; t++)
+            spelling_offer(&spelling, (*t)->name);
+        if (spelling.distance > 0)
             return err_set(COLLET_ERR_INVALID_USAGE,
-                           "COLLET_TRANSPORT names \"%s\", which is no transport; see collet-info", name);
+                           "COLLET_TRANSPORT names \"%s\", which is no transport (collet-info)%s", name, spelling.hint);
+    }
     while (name_next(&ways, name))
-        if (strcmp(name, "process") != 0 && strcmp(name, "shared") != 0 && strcmp(name, "cma") != 0 &&
-            strcmp(name, "wire") != 0 && strcmp(name, "off") != 0)
+        if (!name_is_listed(name, "process shared cma wire off"))
             return err_set(COLLET_ERR_INVALID_USAGE,
                            "COLLET_DIRECT names \"%s\": it lists process, shared, cma and wire, or is off", name);
     return COLLET_SUCCESS;
@@ -48,7 +44,7 @@ static bool lacks_encryption(const struct config *config, const struct transport
 }
 
 static bool allowed(const struct config *config, const struct transport *t) {
-    return !lacks_encryption(config, t) && (config->transport[0] == '\0' || names_transport(config->transport, t));
+    return !lacks_encryption(config, t) && (config->transport[0] == '\0' || name_is_listed(t->name, config->transport));
 }
 
 /* The first of the transports from *t on. */

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/names.h"
 #include "base/log.h"
+#include "base/spelling.h"
 #include "chan/chan.h"
 
 #include <stdio.h>
@@ -15,13 +16,13 @@
 static enum collet_result read_algorithms(const char *list, struct tuner_limits *limits) {
     char name[NAME_BYTES];
     while (name_next(&list, name)) {
-        bool known = false;
-        for (int k = 0; algorithms[k].name != NULL; k++)
-            if (strcasecmp(algorithms[k].name, name) == 0)
-                known = limits->algorithm_named[k] = true;
-        if (!known)
+        struct spelling spelling = {name, SPELLING_FAR, ""};
+        for (int k = 0; algorithms[k].name != NULL; spelling_offer(&spelling, algorithms[k++].name))
+            limits->algorithm_named[k] |= strcasecmp(algorithms[k].name, name) == 0;
+        if (spelling.distance > 0)
             return err_set(COLLET_ERR_INVALID_USAGE,
-                           "COLLET_ALGO (NCCL_ALGO) names \"%s\", which is no algorithm; see collet-prog --list", name);
+                           "COLLET_ALGO (NCCL_ALGO) names \"%s\", which is no algorithm (collet-prog --list)%s", name,
+                           spelling.hint);
     }
     return COLLET_SUCCESS;
 }
@@ -34,14 +35,13 @@ static enum collet_result read_protocols(const char *list, struct tuner_limits *
     for (int k = 0; k < PROTOCOL_COUNT; k++)
         limits->protocol_allowed[k] = any || exclude;
     for (list += exclude; name_next(&list, name);) {
-        bool known = false;
-        for (int k = 0; k < PROTOCOL_COUNT; k++)
-            if (strcasecmp(protocol_names[k], name) == 0) {
+        struct spelling spelling = {name, SPELLING_FAR, ""};
+        for (int k = 0; k < PROTOCOL_COUNT; spelling_offer(&spelling, protocol_names[k++]))
+            if (strcasecmp(protocol_names[k], name) == 0)
                 limits->protocol_allowed[k] = !exclude;
-                known = true;
-            }
-        if (!known)
-            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are" PROTOCOLS(NAMED), name);
+        if (spelling.distance > 0)
+            return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are" PROTOCOLS(NAMED) "%s",
+                           name, spelling.hint);
     }
     for (int k = 0; k < PROTOCOL_COUNT; k++)
         any |= limits->protocol_allowed[k];

@@ -10,23 +10,14 @@ static uint32_t least_bytes(const struct config *config, uint32_t default_bytes)
     return config->direct_bytes > 0 ? (uint32_t)config->direct_bytes : default_bytes;
 }
 
-static bool lists_way(const struct config *config, const char *way) {
-    const char *list = config->direct;
-    char name[NAME_BYTES];
-    while (name_next(&list, name))
-        if (strcmp(name, way) == 0)
-            return true;
-    return false;
-}
-
 uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t default_bytes) {
-    return lists_way(config, way) ? least_bytes(config, default_bytes) : 0;
+    return name_is_listed(way, config->direct) ? least_bytes(config, default_bytes) : 0;
 }
 
 bool conn_is_direct(const struct conn_owner *owner, const char *way) {
     if (owner->gpu != NULL && strcmp(way, "process") != 0 && strcmp(way, "shared") != 0)
         return false;
-    return lists_way(owner->config, way) && (owner->kernel_from > 0 || strcmp(way, "cma") != 0);
+    return name_is_listed(way, owner->config->direct) && (owner->kernel_from > 0 || strcmp(way, "cma") != 0);
 }
 
 void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_bytes) {

@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/os.h"
 #include "transport/tcp_way.h"
 
@@ -72,14 +73,6 @@ static void end_text(int fd, get_name *get, char text[ADDRESS_TEXT_BYTES]) {
 void tcp_peer_text(int fd, char text[ADDRESS_TEXT_BYTES]) { end_text(fd, getpeername, text); }
 void tcp_own_text(int fd, char text[ADDRESS_TEXT_BYTES]) { end_text(fd, getsockname, text); }
 
-static bool is_listed(const char *text, const char *name) {
-    size_t length = strlen(name);
-    for (const char *at = text; (at = strstr(at, name)) != NULL; at += length)
-        if ((at == text || at[-1] == ' ') && (at[length] == ',' || at[length] == '\0'))
-            return true;
-    return false;
-}
-
 void tcp_interfaces_text(const int *fds, int n, char text[TCP_INTERFACES_TEXT_BYTES]) {
     size_t used = 0;
     text[0] = '\0';
@@ -91,7 +84,7 @@ void tcp_interfaces_text(const int *fds, int n, char text[TCP_INTERFACES_TEXT_BY
         getsockname(fds[k], (struct sockaddr *)&name, &length);
         struct address address = address_of(&name, &port);
         address_interface(&address, interface);
-        if (!is_listed(text, interface))
+        if (!name_is_listed(interface, text))
             used += (size_t)snprintf(text + used, TCP_INTERFACES_TEXT_BYTES - used, "%s%s", used > 0 ? ", " : "",
                                      interface);
     }

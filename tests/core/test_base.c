@@ -348,6 +348,22 @@ static void a_word_is_as_far_as_it_has_mistakes(void **state) {
     assert_int_equal(spelling_distance(text, "a"), SPELLING_WORD_MAX - 1);
 }
 
+static void the_nearest_word_is_guessed_and_none_that_is_far(void **state) {
+    (void)state;
+    struct spelling tpc = {"tpc", SPELLING_FAR, ""}, none = {"xyz", SPELLING_FAR, ""},
+                    known = {"ring", SPELLING_FAR, ""};
+    spelling_offer(&tpc, "ipc"); /* as near as tcp, but with another first letter */
+    spelling_offer(&tpc, "tcp");
+    spelling_offer(&tpc, "shm");
+    assert_string_equal(tpc.hint, "; did you mean tcp?");
+    spelling_offer(&none, "ring");
+    assert_string_equal(none.hint, "");
+    assert_int_equal(none.distance, SPELLING_FAR);
+    spelling_offer(&known, "Ring");
+    spelling_offer(&known, "king");
+    assert_int_equal(known.distance, 0);
+}
+
 static void a_level_includes_the_ones_before_it(void **state) {
     (void)state;
     assert_int_equal(count_lines(stderr_of_child("levels", "WARN")), 2);
@@ -764,6 +780,7 @@ int main(int argc, char **argv) {
         CASE(a_variable_that_is_no_knob_is_named_once_with_the_nearest_one),
         CASE(what_the_environment_sets_is_logged_but_for_secrets),
         CASE(a_word_is_as_far_as_it_has_mistakes),
+        CASE(the_nearest_word_is_guessed_and_none_that_is_far),
         CASE(a_level_includes_the_ones_before_it),
         CASE(a_line_says_host_pid_tid_level_and_subsystem),
         CASE(subsystems_are_chosen_or_excluded_and_warnings_always_pass),

@@ -7,6 +7,8 @@
 #include "layers/tools/collet-plot.c"
 #undef main
 #include "layers/tools/common/arguments.c"
+#include "layers/tools/common/sink.c"
+#include "layers/tools/plot/walk.c"
 #include "layers/tools/prog/script.c"
 #include "layers/tools/tune/samples.c"
 

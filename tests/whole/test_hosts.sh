@@ -281,7 +281,7 @@ by_mpich() {
 # The launcher's status is $1, and the ranks are where they should be, as their own table says.
 launched_on_two_hosts() {
     [ "$1" = 0 ] && [ "$(grep -cE '^# +Rank +[0-3] .* h[12] device' $lab/rank0.out)" = 4 ] && said ' h1 device' >/dev/null &&
-        said ' h2 device' >/dev/null && said '^# Transport: shm tcp ' >/dev/null || { cat $lab/rank0.out; return 1; }
+        said ' h2 device' >/dev/null && said '^# Transport: shm tcp$' >/dev/null || { cat $lab/rank0.out; return 1; }
 }
 
 # ------------------------------------------------------------------------------------------------------------- cases

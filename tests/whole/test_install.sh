@@ -32,9 +32,43 @@ int main(void) {
 PROGRAM
 
 installs() {
-    make -s install CUDA=$cuda BUILD="$build" PREFIX=/usr DESTDIR="$root" >/dev/null &&
+    flock "$build/flags" make -s install CUDA=$cuda BUILD="$build" PREFIX=/usr DESTDIR="$root" >/dev/null &&
         [ "$(stat -c %a "$root/usr/lib/libcollet.so.$version")" = 755 ] && [ -x "$root/usr/bin/all_reduce_perf" ] &&
         [ -x "$root/usr/lib/collet/libnccl.so.2" ] && [ -e "$root/usr/include/collet/compat/nccl.h" ]
+}
+
+# Debug information stays in the build, and perf programs have no library of their own.
+is_small() {
+    local bytes
+    bytes=$(du -sb "$root" | cut -f1)
+    [ "$bytes" -le $((40 << 20)) ] || { find "$root" -type f -size +1M -exec ls -s {} +; return 1; }
+}
+
+# From their own folder: no variable says where the library is.
+perf_programs_find_the_library() {
+    local program
+    for program in "$root"/usr/bin/*_perf; do
+        objdump -p "$program" | grep -q "NEEDED *libcollet.so.$abi\$" || { echo "$program has a library of its own"; return 1; }
+    done
+    env -u LD_LIBRARY_PATH "$root/usr/bin/all_reduce_perf" --procs 2 -b 8 -e 8 -n 1
+}
+
+# What is said after installing, with a loader that looks into these folders and has found the library there or not.
+said_after_installing() { # folder-of-the-loader found-there
+    printf '#!/bin/bash\ncase $1 in\n-N) echo "%s: (from x)" ;;\n-p) %s && echo "	libcollet.so.%s (libc6) => %s/libcollet.so.%s" ;;\n*) : >%s/told ;;\nesac\n' \
+        "$1" "$2" "$abi" "$root/usr/lib" "$abi" "$work" >"$work/ldconfig" && chmod +x "$work/ldconfig" && rm -f "$work/told"
+    LDCONFIG=$work/ldconfig packaging/after-install.sh "$root/usr/lib" "libcollet.so.$abi"
+}
+says_what_the_shell_needs() {
+    local said
+    said=$(said_after_installing /elsewhere false) && [ ! -e "$work/told" ] && said=$said$'\n'"PATHS=\$PKG_CONFIG_PATH,\$LD_LIBRARY_PATH" &&
+        [ "$(env -u PKG_CONFIG_PATH LD_LIBRARY_PATH=/x bash -c "$(sed 1d <<<"$said"); echo \$PATHS")" = "$root/usr/lib/pkgconfig,$root/usr/lib:/x" ] ||
+        { echo "$said"; return 1; }
+}
+# As root, the loader is told of a library in its folders. Then no line about it is needed.
+tells_the_loader() {
+    local said
+    said=$(said_after_installing "$root/usr/lib" true) && ! grep LD_LIBRARY_PATH <<<"$said" && { [ "$(id -u)" != 0 ] || [ -e "$work/told" ]; }
 }
 
 # libcollet.so, for linking ▶ libcollet.so.<SONAME>, for running ▶ the file, named by its version
@@ -60,12 +94,19 @@ builds_with_shared_library() {
     LD_LIBRARY_PATH=$root/usr/lib "$work/user" && objdump -p "$work/user" | grep -q "NEEDED *libcollet.so.$abi\$"
 }
 
-# What the sysroot of this test has is collet, not CUDA.
+# What the sysroot of this test has is collet, not CUDA. No file of the machine that built it is named.
+static_libs() { pkg --static --libs | sed "s|-L$root\(/[^ ]*cuda\)|-L\1|g"; }
 # shellcheck disable=SC2046
 builds_with_static_library() {
-    gcc $(pkg --cflags) "$work/user.c" -o "$work/user" -Wl,-Bstatic -lcollet -Wl,-Bdynamic \
-        $(pkg --static --libs | sed "s|$root\(/[^ ]*libcudart_static\.a\)|\1|") &&
+    ! static_libs | grep -E '(^| )/' &&
+        gcc $(pkg --cflags) "$work/user.c" -o "$work/user" -Wl,-Bstatic -lcollet -Wl,-Bdynamic $(static_libs) &&
         ! ldd "$work/user" | grep libcollet && "$work/user"
+}
+
+# A copy that lies in no checkout and has no library in it.
+python_finds_the_installed_library() {
+    mkdir "$work/python" && cp -r integrations/python/collet "$work/python" &&
+        (cd "$work" && LD_LIBRARY_PATH=$root/usr/lib PYTHONPATH=$work/python PYTHONDONTWRITEBYTECODE=1 python3 -m collet.info | grep "^library *libcollet.so.$abi\$")
 }
 
 # As where the packages that collet is built with are not installed: a user of the shared library needs none of them.
@@ -178,7 +219,7 @@ packages_install() {
 # The program built before, which needs the library by its SONAME, runs with the library of the package.
 packaged_library_runs_programs() {
     LD_LIBRARY_PATH=$(dirname "$work"/debian/usr/lib/*/libcollet.so."$abi") "$work/with-pkg/hello_allreduce" &&
-        debian -s libcollet"$abi" | grep -q '^Depends: .*libhwloc'
+        debian -s libcollet"$abi" | grep -q '^Depends: .*libhwloc' && debian -s collet-tools | grep -q "^Depends: .*libcollet$abi"
 }
 
 packages_leave_nothing() {
@@ -186,12 +227,17 @@ packages_leave_nothing() {
 }
 
 check make_install_installs installs
+check what_is_installed_is_small is_small
+check perf_programs_find_the_library_from_their_own_folder perf_programs_find_the_library
+check after_installing_the_shell_is_told_what_it_needs says_what_the_shell_needs
+check after_installing_the_loader_is_told_if_it_looks_there tells_the_loader
 check plugins_build_with_what_is_installed plugins_build
 check links_of_the_library_lead_to_its_version links_lead_to_the_version
 check a_c99_program_builds_with_what_is_installed builds_with_shared_library gcc -std=c99
 check a_cxx_program_builds_with_what_is_installed builds_with_shared_library g++ -x c++ -std=c++17
 check a_program_links_statically_with_what_is_installed builds_with_static_library
 check pkg_config_asks_for_collet_alone pkg_config_asks_for_nothing_else
+! have python3 python_finds_the_installed_library || check python_finds_the_installed_library python_finds_the_installed_library
 check every_example_builds_with_pkg_config_alone examples_build_with_pkg_config
 if have cmake every_example_builds_with_cmake_alone; then
     check every_example_builds_with_cmake_alone examples_build_with_cmake

@@ -173,8 +173,8 @@ static void assert_refused(char *flag, char *value, const char *complaint_expect
 static void a_flag_that_cannot_be_obeyed_is_named(void **state) {
     (void)state;
     assert_refused("-y", "1", "-y 1: only the default is supported: each rank has a stream of its own\n");
-    assert_refused("-d", "float128", "-d float128: not a data type of collet, or not yet; see -h\n");
-    assert_refused("-o", "sumsum", "-o sumsum: not an operation of collet, or not yet; see -h\n");
+    assert_refused("-d", "float128", "-d float128: not a data type of collet; -h lists them; did you mean float?\n");
+    assert_refused("-o", "sumsum", "-o sumsum: not an operation of collet; -h lists them; did you mean mulsum?\n");
     assert_refused("-n", "0", "-n 0: must be 1 to 2147483647\n");
     assert_refused("-n", "9x", "-n 9x: not a whole number\n");
     assert_refused("-b", "64M", "-b 67108864: more than -e 33554432\n");

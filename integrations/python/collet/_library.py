@@ -45,6 +45,7 @@ SUCCESS, IN_PROGRESS = 0, 1
 _EXCEPTIONS = {-1: InvalidArgument, -5: RemoteError, -6: TimeoutExpired, -7: Aborted, -8: Mismatch}
 
 UNIQUE_ID_BYTES = 128
+SONAME = "libcollet.so.0.1"  # of the libraries that have what is called here
 
 
 class UniqueId(ctypes.Structure):
@@ -122,15 +123,18 @@ _SIGNATURES = {
 
 
 def _candidates() -> Iterator[str]:
-    """Where the library may be: LIBCOLLET_PATH, the build of the checkout this file is in, the system."""
+    """Where the library may be: LIBCOLLET_PATH, in this package as pip installed it, the build of the checkout that this file is in,
+    the system."""
     named = os.environ.get("LIBCOLLET_PATH")
     if named:
         yield named
         return
-    checkout = pathlib.Path(__file__).resolve().parents[3]
-    yield str(checkout / "build" / "lib" / "libcollet.so")
-    yield "libcollet.so.0"
-    yield "libcollet.so"
+    here = pathlib.Path(__file__).resolve()
+    yield str(here.with_name("libcollet.so"))
+    checkout = here.parent.parent.parent.parent
+    if (checkout / "include" / "collet.h").exists():
+        yield str(checkout / "build" / "lib" / "libcollet.so")
+    yield SONAME
 
 
 def _open() -> ctypes.CDLL:
@@ -147,7 +151,8 @@ def _open() -> ctypes.CDLL:
         library.collet_last_error.argtypes = [_pointer]
         return library
     raise ImportError(
-        "libcollet.so was not found; run `make` in the checkout, `make install`, or set LIBCOLLET_PATH to its path. "
+        "libcollet.so was not found; run `make` in the checkout and `pip install` again, or `make install` and let the loader find it "
+        "(LD_LIBRARY_PATH), or set LIBCOLLET_PATH to its path. "
         "Tried: " + "; ".join(tried))
 
 

@@ -14,6 +14,7 @@
 #include "layers/observe/report.h"
 #include "layers/observe/selftest.h"
 #include "layers/observe/tracer.h"
+#include "transport/transport.h"
 
 #include <stdlib.h>
 
@@ -67,11 +68,32 @@ static bool observe_close(struct collet_comm *comm) {
     return true;
 }
 
+/* Other ranks are reached by the transports of the connections that there are; where there is none yet, by the one that would be tried. */
+__attribute__((no_sanitize("thread"))) static void print_transports(const struct chan *chan, FILE *out) {
+    uint32_t used = 0;
+    for (int peer = 0; peer < chan->owner.nranks; peer++) {
+        const struct conn *conn = chan->owner.first;
+        while (conn != NULL && conn->peer != peer)
+            conn = conn->next;
+        const struct transport *transport = conn != NULL ? conn->transport
+                                            : peer != chan->owner.rank
+                                                ? chan_pair_transport(chan, chan->owner.rank, peer)
+                                                : NULL;
+        used |= transport != NULL ? transport->bit : 0;
+    }
+    fprintf(out, " transports:");
+    for (const struct transport *const *t = transports; *t != NULL; t++)
+        if (used & (*t)->bit)
+            fprintf(out, " %s", (*t)->name);
+    fprintf(out, "%s\n", used == 0 ? " none is needed" : "");
+}
+
 #define SHOWN_OPERATIONS 8 /* of the journal */
 
 /* Another thread may be driving: see exec_dump(). */
 __attribute__((no_sanitize("thread"))) static void observe_print(const struct collet_comm *comm, FILE *out) {
     const struct lane *lanes = comm->engine.lanes;
+    print_transports(comm->chan, out);
     for (int k = 0; lanes != NULL && k < 2 + 2 * comm->nranks; k++)
         if (lanes[k].call.state != EXEC_IDLE)
             exec_dump(&lanes[k].call, out);

@@ -4,6 +4,7 @@
  */
 #include "layers/schedules/import.h"
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "layers/verifier/cast.h"
 #include "topo/probe/text.h"
@@ -75,7 +76,8 @@ struct schedule {
     struct arena arena;
     struct xml_attrs attrs;
     char about[96];
-    bool in_place; /* i and o are one buffer, as the collective lays them */
+    char ignored[160]; /* names of attributes, each with a space in front */
+    bool in_place;     /* i and o are one buffer, as the collective lays them */
     int nranks, nin, nout, nslices, longest;
     struct gpu gpus[GPUS_MAX];
     struct threadblock *tbs;
@@ -94,6 +96,17 @@ static const struct threadblock *tb_of(const struct schedule *s, const struct st
 static bool going(const struct schedule *s) { return s->attrs.status == COLLET_SUCCESS && !s->arena.failed; }
 
 /* ---- reading ---- */
+
+/* `known`: names, each with spaces around it. Those of no effect, since they repeat what is said elsewhere, count as known. */
+static void note_ignored(struct schedule *s, const xmlNode *element, const char *known) {
+    for (const xmlAttr *a = element->properties; a != NULL; a = a->next) {
+        char name[44];
+        snprintf(name, sizeof name, " %.40s ", (const char *)a->name);
+        const size_t used = strlen(s->ignored);
+        if (strstr(known, name) == NULL && (used == 0 || strstr(s->ignored, name) == NULL))
+            snprintf(s->ignored + used, sizeof s->ignored - used, "%s", used == 0 ? name : name + 1);
+    }
+}
 
 static int imported_place(const struct schedule *s, int gpu, char buffer, int chunk) {
     int alias = buffer == 'i' && s->in_place ? cast_alias_of(&s->cast, gpu, chunk) : -1;
@@ -118,6 +131,7 @@ static int read_place(struct schedule *s, const struct step *step, int gpu, cons
 
 static void read_step(struct schedule *s, struct step *step, int gpu, const xmlNode *element) {
     const char *name = xml_value(element, "type");
+    note_ignored(s, element, " s type srcbuf srcoff dstbuf dstoff cnt depid deps hasdep ");
     step->element = element;
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         if (strcmp(types[k].name, name) == 0)
@@ -150,6 +164,7 @@ static void read_tb(struct schedule *s, int gpu, const xmlNode *element) {
     int most = s->nranks - 1;
     *tb = (struct threadblock){.element = element, .gpu = gpu, .first = s->nsteps};
     tb->worker = (int)(tb - s->tbs);
+    note_ignored(s, element, " id send recv chan ");
     tb->send = (int)xml_int(&s->attrs, element, "send", -1, most, -1);
     tb->recv = (int)xml_int(&s->attrs, element, "recv", -1, most, -1);
     tb->chan = (int)xml_int(&s->attrs, element, "chan", 0, PROG_LANE_P2P - 1, 0);
@@ -171,6 +186,7 @@ static void read_gpu(struct schedule *s, int number, const xmlNode *element) {
     struct gpu *gpu = &s->gpus[number];
     if (xml_int(&s->attrs, element, "id", 0, GPUS_MAX, -1) != number)
         xml_fail(&s->attrs, element, "id=\"%.20s\": gpus are listed by number", xml_value(element, "id"));
+    note_ignored(s, element, " id i_chunks o_chunks s_chunks ");
     gpu->nchunks[2] = (int)xml_int(&s->attrs, element, "s_chunks", 0, CHUNKS_MAX, 0);
     gpu->first = s->ntbs;
     gpu->places = arena_get(&s->arena, (size_t)(s->nout + s->nin + gpu->nchunks[2]), sizeof *gpu->places);
@@ -197,6 +213,7 @@ static void read_algo(struct schedule *s, const xmlNode *root) {
                         "coll=\"%.20s\": allreduce, allgather, reducescatter or alltoall of an <algo> "
                         "is expected",
                         coll);
+    note_ignored(s, root, " name coll ngpus nchunksperloop inplace nchannels ");
     s->algorithm.collective = (enum prog_collective)collective;
     s->nranks = s->algorithm.nranks = (int)xml_int(&s->attrs, root, "ngpus", 1, GPUS_MAX, 0);
     int nchunks = (int)xml_int(&s->attrs, root, "nchunksperloop", 1, CHUNKS_MAX, s->nranks);
@@ -514,6 +531,14 @@ enum collet_result import_verify(const struct algorithm *algorithm) {
                            "COLLET_PROGRAM is wrong%s: %s; collet-prog --import shows more",
                            in_place == 1 ? " in place" : "", why);
     return COLLET_SUCCESS;
+}
+
+void import_warn(const struct algorithm *algorithm, const char *name) {
+    const struct schedule *s = (const struct schedule *)algorithm;
+    if (s->ignored[0] != '\0')
+        log_always(PLAN,
+                   "%s: these attributes have no effect here:%s(docs/algorithms.md, schedules of other libraries)",
+                   name, s->ignored);
 }
 
 void import_destroy(struct algorithm *algorithm) {

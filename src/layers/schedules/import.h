@@ -26,6 +26,8 @@ enum collet_result import_file(const char *path, struct algorithm **algorithm_p)
 
 /* Is it right out of place and in place? Errors: INVALID_ARGUMENT, the text says where it is not. */
 enum collet_result import_verify(const struct algorithm *algorithm);
+/* A warning that names the attributes that are not obeyed, if there are any. */
+void import_warn(const struct algorithm *algorithm, const char *name);
 void import_destroy(struct algorithm *algorithm); /* NULL is fine */
 
 #endif

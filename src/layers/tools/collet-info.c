@@ -13,6 +13,7 @@
 #include "layers/gpu/kernels.h"
 #include "layers/tuner/tuner.h"
 #include "layers/tools/common/arguments.h"
+#include "layers/tools/common/sink.h"
 #include "layers/observe/json.h"
 #include "transport/transport.h"
 #include "layers/nccl/plug_lib.h"
@@ -238,9 +239,12 @@ static void print_json(const struct config *config) {
 int main(int argc, char **argv) {
     bool as_json = false;
     struct config config;
-    const struct command command = {"[--json]", NULL};
-    const struct argument table[] = {ARGUMENT_FLAG("json", &as_json, "JSON instead of text")};
+    const char *output = NULL;
+    const struct command command = {"[--json] [-o FILE]", NULL};
+    const struct argument table[] = {ARGUMENT_FLAG("json", &as_json, "JSON instead of text"), ARGUMENT_OUTPUT(&output)};
     arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
+    if (!sink_begin(output))
+        return EXIT_BAD_INPUT;
     char why[ERR_TEXT_BYTES] = "";
     if (config_read(&config) != COLLET_SUCCESS || tuner_check_names(&config) != COLLET_SUCCESS ||
         chan_check_names(&config) != COLLET_SUCCESS) {
@@ -248,8 +252,7 @@ int main(int argc, char **argv) {
         config = *config_process();
     }
     (as_json ? print_json : print_text)(&config);
-    if (why[0] == '\0')
-        return EXIT_SUCCESS;
-    fprintf(stderr, "collet-info: %s\n", why);
-    return EXIT_FAILURE;
+    if (why[0] != '\0')
+        fprintf(stderr, "collet-info: %s\n", why);
+    return sink_end(why[0] == '\0' ? EXIT_SUCCESS : EXIT_FAILURE);
 }

@@ -3,15 +3,18 @@
  * collet-prog: shows and verifies the step programs of collet's algorithms.
  */
 #include "base/err.h"
+#include "base/spelling.h"
 #include "fifo/protocol.h"
 #include "layers/schedules/import.h"
 #include "layers/tools/common/machine.h"
+#include "layers/tools/common/sink.h"
 #include "layers/tools/prog/script.h"
 #include "layers/tools/prog/show.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command command = {
     "[options] <algorithm> <ranks>\n"
@@ -34,7 +37,7 @@ static const struct command command = {
 struct request {
     const char *algorithm, *ranks;
     const char *nodes, *root, *slots, *import; /* NULL: not given */
-    const char *edited;                        /* a file */
+    const char *edited, *output;               /* files */
     bool check, list, trace, chains, dot, html, geometry, text;
     struct show_cells cells;
     const char *buffer_ranks, *channels, *chunk; /* of the geometry */
@@ -53,7 +56,7 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_FLAG("dot", &request->dot, "the connections as Graphviz: collet-prog --dot … | dot -Tsvg"),
         ARGUMENT_FLAG(
             "html", &request->html,
-            "a page of HTML for a browser, which runs the programs step by step: collet-prog --html … > page.html"),
+            "a page of HTML for a browser, which runs the programs step by step: collet-prog --html … -o page.html"),
         ARGUMENT_FLAG("text", &request->text, "the programs as text that can be changed"),
         ARGUMENT_VALUE("edited", "FILE", &request->edited,
                        "the programs in this text instead of the algorithm's: verified, then shown"),
@@ -68,6 +71,7 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_VALUE("import", "FILE", &request->import,
                        "the algorithm of an MSCCL-style XML file: verified, then shown; COLLET_PROGRAM=FILE runs it"),
         ARGUMENT_FLAG("list", &request->list, "all algorithms, with what they take and one line about each"),
+        ARGUMENT_OUTPUT(&request->output),
     };
     int rest = arguments_read(&command, table, sizeof table / sizeof *table, argc, argv);
     if (argc - rest > 2)
@@ -84,13 +88,15 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
 }
 
 static const struct algorithm *find_algorithm(const char *name) {
+    struct spelling spelling = {name, SPELLING_FAR, ""};
     for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
         char full_name[64];
         snprintf(full_name, sizeof(full_name), "%s_%s", prog_collective_name(a->collective), a->name);
         if (strcmp(full_name, name) == 0)
             return a;
+        spelling_offer(&spelling, full_name);
     }
-    fprintf(stderr, "collet-prog: no algorithm is called '%s'; --list shows all\n", name);
+    fprintf(stderr, "collet-prog: no algorithm is called '%s'; --list shows all%s\n", name, spelling.hint);
     return NULL;
 }
 
@@ -206,6 +212,15 @@ static int check(const struct algorithm *algorithm, const struct prog_shape *sha
     return EXIT_SUCCESS;
 }
 
+/* For people. Pipes, files and pages have the table alone. */
+static void print_legend(struct show_cells cells) {
+    if (!isatty(STDOUT_FILENO))
+        return;
+    printf("\nOne row is one step: R receives, + reduces, ! stores to OUT, S sends; then the blocks.%s%s\n",
+           cells.peers ? " <3 receives from rank 3, >1 sends to rank 1." : "",
+           cells.loans ? " L sends what peers may read here, E stores what a peer may put here early." : "");
+}
+
 static int print(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
                  const struct request *request) {
     struct cast cast;
@@ -215,6 +230,8 @@ static int print(const struct algorithm *algorithm, const struct prog_shape *sha
     else if (result == COLLET_SUCCESS)
         result = request->chains || request->dot ? show_chains(&cast, shape, request->dot, stdout)
                                                  : show_steps(&cast, request->cells, stdout);
+    if (result == COLLET_SUCCESS && !request->text && !request->chains && !request->dot)
+        print_legend(request->cells);
     cast_destroy(&cast);
     if (result == COLLET_SUCCESS)
         return EXIT_SUCCESS;
@@ -291,26 +308,31 @@ static int serve_edited(const struct request *request, const struct algorithm *o
     return status;
 }
 
-int main(int argc, char **argv) {
-    struct request request = {0};
-    if (!parse_arguments(argc, argv, &request))
-        return EXIT_BAD_INPUT;
-    if (request.list)
-        return list();
-    if (request.geometry)
-        return print_geometry(&request);
-    if (request.import == NULL) {
-        const struct algorithm *algorithm = find_algorithm(request.algorithm);
-        return algorithm == NULL        ? EXIT_BAD_INPUT
-               : request.edited != NULL ? serve_edited(&request, algorithm)
-                                        : serve(&request, algorithm, 0, 2);
-    }
+static int serve_imported(const struct request *request) {
     struct algorithm *imported;
-    if (import_file(request.import, &imported) != COLLET_SUCCESS) {
+    if (import_file(request->import, &imported) != COLLET_SUCCESS) {
         fprintf(stderr, "collet-prog: %s\n", err_last());
         return EXIT_BAD_INPUT;
     }
-    int status = serve(&request, imported, 0, 2);
+    import_warn(imported, request->import);
+    const int status = serve(request, imported, 0, 2);
     import_destroy(imported);
     return status;
+}
+
+static int serve_named(const struct request *request) {
+    const struct algorithm *algorithm = find_algorithm(request->algorithm);
+    return algorithm == NULL         ? EXIT_BAD_INPUT
+           : request->edited != NULL ? serve_edited(request, algorithm)
+                                     : serve(request, algorithm, 0, 2);
+}
+
+int main(int argc, char **argv) {
+    struct request request = {0};
+    if (!parse_arguments(argc, argv, &request) || !sink_begin(request.output))
+        return EXIT_BAD_INPUT;
+    return sink_end(request.list             ? list()
+                    : request.geometry       ? print_geometry(&request)
+                    : request.import != NULL ? serve_imported(&request)
+                                             : serve_named(&request));
 }

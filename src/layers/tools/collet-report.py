@@ -9,6 +9,8 @@
 # How much later the last rank entered than the first is its spread.
 import argparse
 import collections
+import contextlib
+import csv
 import json
 import math
 import os
@@ -79,19 +81,31 @@ def quantile(values, q):
     return values[min(len(values) - 1, int(q * len(values)))]
 
 
-def print_sizes(operations):
+def sizes_of(operations):
+    """A row for each kind: its words, how many there were, median and 99th percentile in µs, GB/s, spread in µs."""
     kinds = collections.defaultdict(list)
     for operation in operations:
         kinds[operation.kind].append(operation)
-    print(f"# {'collective':<14}{'bytes':>12}  {'algorithm':<10}{'protocol':<9}{'ch':>3} {'via':<8}{'number':>8}"
-          f"{'median':>11}{'p99':>11}{'busbw':>9}{'spread':>11}")
-    print(f"# {'':<14}{'':>12}  {'':<10}{'':<9}{'':>3} {'':<8}{'':>8}{'(us)':>11}{'(us)':>11}{'(GB/s)':>9}{'(us)':>11}")
     for kind, those in sorted(kinds.items()):
         us = [operation.us for operation in those]
         median = quantile(us, 0.5)
         busbw = kind[1] * those[0].bus_factor / median / 1000 if median else 0
-        print(f"  {kind[0]:<14}{kind[1]:>12}  {kind[2]:<10}{kind[3]:<9}{kind[4]:>3} {kind[5]:<8}{len(those):>8}"
-              f"{median:>11.2f}{quantile(us, 0.99):>11.2f}{busbw:>9.3f}{quantile([o.spread_us for o in those], 0.5):>11.2f}")
+        yield *kind, len(those), median, quantile(us, 0.99), busbw, quantile([o.spread_us for o in those], 0.5)
+
+
+def print_sizes(operations):
+    print(f"# {'collective':<14}{'bytes':>12}  {'algorithm':<10}{'protocol':<9}{'ch':>3} {'via':<8}{'number':>8}"
+          f"{'median':>11}{'p99':>11}{'busbw':>9}{'spread':>11}")
+    print(f"# {'':<14}{'':>12}  {'':<10}{'':<9}{'':>3} {'':<8}{'':>8}{'(us)':>11}{'(us)':>11}{'(GB/s)':>9}{'(us)':>11}")
+    for collective, size, algorithm, protocol, channels, via, number, median, p99, busbw, spread in sizes_of(operations):
+        print(f"  {collective:<14}{size:>12}  {algorithm:<10}{protocol:<9}{channels:>3} {via:<8}{number:>8}"
+              f"{median:>11.2f}{p99:>11.2f}{busbw:>9.3f}{spread:>11.2f}")
+
+
+def print_csv(operations):
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow("collective bytes algorithm protocol channels via number median_us p99_us busbw spread_us".split())
+    writer.writerows([f"{cell:.3f}" if isinstance(cell, float) else cell for cell in row] for row in sizes_of(operations))
 
 
 def stragglers_of(operations):
@@ -180,12 +194,28 @@ def plot_all(operations, folder):
     plot_stragglers(os.path.join(folder, "stragglers.svg"), stragglers_of(operations))
 
 
+@contextlib.contextmanager
+def output_of(path):
+    """What is printed inside goes to the file; None and "-": to standard output."""
+    if path in (None, "-"):
+        yield
+        return
+    try:
+        with open(path, "w") as file, contextlib.redirect_stdout(file):
+            yield
+    except OSError as error:
+        fail(f"--output: cannot write {path}: {error.strerror}")
+    print(f"collet-report: wrote {path}", file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(
         prog="collet-report", add_help=False, usage="collet-report [options] FILE...",
         description="FILE is what COLLET_RECORD wrote, on one host or several.")
     parser.add_argument("-h", "--help", action="help", help="this text")
     parser.add_argument("--version", action="version", version=f"collet-report (collet) {VERSION}", help="the version of collet")
+    parser.add_argument("--csv", action="store_true", help="the first table as CSV, and no other")
+    parser.add_argument("--output", "-o", metavar="FILE", help="what is printed goes there; - is standard output")
     parser.add_argument("--plots", metavar="FOLDER", help="write sizes.svg, times.svg and stragglers.svg there (needs gnuplot)")
     parser.add_argument("files", metavar="FILE", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -194,10 +224,15 @@ def main():
     operations = operations_of(load(options.files))
     if not operations:
         fail("no operation has the lines of all its ranks")
-    print_sizes(operations)
-    print_stragglers(operations)
+    with output_of(options.output):
+        if options.csv:
+            print_csv(operations)
+        else:
+            print_sizes(operations)
+            print_stragglers(operations)
     if options.plots:
         plot_all(operations, options.plots)
+        print(f"collet-report: wrote {options.plots}", file=sys.stderr)
 
 
 if __name__ == "__main__":

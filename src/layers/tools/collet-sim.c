@@ -4,11 +4,13 @@
  * the cost model (layers/tools/forecast/forecast.h), not measurements.
  */
 #include "base/err.h"
+#include "base/spelling.h"
 #include "base/types.h"
 #include "layers/tools/forecast/explain.h"
 #include "layers/schedules/import.h"
 #include "layers/tuner/tuner.h"
 #include "layers/tools/common/machine.h"
+#include "layers/tools/common/sink.h"
 #include "layers/tools/sim/timeline.h"
 
 #include <stdlib.h>
@@ -31,8 +33,8 @@ enum { RANKS_MAX = 131072, SIZES_MAX = 64 };
 
 struct request {
     struct machine_request machine;
-    const char *collective, *type, *sizes, *factor, *algo, *limit, *timeline, *import; /* NULL: not given */
-    bool json;
+    const char *collective, *type, *sizes, *factor, *algo, *limit, *timeline, *import, *output; /* NULL: not given */
+    bool json, csv;
 };
 
 struct task {
@@ -69,6 +71,8 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
                        "of one size: every step and message of the chosen algorithm, as a file for\n"
                        "chrome://tracing or ui.perfetto.dev; up to 128 ranks"),
         ARGUMENT_FLAG("json", &request->json, "JSON instead of a table"),
+        ARGUMENT_FLAG("csv", &request->csv, "comma-separated values instead of a table"),
+        ARGUMENT_OUTPUT(&request->output),
     };
     arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
 }
@@ -96,9 +100,8 @@ static bool parse_task(const struct request *request, struct task *task) {
         !argument_number("--factor", request->factor, 2, 1 << 20, &factor) ||
         !argument_number("--limit", request->limit, 1, 100000, &task->limit))
         return false;
-    if (request->collective != NULL && !explain_read_collective(request->collective, &task->collective))
-        return argument_refuse("--collective", request->collective, "a collective, like allreduce");
-    return parse_sizes(request->sizes != NULL ? request->sizes : "1K:1G", factor, task);
+    return argument_collective("--collective", request->collective, &task->collective) &&
+           parse_sizes(request->sizes != NULL ? request->sizes : "1K:1G", factor, task);
 }
 
 /* --------------------------------------------------------------------------------------------------------- computing */
@@ -120,6 +123,7 @@ static int import_schedule(const struct request *request, const struct forecast_
     if (argument_failed("", result))
         return EXIT_BAD_INPUT;
     const struct algorithm *imported = task->imported;
+    import_warn(imported, request->import);
     if (!algorithm_applies(imported, job->machine.whole) ||
         (request->collective != NULL && imported->collective != task->collective)) {
         fprintf(stderr, "collet-sim: --import is %s, an %s of %d ranks, but asked for is %s of %d\n", request->import,
@@ -134,7 +138,6 @@ static int import_schedule(const struct request *request, const struct forecast_
 }
 
 static int list_algorithms(const char *name, struct forecast_job *job, struct task *task) {
-    const char *collective = prog_collective_name(task->collective);
     for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
         if (a->collective != task->collective || (name != NULL && !is_named(a, name)))
             continue;
@@ -149,9 +152,13 @@ static int list_algorithms(const char *name, struct forecast_job *job, struct ta
     }
     if (task->nalgorithms > 0)
         return 0;
+    struct spelling spelling = {name != NULL ? name : "", SPELLING_FAR, ""};
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++)
+        if (a->collective == task->collective)
+            spelling_offer(&spelling, a->name);
     fprintf(stderr,
-            "collet-sim: --algo is '%s', which is no algorithm of %s (--collective); collet-prog --list shows all\n",
-            name != NULL ? name : "", collective);
+            "collet-sim: --algo is '%s', which is no algorithm of %s (--collective); collet-prog --list shows all%s\n",
+            spelling.word, prog_collective_name(task->collective), spelling.hint);
     return EXIT_BAD_INPUT;
 }
 
@@ -261,6 +268,21 @@ static void print_table(const struct forecast_job *job, const struct task *task)
         printf("# * is the one that is chosen\n");
 }
 
+static void print_csv(const struct forecast_job *job, const struct task *task) {
+    printf("size,algorithm,protocol,channels,chunk,time_us,algbw,busbw,how,chosen\n");
+    for (int s = 0; s < task->nsizes; s++)
+        for (int a = 0; a < task->nalgorithms; a++) {
+            const struct forecast *f = &task->results[a][s];
+            const struct plan_choice *c = &f->choice;
+            if (f->kind == FORECAST_NONE)
+                continue;
+            double algbw = (double)task->sizes[s] / c->predicted_ns;
+            printf("%llu,%s,%s,%d,%u,%.3f,%.6g,%.6g,%s,%d\n", (unsigned long long)task->sizes[s], c->algorithm->name,
+                   protocol_names[c->protocol], c->nchannels, c->chunk_bytes, c->predicted_ns / 1000, algbw,
+                   algbw * prog_bus_factor(task->collective, job->nranks), kinds[f->kind], picked(task, s) == a);
+        }
+}
+
 static void print_json_row(const struct forecast_job *job, const struct task *task, int a, int s, bool first) {
     const struct forecast *f = &task->results[a][s];
     printf("%s\n    {\"size\": %llu, \"algorithm\": \"%s\", \"how\": \"%s\"", first ? "" : ",",
@@ -302,15 +324,15 @@ static int write_timeline(const struct request *request, const struct forecast_j
         fprintf(stderr, "collet-sim: --timeline is of one size that has a prediction: give --sizes one, like 64K\n");
         return EXIT_BAD_INPUT;
     }
-    FILE *out = fopen(request->timeline, "w");
-    if (out == NULL) {
-        fprintf(stderr, "collet-sim: --timeline: cannot write %s: %m\n", request->timeline);
+    FILE *out = sink_open("--timeline", request->timeline);
+    if (out == NULL)
         return EXIT_FAILURE;
-    }
-    enum collet_result result = timeline_write(job, &task->results[best][0].choice, task->sizes[0], out);
-    if (fclose(out) != 0 && result == COLLET_SUCCESS)
-        result = err_set(COLLET_ERR_SYSTEM, "cannot write %s: %m", request->timeline);
-    return argument_failed("", result) ? EXIT_FAILURE : EXIT_SUCCESS;
+    bool failed = argument_failed("", timeline_write(job, &task->results[best][0].choice, task->sizes[0], out));
+    if (failed)
+        fclose(out);
+    else
+        failed = !sink_close("--timeline", request->timeline, out);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static int simulate(const struct request *request, struct task *task, struct forecast_job *job) {
@@ -333,7 +355,7 @@ static int simulate(const struct request *request, struct task *task, struct for
     for (int a = 0; a < task->nalgorithms; a++)
         if (argument_failed("", run_algorithm(job, task, task->algorithms[a], task->results[a])))
             return EXIT_FAILURE;
-    (request->json ? print_json : print_table)(job, task);
+    (request->json ? print_json : request->csv ? print_csv : print_table)(job, task);
     return request->timeline != NULL ? write_timeline(request, job, task) : EXIT_SUCCESS;
 }
 
@@ -343,7 +365,7 @@ int main(int argc, char **argv) {
     struct topo *topo = NULL;
     struct forecast_job *job = NULL;
     parse_arguments(argc, argv, &request);
-    if (!parse_task(&request, &task))
+    if (!parse_task(&request, &task) || !sink_begin(request.output))
         return EXIT_BAD_INPUT;
     /* Two hosts are enough to see what there is between hosts. */
     int status = machine_open(&request.machine, 2, &task.nhosts, &topo);
@@ -354,5 +376,5 @@ int main(int argc, char **argv) {
     import_destroy(task.imported);
     forecast_close(job);
     topo_destroy(topo);
-    return status;
+    return sink_end(status);
 }

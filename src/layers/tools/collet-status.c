@@ -7,6 +7,7 @@
 #include "base/os.h"
 #include "base/types.h"
 #include "layers/tools/common/arguments.h"
+#include "layers/tools/common/sink.h"
 #include "layers/tools/status/ask.h"
 #include "layers/tools/status/blame.h"
 #include "layers/tools/status/family.h"
@@ -274,7 +275,7 @@ static char *text_of_view(void *context) {
 }
 
 int main(int argc, char **argv) {
-    const char *watch = NULL, *serve = NULL;
+    const char *watch = NULL, *serve = NULL, *output = NULL;
     bool as_json = false, as_metrics = false;
     int seconds = 1, port = 0;
     const struct argument table[] = {
@@ -283,6 +284,7 @@ int main(int argc, char **argv) {
         ARGUMENT_FLAG("metrics", &as_metrics, "metrics of Prometheus instead of text"),
         ARGUMENT_VALUE("serve", "PORT", &serve,
                        "these metrics over HTTP, on this port of 127.0.0.1 (0: any), of all jobs, until it is ended"),
+        ARGUMENT_OUTPUT(&output),
     };
     const int first = arguments_read(&command, table, sizeof table / sizeof *table, argc, argv);
     if (argc - first > 1) {
@@ -291,13 +293,15 @@ int main(int argc, char **argv) {
     }
     if (!argument_number("--watch", watch, 1, 86400, &seconds) || !argument_number("--serve", serve, 0, 65535, &port))
         return EXIT_BAD_INPUT;
+    if (!sink_begin(output))
+        return EXIT_BAD_INPUT;
     if (serve != NULL)
         return status_serve_metrics(port, find_all);
     struct view view = {first < argc ? argv[first] : NULL, as_json      ? put_jobs
                                                            : as_metrics ? status_print_metrics
                                                                         : print_jobs};
     if (watch == NULL)
-        return show(view.whom, view.print, stdout, stderr);
+        return sink_end(show(view.whom, view.print, stdout, stderr));
     screen_watch(seconds, text_of_view, &view);
-    return 0;
+    return sink_end(EXIT_SUCCESS);
 }

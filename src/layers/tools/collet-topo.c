@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "layers/tools/forecast/explain.h"
 #include "layers/tools/common/machine.h"
+#include "layers/tools/common/sink.h"
 #include "topo/probe/print_rings.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static const struct command command = {"[options]", NULL};
 
 struct request {
     struct machine_request machine;
-    const char *dump, *collective, *size; /* NULL: not given */
+    const char *dump, *collective, *size, *output; /* NULL: not given */
     bool dot, explain;
 };
 
@@ -30,6 +31,7 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
                       "instead, what each algorithm would take for a call, and why one is fastest (a prediction)"),
         ARGUMENT_VALUE("collective", "NAME", &request->collective, "of which collective; allreduce unless given"),
         ARGUMENT_VALUE("size", "BYTES", &request->size, "and how large, e.g. 64M; 1M unless given"),
+        ARGUMENT_OUTPUT(&request->output),
     };
     arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
     if (request->explain || (request->collective == NULL && request->size == NULL))
@@ -47,8 +49,8 @@ struct call {
 
 static bool parse_call(const struct request *request, struct call *call) {
     *call = (struct call){PROG_ALLREDUCE, 1 << 20};
-    if (request->collective != NULL && !explain_read_collective(request->collective, &call->collective))
-        return argument_refuse("--collective", request->collective, "a collective, like allreduce");
+    if (!argument_collective("--collective", request->collective, &call->collective))
+        return false;
     if (request->size != NULL && !explain_read_size(request->size, &call->bytes))
         return argument_refuse("--size", request->size, "a number of bytes, like 64M");
     return true;
@@ -87,6 +89,13 @@ static int explain(const struct topo *topo, int per_host, const struct call *cal
     return argument_failed("", status) ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static int dump(const struct topo *topo, const char *path) {
+    if (argument_failed("--dump", topo_write_file(topo, path)))
+        return EXIT_BAD_INPUT;
+    sink_wrote(path);
+    return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv) {
     struct request request = {0};
     struct call call;
@@ -95,11 +104,12 @@ int main(int argc, char **argv) {
     setenv("COLLET_DEBUG", "WARN", 0); /* what is strange about a machine is what this program is for */
     if (!parse_arguments(argc, argv, &request))
         return EXIT_BAD_INPUT;
-    if (!machine_numbers(&request.machine, &nhosts, &per_host) || !parse_call(&request, &call))
+    if (!machine_numbers(&request.machine, &nhosts, &per_host) || !parse_call(&request, &call) ||
+        !sink_begin(request.output))
         return EXIT_BAD_INPUT;
     int status = machine_open(&request.machine, MACHINE_NODES_MAX, &nhosts, &topo);
-    if (status == 0 && request.dump != NULL && argument_failed("--dump", topo_write_file(topo, request.dump)))
-        status = EXIT_BAD_INPUT;
+    if (status == 0 && request.dump != NULL)
+        status = dump(topo, request.dump);
     if (status == 0 && request.dot)
         topo_print_dot(topo, stdout);
     else if (status == 0 && request.explain)
@@ -107,5 +117,5 @@ int main(int argc, char **argv) {
     else if (status == 0)
         status = show(topo, per_host);
     topo_destroy(topo);
-    return status;
+    return sink_end(status);
 }

@@ -177,6 +177,18 @@ def show(label, events, first_process, number):
     return shifted(events, keep, start, first_process, label, mine, path, slowest)
 
 
+def write(path, output, timeline):
+    if path == "-":
+        json.dump(timeline, output)
+        return
+    try:
+        with open(path, "w") as file:
+            json.dump(timeline, file)
+    except OSError as error:
+        fail(f"--output: cannot write {path}: {error.strerror}")
+    print(f"collet-trace: wrote {path}", file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(
         prog="collet-trace", add_help=False, formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -186,21 +198,20 @@ def main():
     parser.add_argument("--version", action="version", version=f"collet-trace (collet) {VERSION}", help="the version of collet")
     parser.add_argument("--overlay", metavar="PREDICTED", help="lay it beside this file of collet-sim --timeline")
     parser.add_argument("--call", metavar="N", type=int, help="the call with this number")
-    parser.add_argument("--output", "-o", metavar="FILE", help="write both as one file for ui.perfetto.dev; critical steps are red")
+    parser.add_argument("--output", "-o", metavar="FILE", help="write both as one file for ui.perfetto.dev; critical steps are red; -: to standard output, and the table to standard error")
     parser.add_argument("files", metavar="FILE", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.files:
         parser.error("name a FILE")
+    output = sys.stdout
+    if options.output == "-":
+        sys.stdout = sys.stderr  # the table
     measured = [event for path in options.files for event in load(path)]
     events = show("measured", measured, 0, options.call)
     if options.overlay:
         events += show("predicted", load(options.overlay), 1000000, None)
     if options.output:
-        try:
-            with open(options.output, "w") as file:
-                json.dump({"displayTimeUnit": "ns", "traceEvents": whole_arrows(events)}, file)
-        except OSError as error:
-            fail(f"cannot write {options.output}: {error.strerror}")
+        write(options.output, output, {"displayTimeUnit": "ns", "traceEvents": whole_arrows(events)})
 
 
 if __name__ == "__main__":

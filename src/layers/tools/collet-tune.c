@@ -10,6 +10,7 @@
 #include "layers/tuner/cards.h"
 #include "layers/tuner/costs_file.h"
 #include "layers/tools/common/machine.h"
+#include "layers/tools/common/sink.h"
 #include "layers/tools/tune/fit.h"
 #include "layers/tools/tune/gpu_file.h"
 #include "layers/tools/tune/regret.h"
@@ -72,7 +73,7 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
                        "bytes, four times as many from one to the next; 8:67108864 unless given"),
         ARGUMENT_FLAG("quick", &request->quick,
                       "fewer samples, on host memory sizes to 2 MB: seconds instead of minutes"),
-        ARGUMENT_VALUE("output", "FILE", &request->output, "where the tuning file goes; standard output unless given"),
+        ARGUMENT_OUTPUT(&request->output),
         ARGUMENT_FLAG("regret", &request->regret, "a table instead: the model's choice and the best one at every size"),
         ARGUMENT_VALUE("costs", "FILE", &request->costs, "constants to begin with; those built in unless given"),
         ARGUMENT_FLAG("all", &request->all, "before the table everything that was measured"),
@@ -190,17 +191,19 @@ static void print_constants(const struct task *task, double error, FILE *out) {
     costs_print(&task->costs, "host.", out);
 }
 
+/* Not standard output. */
+static bool is_file(const char *path) { return path != NULL && strcmp(path, "-") != 0; }
+
+/* What the file holds stays until all was measured. */
 static int write_constants(const struct task *task, double error, const char *path) {
-    FILE *out = path != NULL ? fopen(path, "we") : stdout;
-    if (out != NULL && task->options.gpus)
-        gpu_file_print(task->labs, task->nlabs, &task->before, &task->costs, error, out);
-    else if (out != NULL)
-        print_constants(task, error, out);
-    if (out == NULL || fflush(out) != 0 || (path != NULL && fclose(out) != 0)) {
-        fprintf(stderr, "collet-tune: cannot write %s\n", path != NULL ? path : "standard output");
+    FILE *out = is_file(path) ? sink_open("--output", path) : stdout;
+    if (out == NULL)
         return EXIT_FAILURE;
-    }
-    return EXIT_SUCCESS;
+    if (task->options.gpus)
+        gpu_file_print(task->labs, task->nlabs, &task->before, &task->costs, error, out);
+    else
+        print_constants(task, error, out);
+    return out == stdout || sink_close("--output", path, out) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static void print_tables(const struct task *task, bool all) {
@@ -235,13 +238,11 @@ static bool read_samples(struct task *task) {
 }
 
 static bool save_samples(const char *path, const struct task *task) {
-    FILE *out = fopen(path, "we");
-    if (out != NULL)
-        samples_write(task->labs, task->nlabs, out);
-    if (out != NULL && fclose(out) == 0)
-        return true;
-    fprintf(stderr, "collet-tune: --save: cannot write %s\n", path);
-    return false;
+    FILE *out = sink_open("--save", path);
+    if (out == NULL)
+        return false;
+    samples_write(task->labs, task->nlabs, out);
+    return sink_close("--save", path, out);
 }
 
 /* A call that makes no progress ends when the run has to, or sooner if COLLET_TIMEOUT says so. */
@@ -300,16 +301,16 @@ static int tell(const struct request *request, struct task *task) {
     return status;
 }
 
-/* Before measurements that take minutes. What the file holds stays until then. */
+/* Before measurements that take minutes. */
 static bool can_write(const char *path) {
-    FILE *out = path != NULL ? fopen(path, "ae") : NULL;
+    FILE *out = is_file(path) ? fopen(path, "ae") : NULL;
     if (out != NULL)
         fclose(out);
-    return path == NULL || out != NULL || argument_refuse("--output", path, "a file that can be written");
+    return !is_file(path) || out != NULL || argument_refuse("--output", path, "a file that can be written");
 }
 
 static int run(const struct request *request, struct task *task) {
-    if (!can_write(request->output))
+    if (!(request->regret ? sink_begin(request->output) : can_write(request->output)))
         return EXIT_BAD_INPUT;
     bool gathered = request->device ? gather_on_gpus(request, task) : gather(request, task);
     int status = gathered || request->device ? tell(request, task) : EXIT_BAD_INPUT;
@@ -334,8 +335,10 @@ int main(int argc, char **argv) {
     if (!task_of(&request, &task))
         return EXIT_BAD_INPUT;
     if (request.print) {
+        if (!sink_begin(request.output))
+            return EXIT_BAD_INPUT;
         costs_print(&task.costs, "", stdout);
-        return EXIT_SUCCESS;
+        return sink_end(EXIT_SUCCESS);
     }
     if (request.device && !has_gpus())
         return EXIT_FAILURE;
@@ -344,6 +347,6 @@ int main(int argc, char **argv) {
     task.budget.began_ns = os_now_ns();
     task.options.budget = &task.budget;
     if (request.device) /* beside the file, if that goes there too */
-        task.budget.out = request.output != NULL ? stdout : stderr;
-    return run(&request, &task);
+        task.budget.out = is_file(request.output) ? stdout : stderr;
+    return sink_end(run(&request, &task));
 }

@@ -325,6 +325,8 @@ static enum collet_result read_atlas(const struct survey *survey, struct map **m
         result = import_text(atlas + size - bytes, bytes, "COLLET_PROGRAM of rank 0", &map->imported);
     if (result == COLLET_SUCCESS && bytes > 0)
         result = import_verify(map->imported);
+    if (result == COLLET_SUCCESS && bytes > 0 && survey->rank == 0)
+        import_warn(map->imported, survey->config->program);
     if (result == COLLET_SUCCESS)
         *map_p = map;
     else

@@ -107,11 +107,24 @@ other_numbers_of_ranks_are_told() {
         grep -q "COLLET_PROGRAM is not used: it is for 4 ranks, the communicator has 3" "$scratch/out" || { tail -5 "$scratch/out"; return 1; }
 }
 
+# Without any setting, by one rank, with each name once. What repeats other attributes is not told.
+attributes_without_effect_are_told() {
+    local told="these attributes have no effect here: proto minBytes maxBytes weight (docs/algorithms.md"
+    make_sample allreduce_ring 2 && sed -i '1s/<algo /<algo minBytes="0" maxBytes="65536" /; s/<tb /<tb weight="2" /' "$file"
+    sed -i '1s/ proto="Simple"//; 1s/<algo /<algo proto="LL" /' "$file"
+    COLLET_PROGRAM=$file "$bin/all_reduce_perf" --procs 2 -b 8 -e 8 -n 1 -w 0 2>"$scratch/log" >"$scratch/out" &&
+        [ "$(grep -cF "$told" "$scratch/log")" = 1 ] && "$bin/collet-prog" --check --import "$file" 2>&1 >"$scratch/out" | grep -qF "$told" ||
+        { cat "$scratch/log"; return 1; }
+    sed -i 's/ proto="LL"//; s/ minBytes="0" maxBytes="65536"//; s/ weight="2"//' "$file"
+    ! "$bin/collet-prog" --check --import "$file" 2>&1 | grep 'no effect'
+}
+
 check samples_are_verified_for_2_to_8_ranks samples_are_verified
 check samples_are_right_with_checked_data_in_simple runs_checked Simple 2 4
 check samples_are_right_with_checked_data_in_ll runs_checked LL 2 6
 check refusals_name_the_instruction refusals_name_the_instruction
 check wrong_schedules_are_found_before_they_run wrong_schedules_are_found
 check files_that_are_cut_are_errors cut_files_are_errors
+check attributes_without_effect_are_told attributes_without_effect_are_told
 check another_number_of_ranks_is_told other_numbers_of_ranks_are_told
 finish

@@ -143,6 +143,14 @@ check the_list_says_which_algorithms_sum_in_rank_order list_tells_order
 check dot_lists_every_connection dot_is_a_graph
 check a_trace_ends_with_what_the_verifier_accepts traces_end_right
 check a_failed_check_shows_what_is_held failures_show_values
+# On a terminal a legend stands below the table; a pipe has the table alone.
+people_get_a_legend() {
+    local legend='^One row is one step: R receives, . reduces, ! stores to OUT, S sends'
+    python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) != 0)' "$prog" allreduce_ring 4 </dev/null | tr -d '\r' | grep -q "$legend" &&
+        ! "$prog" allreduce_ring 4 | grep "$legend"
+}
+
+! command -v python3 >/dev/null || check people_get_a_legend people_get_a_legend
 check the_cells_of_a_table_name_peers cells_name_peers
 check the_cells_of_a_table_tell_loans cells_tell_loans
 check tables_of_a_thousand_ranks_are_cut_and_say_so tables_are_cut

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layers/tools/common/arguments.h"
 
+#include "base/spelling.h"
 #include "collet.h"
 
 #include <errno.h>
@@ -47,6 +48,20 @@ static void note(const struct argument *argument) {
         *argument->flag = true;
 }
 
+/* getopt has said what is wrong. An option that is none may be near to one that is. */
+static void refuse_option(const struct argument *table, size_t n, const char *text) {
+    char option[SPELLING_WORD_MAX + 1], known[SPELLING_WORD_MAX + 1];
+    struct spelling spelling = {option, SPELLING_FAR, ""};
+    snprintf(option, sizeof option, "%.*s", (int)strcspn(text, "="), text);
+    for (size_t k = 0; k < n && strncmp(option, "--", 2) == 0; k++) {
+        snprintf(known, sizeof known, "--%s", table[k].name);
+        spelling_offer(&spelling, known);
+    }
+    fprintf(stderr, "%s: --help shows what is understood%s\n", program_invocation_short_name,
+            spelling.distance > 0 ? spelling.hint : ""); /* 0: it lacks a value */
+    exit(EXIT_BAD_INPUT);
+}
+
 static const struct argument *with_letter(const struct argument *table, int letter) {
     while (table->letter != letter)
         table++;
@@ -71,10 +86,8 @@ int arguments_read(const struct command *command, const struct argument *table, 
             printf("%s (collet) %d.%d.%d\n", program_invocation_short_name, COLLET_MAJOR, COLLET_MINOR, COLLET_PATCH);
             exit(EXIT_SUCCESS);
         }
-        if (option == '?') {
-            fprintf(stderr, "%s: --help shows what is understood\n", program_invocation_short_name);
-            exit(EXIT_BAD_INPUT);
-        }
+        if (option == '?')
+            refuse_option(table, n, argv[optind - 1]);
         note(option >= FIRST_ROW ? &table[option - FIRST_ROW] : with_letter(table, option));
     }
     return optind;
@@ -91,6 +104,12 @@ void arguments_read_options(const struct command *command, const struct argument
 
 bool argument_refuse(const char *name, const char *text, const char *wanted) {
     fprintf(stderr, "%s: %s is '%s': it must be %s\n", program_invocation_short_name, name, text, wanted);
+    return false;
+}
+
+bool argument_refuse_name(const char *name, const struct spelling *spelling, const char *wanted) {
+    fprintf(stderr, "%s: %s is '%s': it must be %s%s\n", program_invocation_short_name, name, spelling->word, wanted,
+            spelling->hint);
     return false;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The command line of every program: one table says what is understood, --help prints it, --version works everywhere.
- * Messages begin with the program's name and name the argument. This file needs nothing of the library.
+ * Messages begin with the program's name and name the argument. This file needs nothing of the library but base/spelling.h.
  */
 #ifndef COLLET_LAYERS_TOOLS_COMMON_ARGUMENTS_H
 #define COLLET_LAYERS_TOOLS_COMMON_ARGUMENTS_H
@@ -44,6 +44,10 @@ void arguments_read_options(const struct command *command, const struct argument
 
 /* Says what is wrong with an argument; false. */
 bool argument_refuse(const char *name, const char *text, const char *wanted);
+
+/* The same of a word that is none of those that were offered to spelling. */
+struct spelling;
+bool argument_refuse_name(const char *name, const struct spelling *spelling, const char *wanted);
 
 /* A whole number in min … max; *number_p is left alone if text is NULL (the argument was not given). */
 bool argument_number(const char *name, const char *text, int min, int max, int *number_p);

@@ -2,12 +2,14 @@
 #include "layers/tools/common/machine.h"
 
 #include "base/err.h"
+#include "base/spelling.h"
 #include "base/types.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 bool argument_failed(const char *name, enum collet_result status) {
     if (status != COLLET_SUCCESS)
@@ -19,12 +21,37 @@ bool argument_type(const char *name, const char *text, enum collet_type *type_p)
 #define X(ENUM, type, ...) " " #type
     static const char wanted[] = "one of" COLLET_TYPES(X, );
 #undef X
-    for (int type = 0; text != NULL && type < COLLET_TYPE_COUNT; type++)
+    struct spelling spelling = {text, SPELLING_FAR, ""};
+    for (int type = 0; text != NULL && type < COLLET_TYPE_COUNT; type++) {
+        spelling_offer(&spelling, type_name((enum collet_type)type));
         if (strcmp(type_name((enum collet_type)type), text) == 0) {
             *type_p = (enum collet_type)type;
             return true;
         }
-    return text == NULL || argument_refuse(name, text, wanted);
+    }
+    return text == NULL || argument_refuse_name(name, &spelling, wanted);
+}
+
+bool argument_collective(const char *name, const char *text, enum prog_collective *collective_p) {
+    char plain[32];
+    size_t n = 0;
+    struct spelling spelling = {plain, SPELLING_FAR, ""};
+    if (text == NULL)
+        return true;
+    for (const char *at = text; *at != '\0' && n < sizeof plain - 1; at++)
+        if (*at != '_' && *at != '-')
+            plain[n++] = *at;
+    plain[n] = '\0';
+    for (enum prog_collective c = 0; c < PROG_COLLECTIVE_COUNT; c++) {
+        if (prog_is_p2p(c))
+            continue;
+        spelling_offer(&spelling, prog_collective_name(c));
+        if (strcasecmp(plain, prog_collective_name(c)) == 0) {
+            *collective_p = c;
+            return true;
+        }
+    }
+    return argument_refuse_name(name, &spelling, "a collective, like allreduce");
 }
 
 bool machine_numbers(const struct machine_request *request, int *nodes_p, int *ranks_p) {

@@ -7,6 +7,7 @@
 #define COLLET_LAYERS_TOOLS_COMMON_MACHINE_H
 
 #include "layers/tools/common/arguments.h"
+#include "program/program.h"
 #include "topo/probe/topo.h"
 
 /* Says what err_last() does, about an argument ("": none in particular); false if status is SUCCESS. */
@@ -14,6 +15,9 @@ bool argument_failed(const char *name, enum collet_result status);
 
 /* An element type by its name; *type_p is left alone if text is NULL (the argument was not given). */
 bool argument_type(const char *name, const char *text, enum collet_type *type_p);
+
+/* A collective that all ranks take part in, as "allreduce" or "all_reduce"; as argument_type(). */
+bool argument_collective(const char *name, const char *text, enum prog_collective *collective_p);
 
 /* The options --machine, --synthetic, --nodes and --ranks, which say on what a job runs. NULL: not given. */
 struct machine_request {

@@ -34,22 +34,6 @@ const char *explain_size(uint64_t bytes, char text[24]) {
     return text;
 }
 
-bool explain_read_collective(const char *text, enum prog_collective *collective_p) {
-    char name[32];
-    size_t n = 0;
-    for (; *text != '\0' && n < sizeof name - 1; text++)
-        if (*text != '_' && *text != '-')
-            name[n++] = *text;
-    name[n] = '\0';
-    for (int c = 0; c < PROG_COLLECTIVE_COUNT; c++)
-        if (strcasecmp(name, prog_collective_name((enum prog_collective)c)) == 0 &&
-            !prog_is_p2p((enum prog_collective)c)) {
-            *collective_p = (enum prog_collective)c;
-            return true;
-        }
-    return false;
-}
-
 const char *explain_constants(const struct forecast_job *job, char text[CARD_NOTE_BYTES]) {
     if (!job->machine.gpu)
         return "those of host memory, measured on one machine, and guesses for networks";

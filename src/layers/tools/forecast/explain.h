@@ -12,8 +12,6 @@
 bool explain_read_size(const char *text, uint64_t *bytes_p);
 /* "64M", or bytes if it is no whole number of a unit. */
 const char *explain_size(uint64_t bytes, char text[24]);
-/* "allreduce", "all_reduce"; false if it is no collective that all ranks take part in. */
-bool explain_read_collective(const char *text, enum prog_collective *collective_p);
 
 /* Where the constants of the job's model are from, in half a sentence. */
 const char *explain_constants(const struct forecast_job *job, char text[CARD_NOTE_BYTES]);
