@@ -14,7 +14,7 @@ RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 each_nth  = $(shell printf '%s\n' $(RUNNABLE) | awk -v part=$(PART) 'BEGIN { split(part, p, "/") } NR % p[2] == p[1] % p[2]')
 CHOSEN   := $(if $(PROGRAMS),$(foreach p,$(PROGRAMS),$(or $(filter %tests/$(p),$(RUNNABLE)),$(BUILD)/tests/$(p))),$(if $(PART),$(each_nth),$(RUNNABLE)))
 
-.PHONY: deps demo tests test-edges test check test-full asan tsan asan-all tsan-all run-check run-test run-test-full
+.PHONY: deps demo tests test-edges test-users test check test-full asan tsan asan-all tsan-all run-check run-test run-test-full
 # The bridge is there before script tests run, two at a time: each makes it if it is missing.
 tests: $(CHOSEN) $(if $(WITH_CUDA),$(ONE_PROGRAM) $(BESIDE)) $(if $(SCRIPT_TESTS),$(BUILD)/bench/slow_link)
 deps:
@@ -28,11 +28,11 @@ test check test-full:
 	@scripts/deps.sh test
 	+@$(AGAIN) all tests
 	@$(MAKE) --no-print-directory run-$@
-# What users and attackers found, each as a test that failed before: tests/edges.
-test-edges:
+# What users and attackers found, each as a test that failed before: tests/edges. What users of NCCL set: tests/users.
+test-edges test-users: test-%:
 	@scripts/deps.sh test
-	+@$(AGAIN) all $(filter $(BUILD)/tests/edges/%,$(TESTS))
-	@BUILD=$(BUILD) scripts/run-tests.sh --jobs $(TEST_JOBS) $(filter $(BUILD)/tests/edges/%,$(TESTS)) $(filter tests/edges/%,$(SCRIPT_TESTS))
+	+@$(AGAIN) all $(filter $(BUILD)/tests/$*/%,$(TESTS))
+	@BUILD=$(BUILD) scripts/run-tests.sh --jobs $(TEST_JOBS) $(filter $(BUILD)/tests/$*/%,$(TESTS)) $(filter tests/$*/%,$(SCRIPT_TESTS))
 run-check:
 	@BUILD=$(BUILD) $(call RUN_TESTS,fast)
 run-test:
