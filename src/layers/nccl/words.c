@@ -9,7 +9,7 @@
  * The configuration is read before there is a log, so losses are kept until a rank is created, and told then, once.
  * Read next: words_choice.c, NCCL_ALGO and NCCL_PROTO.
  */
-#include "layers/nccl/words.h"
+#include "layers/nccl/words_choice.h"
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -19,7 +19,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -41,26 +40,6 @@ static const struct variable VARIABLES[] = {
 #undef TEXT_KNOB
 };
 #define VARIABLE_COUNT (sizeof VARIABLES / sizeof *VARIABLES)
-
-static void add(char *text, const char *format, va_list args) {
-    const size_t used = strlen(text);
-    vsnprintf(text + used, CONFIG_TEXT_BYTES - used, format, args);
-}
-
-void words_add(char *text, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    add(text, format, args);
-    va_end(args);
-}
-
-void words_lose(struct words *words, const char *format, ...) {
-    va_list args;
-    words_add(words->loss, "%s", words->loss[0] != '\0' ? "; " : "");
-    va_start(args, format);
-    add(words->loss, format, args);
-    va_end(args);
-}
 
 /* ---- numbers ---- */
 

@@ -9,7 +9,7 @@
  *
  *    broadcast:chain,broadcast:tree,…,allgather:ring,^allreduce:tree
  */
-#include "layers/nccl/words.h"
+#include "layers/nccl/words_choice.h"
 
 #include "base/names.h"
 #include "program/program.h"
