@@ -31,9 +31,9 @@ EXAMPLE_SOURCES := $(wildcard examples/*.c) $(CXX_EXAMPLES) $(if $(WITH_CUDA),$(
 TEST_COMMON     := $(filter-out tests/common/part.c $(if $(WITH_CUDA),,tests/common/gpu_side_cuda.c),$(wildcard tests/common/*.c tests/common/*.cc))
 # The simulated GPU machine: what its tests and its runtime are linked with.
 GPUSIM_MACHINE  := $(addprefix tests/gpusim/,access.c chain.c exec.c machine.c memory.c module.c ptx_flow.c ptx_parse.c warp.c)
-# Tests of the core, of each layer, of the library as a whole, and of what users and attackers found at its edges. Folders beside these
-# have targets of their own.
-TEST_FOLDERS    := tests/core tests/whole tests/edges $(wildcard tests/layers/*)
+# Tests of the core, of each layer, of the library as a whole, of what users and attackers found at its edges, and of what users of NCCL
+# set. Folders beside these have targets of their own.
+TEST_FOLDERS    := tests/core tests/whole tests/edges tests/users $(wildcard tests/layers/*)
 TEST_SOURCES    := $(wildcard $(TEST_FOLDERS:%=%/test_*.c)) tests/gpu/test_accept.c tests/gpusim/test_ptx.c tests/gpusim/test_exec.c
 BESIDE_SOURCES  := $(wildcard tests/gpu/beside*.c)
 BESIDE          := $(BUILD)/tests/gpu/beside

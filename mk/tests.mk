@@ -13,7 +13,7 @@ UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/layers/verifier/t
 RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 CHOSEN   := $(if $(PROGRAMS),$(foreach p,$(PROGRAMS),$(or $(filter %tests/$(p),$(RUNNABLE)),$(BUILD)/tests/$(p))),$(RUNNABLE))
 
-.PHONY: deps demo tests test-edges test check test-full asan tsan run-check run-test run-test-full
+.PHONY: deps demo tests test-edges test-users test check test-full asan tsan run-check run-test run-test-full
 # The bridge is there before script tests run, two at a time: each makes it if it is missing.
 tests: $(CHOSEN) $(if $(WITH_CUDA),$(ONE_PROGRAM) $(BESIDE)) $(if $(SCRIPT_TESTS),$(BUILD)/bench/slow_link)
 deps:
@@ -32,11 +32,11 @@ test check test-full:
 	@scripts/deps.sh test
 	+@$(AGAIN) all tests
 	@$(MAKE) --no-print-directory run-$@
-# What users and attackers found, each as a test that failed before: tests/edges.
-test-edges:
+# What users and attackers found, each as a test that failed before: tests/edges. What users of NCCL set: tests/users.
+test-edges test-users: test-%:
 	@scripts/deps.sh test
-	+@$(AGAIN) all $(filter $(BUILD)/tests/edges/%,$(TESTS))
-	@BUILD=$(BUILD) scripts/run-tests.sh --jobs $(TEST_JOBS) $(filter $(BUILD)/tests/edges/%,$(TESTS)) $(filter tests/edges/%,$(SCRIPT_TESTS))
+	+@$(AGAIN) all $(filter $(BUILD)/tests/$*/%,$(TESTS))
+	@BUILD=$(BUILD) scripts/run-tests.sh --jobs $(TEST_JOBS) $(filter $(BUILD)/tests/$*/%,$(TESTS)) $(filter tests/$*/%,$(SCRIPT_TESTS))
 run-check:
 	@BUILD=$(BUILD) $(call RUN_TESTS,fast)
 run-test:

@@ -52,8 +52,13 @@ static bool is_secret(const struct knob *knob) { return strcmp(knob->unit, "secr
 /* Who starts a program with more rights than his own must not have it load his plugins, or read and write files of his choice. */
 static bool is_refused(const struct knob *knob) { return strcmp(knob->unit, "path") == 0 && getauxval(AT_SECURE) != 0; }
 
+static config_translator *translate;
+void config_take_translator(config_translator *taken) { translate = taken; }
+
 const char *config_env(const char *name) {
     const char *value = getenv(name);
+    if (value != NULL && translate != NULL)
+        value = translate(name, value);
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
@@ -130,29 +135,21 @@ bool config_policy_is_zero(const char *policy) { return !each_policy(policy, is_
 static bool text_is_known(const struct knob *knob, const char *value) {
     enum log_level level;
     unsigned subsystems;
-    if (knob->offset == offsetof(struct config, debug))
-        return log_parse_level(value, &level);
-    if (knob->offset == offsetof(struct config, debug_subsys))
-        return log_parse_subsystems(value, &subsystems);
-    if (knob->offset == offsetof(struct config, device))
-        return name_is_listed(value, "host cuda");
     int first, last;
-    if (knob->offset == offsetof(struct config, port_range))
-        return value[0] == '\0' || config_port_range(value, &first, &last);
     struct config_addresses range;
-    if (knob->offset == offsetof(struct config, ib_addr_range))
-        return config_addresses_read(value, &range);
-    if (knob->offset == offsetof(struct config, determinism))
-        return value[0] == '\0' || name_is_listed(value, "size order");
-    if (knob->offset == offsetof(struct config, cpu_distance))
-        return name_is_listed(value, "near far auto");
-    if (knob->offset == offsetof(struct config, kernel_copies))
-        return name_is_listed(value, "faster slower auto");
-    if (knob->offset == offsetof(struct config, cta_policy))
-        return config_policy_is_known(value);
-    if (knob->offset == offsetof(struct config, net_gdr_level))
-        return name_is_listed(value, "LOC PIX PXB PHB SYS");
-    return true;
+    switch (knob->offset) {
+    case offsetof(struct config, debug): return log_parse_level(value, &level);
+    case offsetof(struct config, debug_subsys): return log_parse_subsystems(value, &subsystems);
+    case offsetof(struct config, device): return name_is_listed(value, "host cuda");
+    case offsetof(struct config, port_range): return value[0] == '\0' || config_port_range(value, &first, &last);
+    case offsetof(struct config, ib_addr_range): return config_addresses_read(value, &range);
+    case offsetof(struct config, determinism): return value[0] == '\0' || name_is_listed(value, "size order");
+    case offsetof(struct config, cpu_distance): return name_is_listed(value, "near far auto");
+    case offsetof(struct config, kernel_copies): return name_is_listed(value, "faster slower auto");
+    case offsetof(struct config, cta_policy): return config_policy_is_known(value);
+    case offsetof(struct config, net_gdr_level): return name_is_listed(value, "LOC PIX PXB PHB SYS");
+    default: return true;
+    }
 }
 
 static bool parse_text(const struct knob *knob, const char *value, char *text) {

@@ -28,9 +28,9 @@ enum config_scope {
  * type text: no minimum and maximum; with unit "secret" the value is never shown; with unit "path" it names a file or a plugin. */
 #define CONFIG_KNOBS(INT, TEXT)                                                                                        \
     TEXT(debug, "DEBUG", "NCCL_DEBUG", "", PROCESS, "", "WARN, INFO or TRACE: which log lines to write")               \
-    TEXT(debug_subsys, "DEBUG_SUBSYS", NULL, "", PROCESS, "ALL", "list of subsystems to log; ^ in front excludes")     \
+    TEXT(debug_subsys, "DEBUG_SUBSYS", "NCCL_DEBUG_SUBSYS", "", PROCESS, "ALL", "subsystems to log; ^ excludes")       \
     TEXT(debug_file, "DEBUG_FILE", "NCCL_DEBUG_FILE", "path", PROCESS, "", "log file; %h host, %p pid; else stderr")   \
-    TEXT(algo, "ALGO", "NCCL_ALGO", "", AGREED, "", "force an algorithm by name, e.g. ring; a list allows several")    \
+    TEXT(algo, "ALGO", "NCCL_ALGO", "", AGREED, "", "algorithms by name, like ring,allreduce:tree; ^ excludes")        \
     TEXT(proto, "PROTO", "NCCL_PROTO", "", AGREED, "", "force a protocol: Simple, LL or LL128; ^ excludes")            \
     TEXT(program, "PROGRAM", NULL, "path", RANK, "",                                                                   \
          "the algorithm of this MSCCL-style XML file for its collective; rank 0's is everybody's")                     \
@@ -174,6 +174,10 @@ bool config_addresses_read(const char *text, struct config_addresses *range);
 bool config_policy_is_zero(const char *policy);
 /* Is it such a value? */
 bool config_policy_is_known(const char *policy);
+
+/* What a value means in collet's words, where a variable has other words, too; NULL: the default. From now on this one is asked. */
+typedef const char *config_translator(const char *name, const char *value);
+void config_take_translator(config_translator *translator);
 
 /* Is it a variable that sets a knob, by collet's name or by NCCL's? */
 bool config_reads(const char *variable);

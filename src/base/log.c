@@ -7,6 +7,7 @@
 #include "base/log.h"
 
 #include "base/config.h"
+#include "base/names.h"
 #include "base/os.h"
 #include "base/output.h"
 #include "base/plain.h"
@@ -54,25 +55,20 @@ bool log_parse_level(const char *text, enum log_level *level) {
     return false;
 }
 
-static unsigned subsystem_bits(const char *name, size_t length) {
+static unsigned subsystem_bits(const char *name) {
     for (unsigned i = 0; i < LOG_SUBSYSTEM_COUNT; i++)
-        if (strlen(SUBSYSTEM_NAMES[i]) == length && strncasecmp(name, SUBSYSTEM_NAMES[i], length) == 0)
+        if (strcasecmp(name, SUBSYSTEM_NAMES[i]) == 0)
             return 1u << i;
-    bool all = length == strlen("ALL") && strncasecmp(name, "ALL", length) == 0;
-    return all ? (1u << LOG_SUBSYSTEM_COUNT) - 1 : 0;
+    return strcasecmp(name, "ALL") == 0 ? (1u << LOG_SUBSYSTEM_COUNT) - 1 : 0;
 }
 
 bool log_parse_subsystems(const char *text, unsigned *bits) {
+    char name[NAME_BYTES];
     bool exclude = *text == '^';
     unsigned listed = 0;
-    for (const char *name = text + exclude; *name != '\0';) {
-        size_t length = strcspn(name, ",");
-        unsigned named = subsystem_bits(name, length);
-        if (named == 0)
+    for (text += exclude; name_next(&text, name); listed |= subsystem_bits(name))
+        if (subsystem_bits(name) == 0)
             return false;
-        listed |= named;
-        name += length + (name[length] == ',');
-    }
     *bits = exclude ? ~listed : listed;
     return true;
 }

@@ -13,13 +13,27 @@
 
 /* ---- names ---- */
 
+/* "ring", or "allreduce:ring". */
+static bool is_called(const struct algorithm *algorithm, const char *name) {
+    const char *collective = prog_collective_name(algorithm->collective);
+    const size_t length = strlen(collective);
+    const bool of_one = strncasecmp(name, collective, length) == 0 && name[length] == ':';
+    return strcasecmp(algorithm->name, of_one ? name + length + 1 : name) == 0;
+}
+
 static enum collet_result read_algorithms(const char *list, struct tuner_limits *limits) {
     char name[NAME_BYTES];
+    bool *marks = limits->algorithm_named;
     while (name_next(&list, name)) {
-        struct spelling spelling = {name, SPELLING_FAR, ""};
+        const char *colon = strchr(name, ':');
+        struct spelling spelling = {colon != NULL ? colon + 1 : name + (*name == '^'), SPELLING_FAR, ""};
+        bool known = false;
+        if (*name == '^')
+            marks = limits->algorithm_excluded;
         for (int k = 0; algorithms[k].name != NULL; spelling_offer(&spelling, algorithms[k++].name))
-            limits->algorithm_named[k] |= strcasecmp(algorithms[k].name, name) == 0;
-        if (spelling.distance > 0)
+            if (is_called(&algorithms[k], name + (*name == '^')))
+                known = marks[k] = true;
+        if (!known)
             return err_set(COLLET_ERR_INVALID_USAGE,
                            "COLLET_ALGO (NCCL_ALGO) names \"%s\", which is no algorithm (collet-prog --list)%s", name,
                            spelling.hint);
@@ -45,10 +59,8 @@ static enum collet_result read_protocols(const char *list, struct tuner_limits *
     }
     for (int k = 0; k < PROTOCOL_COUNT; k++)
         any |= limits->protocol_allowed[k];
-    if (!any)
-        return err_set(COLLET_ERR_INVALID_USAGE,
-                       "COLLET_PROTO is set but leaves no protocol; protocols are" PROTOCOLS(NAMED));
-    return COLLET_SUCCESS;
+    return any ? COLLET_SUCCESS
+               : err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO leaves no protocol; protocols are" PROTOCOLS(NAMED));
 }
 
 enum collet_result tuner_check_names(const struct config *config) {
@@ -97,7 +109,7 @@ bool tuner_keeps_bits(const struct tuner_limits *limits, const struct algorithm 
 bool tuner_is_named(const struct tuner_limits *limits, enum prog_collective collective,
                     const struct prog_shape *shape) {
     for (int k = 0; algorithms[k].name != NULL; k++)
-        if (limits->algorithm_named[k] && algorithms[k].collective == collective &&
+        if (limits->algorithm_named[k] && !limits->algorithm_excluded[k] && algorithms[k].collective == collective &&
             algorithm_applies(&algorithms[k], shape))
             return true;
     return false;

@@ -20,17 +20,18 @@ enum determinism {
 #define CHANNELS_MAX 64
 
 struct tuner_limits {
-    bool algorithm_named[ALGORITHMS_MAX];  /* by COLLET_ALGO, by index in algorithms[] */
-    bool protocol_allowed[PROTOCOL_COUNT]; /* by enum protocol */
-    int nchannels;                         /* the fewest */
-    int most_nchannels;                    /* the most that are tried: twice as many from one number to the next */
-    int gpu_blocks;                        /* that a GPU runs at once; 0: on host memory */
-    int gpu_ranks;                         /* of the communicator that are on one GPU, at most */
-    bool one_gpu;                          /* all ranks are on one, and they are several */
-    bool channels_given;                   /* by the configuration */
-    int nrails;                            /* so many channels use all adapters */
-    uint32_t forced_chunk_bytes;           /* 0: free */
-    struct protocol_sizes sizes;           /* of the connections of an algorithm */
+    bool algorithm_named[ALGORITHMS_MAX];    /* by COLLET_ALGO, by index in algorithms[] */
+    bool algorithm_excluded[ALGORITHMS_MAX]; /* behind a ^ there */
+    bool protocol_allowed[PROTOCOL_COUNT];   /* by enum protocol */
+    int nchannels;                           /* the fewest */
+    int most_nchannels;                      /* the most that are tried: twice as many from one number to the next */
+    int gpu_blocks;                          /* that a GPU runs at once; 0: on host memory */
+    int gpu_ranks;                           /* of the communicator that are on one GPU, at most */
+    bool one_gpu;                            /* all ranks are on one, and they are several */
+    bool channels_given;                     /* by the configuration */
+    int nrails;                              /* so many channels use all adapters */
+    uint32_t forced_chunk_bytes;             /* 0: free */
+    struct protocol_sizes sizes;             /* of the connections of an algorithm */
     struct protocol_sizes sizes_of[PROG_CONNECTS_COUNT]; /* by how many it makes, as in struct conn_owner */
     int most_peers;                                      /* of a rank, whose memory has no room for more of them */
     const struct algorithm *imported;                    /* by COLLET_PROGRAM: alone for its collective; NULL: none */

@@ -54,7 +54,7 @@ static enum collet_result look_at(const struct algorithm *algorithm, const struc
 /* What nobody names is taken if a rank's memory has room for its connections, and if it needs no switches. */
 static bool is_open(const struct tuner_limits *limits, const struct algorithm *algorithm,
                     const struct prog_shape *shape) {
-    if (!algorithm_applies(algorithm, shape))
+    if (!algorithm_applies(algorithm, shape) || limits->algorithm_excluded[algorithm - algorithms])
         return false;
     if (tuner_is_named(limits, algorithm->collective, shape))
         return limits->algorithm_named[algorithm - algorithms];

@@ -109,9 +109,9 @@ static void numbers_that_do_not_parse_are_refused(void **state) {
 static void a_refusal_names_variable_value_and_range(void **state) {
     (void)state;
     struct config config;
-    setenv("NCCL_BUFFSIZE", "17", 1);
+    setenv("COLLET_BUFFSIZE", "17", 1);
     assert_int_equal(config_read(&config), COLLET_ERR_INVALID_USAGE);
-    assert_non_null(strstr(err_last(), "NCCL_BUFFSIZE=17"));
+    assert_non_null(strstr(err_last(), "COLLET_BUFFSIZE=17"));
     assert_non_null(strstr(err_last(), "4096"));
     assert_non_null(strstr(err_last(), "1073741824"));
     assert_non_null(strstr(err_last(), "bytes"));

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What NCCL's callers give: an ncclConfig_t of any size and version, and NCCL's variables.
+ * What NCCL's callers give: an ncclConfig_t of any size and version, NCCL's variables, and a line of a file that sets one.
  */
+#include "layers/nccl/nccl_conf.c"
 #include "layers/nccl/nccl_config.c"
 #include "fuzz.h"
 
 /* Those of libnccl.so, which is not here. */
 const struct plan_adviser nccl_tuner;
 const struct observer nccl_profiler;
+void nccl_plugin_miss(const char *kind, const char *name, const char *format, ...) {
+    (void)kind, (void)name, (void)format;
+}
 
 #define CONFIG_BYTES 96
 
@@ -18,6 +22,20 @@ static void set(const char *name, struct fuzz_input *input) {
     memcpy(text, bytes > 0 ? (const char *)value : "", bytes);
     text[bytes] = '\0';
     setenv(name, text, 1);
+}
+
+static void take_a_line(struct fuzz_input *input) {
+    char line[64];
+    size_t bytes;
+    int settings = 0;
+    const uint8_t *text = fuzz_bytes(input, fuzz_byte(input) % (sizeof line - 8), &bytes);
+    snprintf(line, sizeof line, "FUZZ_%.*s", (int)bytes, bytes > 0 ? (const char *)text : "");
+    const char *end = strpbrk(line, "= ");
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", end != NULL ? (int)(end - line) : 0, line);
+    if (take_line(line, &settings) && settings > 0 && getenv(name) == NULL)
+        abort();
+    unsetenv(name);
 }
 
 /* Its pointers are the caller's: none, or a text. */
@@ -48,6 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t claimed;
     const uint8_t kind = fuzz_byte(&input);
     make_config(&input, config);
+    if (kind >> 6 & 1)
+        take_a_line(&input);
     for (int k = 0; k < 6; k++)
         if (kind >> k & 1)
             set(variables[k], &input);

@@ -279,6 +279,82 @@ static void gather_and_scatter(void) {
     }
 }
 
+/* Of NCCL 2.31; no header here has it yet. */
+struct call_options {
+    size_t size;
+    unsigned magic, version;
+    const void *vendors;
+    int fewest, most, nvls, cluster;
+    const char *algorithm;
+    int forced, policy;
+    uint64_t tag;
+};
+typedef ncclResult_t call_op(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t,
+                             const struct call_options *);
+typedef ncclResult_t call_root(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t,
+                               const struct call_options *);
+typedef ncclResult_t call_plain(const void *, void *, size_t, ncclDataType_t, ncclComm_t, cudaStream_t,
+                                const struct call_options *);
+typedef ncclResult_t call_op_root(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t,
+                                  cudaStream_t, const struct call_options *);
+
+static void *find(const char *name) {
+    void *function = dlsym(RTLD_DEFAULT, name);
+    CHECK(function != NULL);
+    return function;
+}
+
+static void calls_take_options(void) {
+    const int unset = NCCL_CONFIG_UNDEF_INT;
+    struct call_options options = {64, 0xcafebeef, 23102, NULL, 1, 2, unset, unset, NULL, 1, 2, 7};
+    int numbers[N * N], sums[N * N];
+    for (int k = 0; k < N * N; k++)
+        numbers[k] = rank + k;
+    OK(((call_op *)find("ncclAllReduceConfig"))(numbers, sums, N, ncclInt32, ncclSum, comm, NULL, &options));
+    CHECK(sums[1] == N * (N - 1) / 2 + N);
+    OK(((call_op *)find("ncclReduceScatterConfig"))(numbers, sums, N, ncclInt32, ncclSum, comm, NULL, NULL));
+    CHECK(sums[0] == N * (N - 1) / 2 + N * N * rank);
+    OK(((call_op_root *)find("ncclReduceConfig"))(numbers, sums, 1, ncclInt32, ncclMax, 1, comm, NULL, &options));
+    CHECK(rank != 1 || sums[0] == N - 1);
+    OK(((call_root *)find("ncclBroadcastConfig"))(numbers, sums, 1, ncclInt32, 2, comm, NULL, &options));
+    CHECK(sums[0] == 2);
+    OK(((call_plain *)find("ncclAllGatherConfig"))(numbers, sums, 1, ncclInt32, comm, NULL, &options));
+    CHECK(sums[N - 1] == N - 1);
+    OK(((call_plain *)find("ncclAlltoAllConfig"))(numbers, sums, 1, ncclInt32, comm, NULL, &options));
+    CHECK(sums[3] == 3 + rank);
+    OK(((call_root *)find("ncclGatherConfig"))(numbers, sums, 1, ncclInt32, 0, comm, NULL, &options));
+    CHECK(rank != 0 || sums[3] == 3);
+    OK(((call_root *)find("ncclScatterConfig"))(numbers, sums, 1, ncclInt32, 3, comm, NULL, &options));
+    CHECK(sums[0] == 3 + rank);
+}
+
+static void is_refused(struct call_options options, ncclResult_t result, const char *word) {
+    int number = 1, sum;
+    EXPECT(result,
+           ((call_op *)find("ncclAllReduceConfig"))(&number, &sum, 1, ncclInt32, ncclSum, comm, NULL, &options));
+    SAYS(word);
+}
+
+static void wrong_options_of_a_call_are_named(void) {
+    const int unset = NCCL_CONFIG_UNDEF_INT;
+    const struct call_options good = {64, 0xcafebeef, 23102, NULL, unset, unset, unset, unset, NULL, 1, unset, 0};
+    struct call_options wrong = good;
+    int number = 1, sum;
+    wrong.size = 24;
+    is_refused(wrong, ncclInvalidArgument, "config.size");
+    wrong = good, wrong.fewest = 3, wrong.most = 2;
+    is_refused(wrong, ncclInvalidArgument, "maxCTAs");
+    wrong = good, wrong.forced = 2;
+    is_refused(wrong, ncclInvalidArgument, "forceAlgSelection");
+    wrong = good, wrong.policy = 4;
+    is_refused(wrong, ncclInvalidArgument, "CTAPolicy");
+    wrong = good, wrong.algorithm = "ring";
+    is_refused(wrong, ncclInvalidUsage, "algSelection");
+    wrong.forced = 0;
+    OK(((call_op *)find("ncclAllReduceConfig"))(&number, &sum, 1, ncclInt32, ncclSum, comm, NULL, &wrong));
+    CHECK(sum == N);
+}
+
 static void alltoall_in_place_succeeds(void) {
     OK(ncclAlltoAll(in, in, COUNT, ncclFloat32, comm, NULL));
     OK(ncclAlltoAll(in, in, 0, ncclFloat32, comm, NULL));
@@ -702,6 +778,8 @@ static const struct {
     CASE(sums_of_scaled_inputs),
     CASE(copies_of_all_types),
     CASE(gather_and_scatter),
+    CASE(calls_take_options),
+    CASE(wrong_options_of_a_call_are_named),
     CASE(alltoall_in_place_succeeds),
     CASE(messages_meet),
     CASE(groups_nest_and_fail_as_a_whole),

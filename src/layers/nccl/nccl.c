@@ -13,6 +13,7 @@
 #include "compat/nccl.h"
 #pragma GCC visibility pop
 
+#include "layers/nccl/nccl_call.h"
 #include "layers/nccl/nccl_config.h"
 #include "layers/nccl/nccl_names.h"
 
@@ -482,6 +483,64 @@ NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataT
                   : collet_alltoall(in, out, count, TYPES[type], comm, stream));
 }
 
+/* ---- collectives with options of their own ---- */
+
+/* A call, unless its options are refused. */
+#define WITH_OPTIONS(config, type, op, comm, stream, call)                                                             \
+    do {                                                                                                               \
+        enum collet_result good_ = nccl_call_check(config);                                                            \
+        if (good_ != COLLET_SUCCESS)                                                                                   \
+            return reply(group_poison(good_));                                                                         \
+        CALL(type, op, comm, stream, call);                                                                            \
+    } while (0)
+
+NEWER(ncclResult_t, AllReduceConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+      ncclComm_t comm, cudaStream_t stream, const void *config) {
+    WITH_OPTIONS(config, type, op, comm, stream,
+                 collet_allreduce(in, out, count, TYPES[type], op_of(op), comm, stream));
+}
+
+NEWER(ncclResult_t, ReduceConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+      int root, ncclComm_t comm, cudaStream_t stream, const void *config) {
+    WITH_OPTIONS(config, type, op, comm, stream,
+                 collet_reduce(in, out, count, TYPES[type], op_of(op), root, comm, stream));
+}
+
+NEWER(ncclResult_t, ReduceScatterConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+      ncclComm_t comm, cudaStream_t stream, const void *config) {
+    WITH_OPTIONS(config, type, op, comm, stream,
+                 collet_reducescatter(in, out, count, TYPES[type], op_of(op), comm, stream));
+}
+
+NEWER(ncclResult_t, BroadcastConfig, const void *in, void *out, size_t count, ncclDataType_t type, int root,
+      ncclComm_t comm, cudaStream_t stream, const void *config) {
+    WITH_OPTIONS(config, type, ncclSum, comm, stream,
+                 collet_broadcast(in, out, count, TYPES[type], root, comm, stream));
+}
+
+NEWER(ncclResult_t, AllGatherConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
+      cudaStream_t stream, const void *config) {
+    WITH_OPTIONS(config, type, ncclSum, comm, stream, collet_allgather(in, out, count, TYPES[type], comm, stream));
+}
+
+NEWER(ncclResult_t, AlltoAllConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
+      cudaStream_t stream, const void *config) {
+    bool in_place = in == out && in != NULL;
+    WITH_OPTIONS(config, type, ncclSum, comm, stream,
+                 in_place ? alltoall_in_place(out, count, TYPES[type], comm, stream)
+                          : collet_alltoall(in, out, count, TYPES[type], comm, stream));
+}
+
+NEWER(ncclResult_t, GatherConfig, const void *in, void *out, size_t count, ncclDataType_t type, int root,
+      ncclComm_t comm, cudaStream_t stream, const void *config) {
+    WITH_OPTIONS(config, type, ncclSum, comm, stream, collet_gather(in, out, count, TYPES[type], root, comm, stream));
+}
+
+NEWER(ncclResult_t, ScatterConfig, const void *in, void *out, size_t count, ncclDataType_t type, int root,
+      ncclComm_t comm, cudaStream_t stream, const void *config) {
+    WITH_OPTIONS(config, type, ncclSum, comm, stream, collet_scatter(in, out, count, TYPES[type], root, comm, stream));
+}
+
 /* ---- memory ---- */
 
 ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buffer, size_t size, void **handle) {
@@ -587,6 +646,16 @@ NEWER(struct team, TeamRail, ncclComm_t comm) { return team_of_all(comm); }
 
 NEWER(struct team, TeamLsa, ncclComm_t comm) {
     return team_of_all(comm).stride != 0 ? (struct team){1, 0, 1} : (struct team){0, 0, 0};
+}
+
+/* Ranks whose GPUs a fabric of NVIDIA's joins: nobody. */
+NEWER(struct team, TeamCft, ncclComm_t comm, int mode) {
+    (void)comm, (void)mode;
+    return (struct team){0, 0, 0};
+}
+NEWER(struct team, TeamCftMultimem, ncclComm_t comm) {
+    (void)comm;
+    return (struct team){0, 0, 0};
 }
 
 NEWER(int, TeamRankToWorld, ncclComm_t comm, struct team team, int rank) {

@@ -13,7 +13,9 @@
  */
 #include "layers/nccl/nccl_config.h"
 #include "layers/nccl/nccl_adviser.h"
+#include "layers/nccl/nccl_conf.h"
 #include "layers/nccl/nccl_observer.h"
+#include "layers/nccl/nccl_plugin.h"
 #include "layers/nccl/plug_lib.h"
 
 #include "base/config.h"
@@ -126,8 +128,8 @@ static enum collet_result config_check(struct nccl_config *config) {
 
 /* What this file and nccl.c ask for; base/config.h has the others that are read. */
 static const char *const READ_HERE[] = {
-    "NCCL_COMM_BLOCKING",        "NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NET", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE",
-    "NCCL_MULTI_RANK_GPU_ENABLE"};
+    "NCCL_COMM_BLOCKING", "NCCL_CONF_FILE",   "NCCL_ENV_PLUGIN", "NCCL_MIN_CTAS",    "NCCL_MAX_CTAS",
+    "NCCL_NET",           "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL",  "NCCL_SHM_DISABLE", "NCCL_MULTI_RANK_GPU_ENABLE"};
 
 static bool is_read(const char *name) {
     for (size_t k = 0; k < sizeof READ_HERE / sizeof *READ_HERE; k++)
@@ -139,6 +141,7 @@ static bool is_read(const char *name) {
 /* The process's first communicator is about to be made. */
 static void begin_with_nccl(void) {
     char names[512] = "";
+    nccl_conf_tell();
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
@@ -148,6 +151,9 @@ static void begin_with_nccl(void) {
     }
     if (names[0] != '\0')
         log_info(ENV, "set, but without effect on collet:%s", names);
+    const char *plugin = config_env("NCCL_ENV_PLUGIN");
+    if (plugin != NULL && strcasecmp(plugin, "none") != 0)
+        nccl_plugin_miss("ENV", plugin, "is not loaded: collet has no such plugins, and reads the environment itself");
     plan_take_adviser(&nccl_tuner);
     observer_take(&nccl_profiler);
 }
@@ -161,26 +167,53 @@ int nccl_env_int(const char *name, int otherwise) {
 
 bool nccl_on_host(void) { return strcasecmp(config_process()->device, "host") == 0; }
 
+/* Of a network by NCCL's name, the transports that are not it. False: there is no such network. */
+static bool net_excludes(const char *net, unsigned *excluded) {
+    if (strcasecmp(net, "Socket") == 0)
+        *excluded |= COLLET_TRANSPORT_VERBS | COLLET_TRANSPORT_PLUGIN;
+    else if (strcasecmp(net, "IB") == 0)
+        *excluded |= COLLET_TRANSPORT_TCP | COLLET_TRANSPORT_PLUGIN;
+    else if (plug_host()->table != NULL)
+        *excluded |= COLLET_TRANSPORT_TCP | COLLET_TRANSPORT_VERBS;
+    else
+        return false;
+    return true;
+}
+
+/* The environment's network comes first, and ends no job. */
+static enum collet_result net_choose(const char *wanted, unsigned *excluded) {
+    static bool told;
+    const char *variable = config_env("NCCL_NET"), *net = variable != NULL ? variable : wanted;
+    if (net == NULL || net_excludes(net, excluded))
+        return COLLET_SUCCESS;
+    if (variable == NULL)
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "config.netName is \"%s\": collet has the networks Socket and IB, and that of a plugin that "
+                       "NCCL_NET_PLUGIN names",
+                       net);
+    if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        log_always(ENV,
+                   "NCCL_NET=%s: collet has the networks Socket and IB, and that of a plugin that NCCL_NET_PLUGIN "
+                   "names; it takes what there is",
+                   net);
+    return COLLET_SUCCESS;
+}
+
+/* LOC, or 0 in older scripts: GPUs never reach each other. All other levels leave it to the driver. */
+static bool p2p_is_off(void) {
+    const char *level = config_env("NCCL_P2P_LEVEL");
+    return nccl_env_int("NCCL_P2P_DISABLE", 0) != 0 ||
+           (level != NULL && (strcasecmp(level, "LOC") == 0 || strcmp(level, "0") == 0));
+}
+
 /* Transports that NCCL's options leave; 0: all. */
 static enum collet_result transports_left(const char *net, unsigned *transports) {
-    unsigned excluded = 0;
-    if (nccl_env_int("NCCL_P2P_DISABLE", 0))
-        excluded |= COLLET_TRANSPORT_IPC;
+    static const char *const names[] = {"self", "ipc", "shm", "plugin", "verbs", "tcp"};
+    unsigned excluded = p2p_is_off() ? COLLET_TRANSPORT_IPC : 0;
     if (nccl_env_int("NCCL_SHM_DISABLE", 0))
         excluded |= COLLET_TRANSPORT_SHM;
-    if (net != NULL && strcasecmp(net, "Socket") == 0)
-        excluded |= COLLET_TRANSPORT_VERBS | COLLET_TRANSPORT_PLUGIN;
-    else if (net != NULL && strcasecmp(net, "IB") == 0)
-        excluded |= COLLET_TRANSPORT_TCP | COLLET_TRANSPORT_PLUGIN;
-    else if (net != NULL && config_names_plugin(config_process()->net_plugin))
-        excluded |= COLLET_TRANSPORT_TCP | COLLET_TRANSPORT_VERBS;
-    else if (net != NULL)
-        return err_set(COLLET_ERR_INVALID_USAGE,
-                       "NCCL_NET or config.netName is \"%s\": collet has the networks Socket and IB, and that of a "
-                       "plugin that NCCL_NET_PLUGIN names",
-                       net);
+    COLLET_TRY(net_choose(net, &excluded));
     *transports = 0;
-    static const char *const names[] = {"self", "ipc", "shm", "plugin", "verbs", "tcp"};
     if (excluded != 0 && config_env("COLLET_TRANSPORT") == NULL)
         for (size_t k = 0; k < sizeof names / sizeof *names; k++)
             *transports |= collet_transport_bit(names[k]) & ~excluded;
@@ -193,6 +226,9 @@ static int channels_of(const char *variable, int ctas) {
     int n = nccl_env_int(variable, ctas != UNDEF ? ctas : 0);
     return n < 0 ? 0 : n > CHANNELS_MAX ? CHANNELS_MAX : n;
 }
+
+/* What the environment overrides may contradict the rest: then the most counts. */
+static int fewest_of(int fewest, int most) { return most > 0 && fewest > most ? most : fewest; }
 
 /* The environment overrides it: then NULL. */
 static const char *policy_of(int policy) {
@@ -207,15 +243,15 @@ enum collet_result nccl_config_read(const void *from, struct collet_config *opti
     struct nccl_config config;
     COLLET_TRY(config_copy(from, &config));
     COLLET_TRY(config_check(&config));
+    const int most = channels_of("NCCL_MAX_CTAS", config.maxCTAs);
     *options = (struct collet_config){
         .size = sizeof *options,
         .nonblocking = nccl_env_int("NCCL_COMM_BLOCKING", config.blocking != 0) == 0,
-        .min_channels = channels_of("NCCL_MIN_CTAS", config.minCTAs),
-        .max_channels = channels_of("NCCL_MAX_CTAS", config.maxCTAs),
+        .min_channels = fewest_of(channels_of("NCCL_MIN_CTAS", config.minCTAs), most),
+        .max_channels = most,
         .device = nccl_on_host() ? COLLET_DEVICE_HOST : COLLET_DEVICE_CUDA_CURRENT,
         .name = config.commName,
         .cta_policy = policy_of(config.CTAPolicy),
     };
-    const char *net = config_env("NCCL_NET");
-    return transports_left(net != NULL ? net : config.netName, &options->transports);
+    return transports_left(config.netName, &options->transports);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every function that NCCL 2.28.9 or 2.30.7 exports, without its "nccl". nccl.c makes of each a strong pncclX and a weak
+ * Every function that NCCL 2.28.9, 2.30.7 or 2.32.3 exports, without its "nccl". nccl.c makes of each a strong pncclX and a weak
  * ncclX; of those that are refused it makes the function too. docs/nccl.md has the same table for people.
  *
  * X(kind, name, since, about)
@@ -96,6 +96,20 @@
     X(REFUSED, ParamGet, "2.30", "parameters by name")                                                                 \
     X(REFUSED, ParamGetParameter, "2.30", "parameters by name")                                                        \
     X(REFUSED, ParamGetAllParameterKeys, "2.30", "parameters by name")                                                 \
-    X(REFUSED, ParamDumpAll, "2.30", "parameters by name; collet-info prints them")
+    X(REFUSED, ParamDumpAll, "2.30", "parameters by name; collet-info prints them")                                    \
+    X(WORKS, AllReduceConfig, "2.31", "options of the call are checked, and those of the communicator count")          \
+    X(WORKS, BroadcastConfig, "2.31", "options of the call are checked, and those of the communicator count")          \
+    X(WORKS, ReduceConfig, "2.31", "options of the call are checked, and those of the communicator count")             \
+    X(WORKS, AllGatherConfig, "2.31", "options of the call are checked, and those of the communicator count")          \
+    X(WORKS, ReduceScatterConfig, "2.31", "options of the call are checked, and those of the communicator count")      \
+    X(WORKS, AlltoAllConfig, "2.31", "options of the call are checked, and those of the communicator count")           \
+    X(WORKS, GatherConfig, "2.31", "options of the call are checked, and those of the communicator count")             \
+    X(WORKS, ScatterConfig, "2.31", "options of the call are checked, and those of the communicator count")            \
+    X(REFUSED, SetEncryption, "2.32", "encryption by a call; COLLET_ENCRYPT=1 and COLLET_SECRET are collet's way")     \
+    X(NOTHING, TeamCft, "2.32", "nobody")                                                                              \
+    X(NOTHING, TeamCftMultimem, "2.32", "nobody")                                                                      \
+    X(REFUSED, GetPeerDeviceLeInfo, "2.32", "communication by code on GPUs")                                           \
+    X(REFUSED, GetMultimemDeviceLeInfo, "2.32", "communication by code on GPUs")                                       \
+    X(REFUSED, GetCftDeviceLeInfo, "2.32", "communication by code on GPUs")
 
 #endif

@@ -255,28 +255,32 @@ static void profile_close(void *context) {
 }
 
 /* A plugin whose init() fails takes no part, as with NCCL. */
+/* False: there is a warning. */
+static bool begin(const char *name, const struct observed_rank *rank, struct profile *profile) {
+    const void *table;
+    if (!nccl_plugin_open("PROFILER", name, "ncclProfiler_v6", &profile->library, &table))
+        return false;
+    const ncclProfiler_v6_t *plugin = table;
+    profile->rank = rank->rank;
+    if (plugin->init == NULL || plugin->startEvent == NULL || plugin->stopEvent == NULL)
+        nccl_plugin_miss("PROFILER", name, "lacks init, startEvent or stopEvent");
+    else if (plugin->init(&profile->context, rank->communicator, &mask, rank->name, rank->nnodes, rank->nranks,
+                          rank->rank, nccl_plugin_log) != ncclSuccess)
+        nccl_plugin_miss("PROFILER", name, "is no help: its init() failed");
+    else
+        profile->plugin = plugin;
+    return profile->plugin != NULL;
+}
+
 static enum collet_result profile_open(const char *name, const struct observed_rank *rank, void **context_p) {
     struct profile *profile;
-    const void *table;
     *context_p = NULL;
     COLLET_TRY(memory_get(&profile, 1, sizeof *profile, "no memory for a profiler plugin"));
-    enum collet_result result = nccl_plugin_open("PROFILER", name, "ncclProfiler_v6", &profile->library, &table);
-    const ncclProfiler_v6_t *plugin = table;
-    if (result == COLLET_SUCCESS && (plugin->init == NULL || plugin->startEvent == NULL || plugin->stopEvent == NULL))
-        result = err_set(COLLET_ERR_INVALID_USAGE, "NCCL_PROFILER_PLUGIN=%s lacks init, startEvent or stopEvent", name);
-    if (result != COLLET_SUCCESS) {
-        profile_close(profile);
-        return result;
-    }
-    profile->rank = rank->rank;
-    if (plugin->init(&profile->context, rank->communicator, &mask, rank->name, rank->nnodes, rank->nranks, rank->rank,
-                     nccl_plugin_log) != ncclSuccess) {
-        log_always(PLAN, "NCCL_PROFILER_PLUGIN=%s: its init() failed, so nothing is profiled", name);
+    if (!begin(name, rank, profile)) {
         profile_close(profile);
         return COLLET_SUCCESS;
     }
-    profile->plugin = plugin;
-    log_info(PLAN, "profiler plugin %s: %s", name, plugin->name);
+    log_info(PLAN, "profiler plugin %s: %s", name, profile->plugin->name);
     *context_p = profile;
     return COLLET_SUCCESS;
 }

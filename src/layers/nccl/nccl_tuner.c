@@ -9,7 +9,6 @@
  */
 #include "layers/nccl/nccl_adviser.h"
 
-#include "base/err.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "layers/nccl/nccl_plugin.h"
@@ -163,34 +162,35 @@ static void tuner_plugin_close(void *context) {
     free(tuner);
 }
 
-static enum collet_result load(const char *name, struct tuner *tuner) {
+/* False: there is a warning. */
+static bool begin(const char *name, size_t nranks, size_t nnodes, struct tuner *tuner) {
+    ncclNvlDomainInfo_v6_t domains = {(int)nranks, 1, 1};
+    ncclTunerConstants_v6_t constants;
     const void *table;
-    COLLET_TRY(nccl_plugin_open("TUNER", name, "ncclTunerPlugin_v6", &tuner->library, &table));
+    if (!nccl_plugin_open("TUNER", name, "ncclTunerPlugin_v6", &tuner->library, &table))
+        return false;
     const ncclTuner_v6_t *plugin = table;
+    memset(&constants, 0, sizeof constants);
     if (plugin->init == NULL || plugin->getCollInfo == NULL)
-        return err_set(COLLET_ERR_INVALID_USAGE, "NCCL_TUNER_PLUGIN=%s lacks init or getCollInfo", name);
-    tuner->plugin = plugin;
-    return COLLET_SUCCESS;
+        nccl_plugin_miss("TUNER", name, "lacks init or getCollInfo");
+    else if (plugin->init(&tuner->context, 0, nranks, nnodes, nccl_plugin_log, &domains, &constants) != ncclSuccess)
+        nccl_plugin_miss("TUNER", name, "is no help: its init() failed");
+    else
+        tuner->plugin = plugin;
+    return tuner->plugin != NULL;
 }
 
+/* Where a plugin cannot be used, collet's tuner chooses alone, as NCCL's does: there is no context then. */
 static enum collet_result tuner_plugin_open(const char *name, int nranks, int nnodes, void **context_p) {
-    ncclNvlDomainInfo_v6_t domains = {nranks, 1, 1};
-    ncclTunerConstants_v6_t constants;
     struct tuner *tuner;
+    *context_p = NULL;
     COLLET_TRY(memory_get(&tuner, 1, sizeof *tuner, "no memory for a tuner plugin"));
-    memset(&constants, 0, sizeof constants);
-    enum collet_result result = load(name, tuner);
-    if (result == COLLET_SUCCESS && tuner->plugin->init(&tuner->context, 0, (size_t)nranks, (size_t)nnodes,
-                                                        nccl_plugin_log, &domains, &constants) != ncclSuccess) {
-        result = err_set(COLLET_ERR_INVALID_USAGE, "NCCL_TUNER_PLUGIN=%s: its init() failed", name);
-        tuner->plugin = NULL;
-    }
-    if (result != COLLET_SUCCESS) {
+    if (begin(name, (size_t)nranks, (size_t)nnodes, tuner)) {
+        log_info(PLAN, "tuner plugin %s: %s", name, tuner->plugin->name);
+        *context_p = tuner;
+    } else {
         tuner_plugin_close(tuner);
-        return result;
     }
-    log_info(PLAN, "tuner plugin %s: %s", name, tuner->plugin->name);
-    *context_p = tuner;
     return COLLET_SUCCESS;
 }
 

@@ -27,7 +27,7 @@
 #define PLUG_OLDEST 8
 #define PLUG_NEWEST 12
 #define PLUG_SYMBOL "ncclNetPlugin_v%d"
-#define PLUG_FILE "libnccl-net-%s.so"
+#define PLUG_FILE "libnccl-%s-%s.so" /* kind, name */
 #define PLUG_HANDLE_BYTES 128
 #define PLUG_REQUESTS_MAX 32 /* of one sender or receiver at a time */
 

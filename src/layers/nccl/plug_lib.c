@@ -89,29 +89,35 @@ static const char *why_not_load(const char *path) {
     return why;
 }
 
-void *plug_load(const char *name, const char **why) {
-    *why = strchr(name, '/') != NULL ? why_not_load(name) : NULL;
-    if (*why != NULL)
-        return NULL;
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    *why = library == NULL ? dlerror() : "";
+/* Adds to the causes why it cannot be used. */
+static void *try_file(const char *file, char *why, size_t room) {
+    const size_t used = strlen(why);
+    const char *before = used > 0 ? "; " : "";
+    const char *reason = strchr(file, '/') != NULL ? why_not_load(file) : NULL;
+    void *library = reason == NULL ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (library == NULL && reason == NULL)
+        snprintf(why + used, room - used, "%s%s", before, dlerror());
+    else if (library == NULL)
+        snprintf(why + used, room - used, "%s%s: %s", before, file, reason);
     return library;
 }
 
-/* A name without a path is that of a plugin, or of a file that the loader finds. Where neither can be loaded, both causes are
- * told: the plugin may be there and lack a library. */
+/* All causes are told: the plugin may be there, and lack a library. */
+void *plug_find(const char *kind, const char *name, char *why, size_t room) {
+    char file[CONFIG_TEXT_BYTES + 32];
+    snprintf(file, sizeof(file), PLUG_FILE, kind, name);
+    why[0] = '\0';
+    void *library = try_file(name, why, room);
+    if (library == NULL && strchr(name, '/') == NULL)
+        library = try_file(file, why, room);
+    return library;
+}
+
 static void *open_library(const char *name, char *why, size_t room) {
-    char file[CONFIG_TEXT_BYTES + 32], cause[192] = "";
-    const char *last = "";
-    bool by_name = strchr(name, '/') == NULL;
-    snprintf(file, sizeof(file), PLUG_FILE, name);
-    void *library = by_name ? dlopen(file, RTLD_NOW | RTLD_LOCAL) : NULL;
-    if (library == NULL && by_name)
-        snprintf(cause, sizeof(cause), "%s; ", dlerror());
+    char causes[400];
+    void *library = plug_find("net", name, causes, sizeof(causes));
     if (library == NULL)
-        library = plug_load(name, &last);
-    if (library == NULL)
-        snprintf(why, room, "COLLET_NET_PLUGIN=%s cannot be loaded: %s%s", name, cause, last);
+        snprintf(why, room, "COLLET_NET_PLUGIN=%s cannot be loaded: %s", name, causes);
     return library;
 }
 

@@ -60,7 +60,8 @@ int plug_isend(const struct plug_host *host, void *sender, const struct plug_mes
 int plug_irecv(const struct plug_host *host, void *receiver, int n, const struct plug_message *messages,
                void **request);
 
-/* What the loader finds under a name or path. NULL: *why says why not. */
-void *plug_load(const char *name, const char **why);
+/* A plugin of a kind ("net", "tuner"): under a path, the name of a file, or X of libnccl-<kind>-X.so. NULL: why[] says of each file that was
+ * tried why not. */
+void *plug_find(const char *kind, const char *name, char *why, size_t room);
 
 #endif

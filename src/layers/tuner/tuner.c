@@ -357,7 +357,8 @@ static enum collet_result contest_add_all(struct contest *contest, enum prog_col
     bool named = tuner_is_named(contest->limits, collective, contest->machine->whole);
     bool one = contest->limits->determinism == DETERMINISM_SIZE && prog_facts[collective].reduces;
     for (int k = 0; algorithms[k].name != NULL && !(one && contest->ntries > 0); k++)
-        if (applies(&algorithms[k], collective, contest->machine) && (!named || contest->limits->algorithm_named[k]))
+        if (applies(&algorithms[k], collective, contest->machine) && !contest->limits->algorithm_excluded[k] &&
+            (!named || contest->limits->algorithm_named[k]))
             COLLET_TRY(contest_add(contest, &algorithms[k], &contest->stages[k]));
     return COLLET_SUCCESS;
 }

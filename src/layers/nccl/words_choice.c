@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which algorithms and protocols? NCCL's answer has parts, and a part may be for one collective:
+ *
+ *    ring,tree;allreduce:^tree     ring or tree; but for allreduce, all except tree
+ *    └ default ┘└── its own ──┘
+ *
+ * COLLET_ALGO names each algorithm with its collective, and has those that are excluded behind a ^, at the end:
+ *
+ *    broadcast:chain,broadcast:tree,…,allgather:ring,^allreduce:tree
+ */
+#include "layers/nccl/words_choice.h"
+
+#include "base/names.h"
+#include "program/program.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+/* What NCCL's algorithms are here; "": nothing is like them. */
+static const struct {
+    const char *name, *here;
+} ALGORITHM_NAMES[] = {{"Ring", "ring,chain"}, {"Tree", "tree"},      {"PAT", "pat"},       {"NVLS", "nvls"},
+                       {"NVLSTree", ""},       {"CollnetDirect", ""}, {"CollnetChain", ""}, {"Collnet", ""}};
+
+/* NULL: neither NCCL nor collet has an algorithm of this name. */
+static const char *here_of(const char *name) {
+    for (size_t k = 0; k < sizeof ALGORITHM_NAMES / sizeof *ALGORITHM_NAMES; k++)
+        if (strcasecmp(ALGORITHM_NAMES[k].name, name) == 0)
+            return ALGORITHM_NAMES[k].here;
+    for (int k = 0; algorithms[k].name != NULL; k++)
+        if (strcasecmp(algorithms[k].name, name) == 0)
+            return algorithms[k].name;
+    return NULL;
+}
+
+/* ---- parts ---- */
+
+struct part {
+    char function[NAME_BYTES]; /* "": it is the default */
+    bool excludes;
+    char list[CONFIG_TEXT_BYTES];
+};
+
+static bool part_next(const char **value, struct part *part) {
+    *value += strspn(*value, "; ");
+    const size_t length = strcspn(*value, ";");
+    if (length == 0)
+        return false;
+    const size_t function = strcspn(*value, ":");
+    const bool has_function = function < length;
+    const char *list = *value + (has_function ? function + 1 : 0);
+    snprintf(part->function, sizeof part->function, "%.*s", has_function ? (int)function : 0, *value);
+    part->excludes = *list == '^';
+    list += part->excludes;
+    snprintf(part->list, sizeof part->list, "%.*s", (int)(*value + length - list), list);
+    *value += length;
+    return true;
+}
+
+/* The part for a collective: its own, else the default. False: there is none. */
+static bool part_of(const char *value, const char *collective, struct part *found) {
+    struct part part;
+    bool any = false;
+    while (part_next(&value, &part)) {
+        const bool own = strcasecmp(part.function, collective) == 0;
+        if (own || (part.function[0] == '\0' && !any)) {
+            *found = part;
+            any = true;
+        }
+    }
+    return any;
+}
+
+static bool has_functions(const char *value) { return strpbrk(value, ":;") != NULL; }
+
+/* ---- lists ---- */
+
+static bool is_in(const char *list, const char *name) {
+    char word[NAME_BYTES];
+    while (name_next(&list, word))
+        if (strcasecmp(word, name) == 0)
+            return true;
+    return false;
+}
+
+static void add_once(char *list, const char *name) {
+    if (!is_in(list, name))
+        words_add(list, "%s%s", *list == '\0' ? "" : ",", name);
+}
+
+/* ---- algorithms ---- */
+
+struct answer {
+    char named[CONFIG_TEXT_BYTES], excluded[CONFIG_TEXT_BYTES];
+    char missing[CONFIG_TEXT_BYTES]; /* names that have no meaning here */
+    char kept[CONFIG_TEXT_BYTES];    /* not excluded, though it should be */
+    bool free;                       /* a part names nothing else */
+    bool strange;                    /* a part has no name that NCCL knows, or collet */
+};
+
+/* Without this one, which algorithm does the collective for very many ranks? */
+static bool is_needed(const struct algorithm *algorithm, const char *excluded) {
+    static const struct prog_shape many = {.nranks = 1 << 20, .nnodes = 1, .node_ranks = 1 << 20};
+    char name[2 * NAME_BYTES];
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
+        snprintf(name, sizeof name, "%s:%s", prog_collective_name(a->collective), a->name);
+        if (a != algorithm && a->collective == algorithm->collective && algorithm_applies(a, &many) &&
+            !is_in(excluded, name))
+            return false;
+    }
+    return true;
+}
+
+/* Adds those that `here` lists and the collective has. True: there is one. */
+static bool answer_name(struct answer *answer, bool excludes, enum prog_collective collective, const char *here) {
+    char name[NAME_BYTES], full[2 * NAME_BYTES];
+    bool any = false;
+    while (name_next(&here, name)) {
+        const struct algorithm *algorithm = algorithm_find(collective, name);
+        snprintf(full, sizeof full, "%s:%s", prog_collective_name(collective), name);
+        if (algorithm == NULL)
+            continue;
+        any = true;
+        if (!excludes)
+            add_once(answer->named, full);
+        else
+            add_once(is_needed(algorithm, answer->excluded) ? answer->kept : answer->excluded, full);
+    }
+    return any;
+}
+
+static void answer_part(struct answer *answer, const struct part *part, enum prog_collective collective) {
+    char name[NAME_BYTES];
+    bool any = false, known = false, lacking = false;
+    for (const char *rest = part->list; name_next(&rest, name);) {
+        const char *here = here_of(name);
+        known |= here != NULL;
+        if (here == NULL || (*here == '\0' && !part->excludes)) {
+            add_once(answer->missing, name);
+            lacking = true;
+        } else {
+            any |= answer_name(answer, part->excludes, collective, here);
+        }
+    }
+    answer->free |= !any && lacking && !part->excludes;
+    answer->strange |= !known;
+}
+
+/* Functions that NCCL chooses algorithms for. */
+static const enum prog_collective CHOSEN[] = {PROG_ALLREDUCE, PROG_ALLGATHER, PROG_REDUCESCATTER, PROG_BROADCAST,
+                                              PROG_REDUCE};
+
+static bool is_chosen(const char *function) {
+    for (size_t k = 0; k < sizeof CHOSEN / sizeof *CHOSEN; k++)
+        if (strcasecmp(function, prog_collective_name(CHOSEN[k])) == 0)
+            return true;
+    return false;
+}
+
+/* Parts of functions that NCCL has, and for which collet has nothing to choose, are no loss; others are misspelled. */
+static void note_functions(const char *value, struct answer *answer) {
+    struct part part;
+    while (part_next(&value, &part))
+        if (part.function[0] != '\0' && !is_chosen(part.function))
+            add_once(answer->missing, part.function);
+}
+
+static void answer_functions(struct answer *answer, const char *value) {
+    struct part part;
+    note_functions(value, answer);
+    for (size_t k = 0; k < sizeof CHOSEN / sizeof *CHOSEN; k++)
+        if (part_of(value, prog_collective_name(CHOSEN[k]), &part))
+            answer_part(answer, &part, CHOSEN[k]);
+}
+
+/* A list that is for all collectives names collet's algorithms as they are. */
+static void answer_list(struct answer *answer, const char *list) {
+    char name[NAME_BYTES], full[NAME_BYTES];
+    bool known = false;
+    while (name_next(&list, name)) {
+        const char *here = here_of(name);
+        known |= here != NULL;
+        if (here == NULL || *here == '\0')
+            add_once(answer->missing, name);
+        while (here != NULL && name_next(&here, full))
+            add_once(answer->named, full);
+    }
+    answer->free = answer->named[0] == '\0';
+    answer->strange = !known;
+}
+
+void words_of_algorithms(const char *value, struct words *words) {
+    struct answer answer = {.free = false};
+    if (*value == '^' || has_functions(value))
+        answer_functions(&answer, value);
+    else
+        answer_list(&answer, value);
+    const char *comma = answer.named[0] != '\0' && answer.excluded[0] != '\0' ? "," : "";
+    const char *caret = answer.excluded[0] != '\0' ? "^" : "";
+    if (answer.strange) /* it is refused */
+        words_add(words->text, "%s", value);
+    else
+        words_add(words->text, "%s%s%s%s", answer.named, comma, caret, answer.excluded);
+    if (answer.missing[0] != '\0' && !answer.strange)
+        words_lose(words, "collet has no %s; %s", answer.missing,
+                   answer.free ? "where nothing else is named, it chooses freely" : "the rest counts");
+    if (answer.kept[0] != '\0')
+        words_lose(words, "it keeps %s, which any number of ranks can use", answer.kept);
+}
+
+/* ---- protocols ---- */
+
+void words_of_protocols(const char *value, struct words *words) {
+    char missing[CONFIG_TEXT_BYTES] = "", known[CONFIG_TEXT_BYTES] = "", name[NAME_BYTES];
+    struct part part = {.excludes = false};
+    const bool any = part_of(value, "", &part);
+    for (const char *rest = part.list; any && name_next(&rest, name);)
+        add_once(is_in("LL,LL128,Simple", name) ? known : missing, name);
+    if (any && known[0] == '\0')
+        words_add(words->text, "%s", value); /* it is refused */
+    else
+        words_add(words->text, "%s%s", part.excludes ? "^" : "", known);
+    if (known[0] != '\0' && missing[0] != '\0')
+        words_lose(words, "there is no protocol %s; the rest counts", missing);
+    if (has_functions(value))
+        words_lose(words, "protocols are the same for all collectives here: what is for one alone counts for nothing");
+}
