@@ -119,7 +119,7 @@ class Communicator:
             raise InvalidArgument(-1, f"the id has {len(id_)} bytes: pass what unique_id() returned, {UNIQUE_ID_BYTES}")
         unique, config, handle = UniqueId(), _config(timeout, init_timeout, name), ctypes.c_void_p()
         ctypes.memmove(ctypes.byref(unique), id_, UNIQUE_ID_BYTES)
-        check(library.collet_comm_init_rank_config(ctypes.byref(handle), nranks, unique, rank, ctypes.byref(config)))
+        check(library.collet_comm_init_rank_config(ctypes.byref(handle), nranks, unique, rank, ctypes.byref(config)), self._words)
         self._adopt(handle)
 
     @classmethod
