@@ -44,7 +44,8 @@ test-nccl-abi: libs
 	@BUILD=$(BUILD) scripts/run-tests.sh tests/nccl/test_abi.sh
 
 # collet as a backend of PyTorch, where a Python has torch. demo-torch installs Debian's first.
-.PHONY: demo-torch test-torch bench-torch
+# test-torch-versions: on several releases of PyPI's, which are downloaded into build-torch and kept.
+.PHONY: demo-torch test-torch test-torch-versions bench-torch
 demo-torch:
 	@scripts/deps.sh build
 	@scripts/deps.sh torch
@@ -54,6 +55,8 @@ bench-torch: libs
 	@BUILD=$(BUILD) TORCH=$(TORCH) DOCS=$(DOCS) scripts/torch.sh bench
 test-torch: libs
 	@BUILD=$(BUILD) TORCH=$(TORCH) TEST_TORCH=$(TEST_TORCH) scripts/run-tests.sh tests/torch/test_torch.sh tests/torch/test_torchcomms.sh
+test-torch-versions: libs
+	@BUILD=$(BUILD) TORCH='$(TORCH)' DOCS=$(DOCS) tests/torch/versions.sh || [ $$? = 77 ]
 
 # The README's first commands on a Debian 12 where nothing is installed. CUDA=1 shows it this machine's CUDA toolkit.
 .PHONY: test-bare

@@ -21,6 +21,8 @@ help:
 	@echo 'make demo-torch    installs PyTorch if it is missing, trains a model with DDP on gloo and on collet'
 	@echo 'make test-torch    PyTorch'"'"'s own distributed tests on collet, where PyTorch is installed (minutes; TEST_TORCH=all: every one;'
 	@echo '                   TORCH=pypi: on the newest release, which is downloaded into $(BUILD)/torch-pypi, 5 GB)'
+	@echo 'make test-torch-versions  both backends on four releases of PyTorch, downloaded into build-torch and kept (an hour, 25 GB; DOCS=1:'
+	@echo '                   the table into docs/pytorch.md, too; TORCH="2.6.0 newest": these)'
 	@echo 'make bench-torch   torch.distributed on gloo and on collet, side by side (a minute; DOCS=1: into docs/pytorch.md, too)'
 	@echo 'make test-faults   kills, stops and aborts ranks on purpose, and prints what was survived (2 minutes; SEEDS=, FIRST=)'
 	@echo 'make soak          random communicators, calls and deaths for a minute; memory, threads and descriptors stay (SOAK_SECONDS=, SOAK_SEED=)'

@@ -4,7 +4,9 @@
 # torch.sh build|demo|bench|instructions|run FILE …: collet as a backend of PyTorch, built in $BUILD/torch and run from there.
 # PYTHON names an interpreter that has torch. TORCH=pypi takes PyPI's newest release instead, in an environment of its own in $BUILD/torch-pypi
 # (0.5 GB to download for torch and 2 GB for what it asks for, 5.4 GB installed); TORCH=2.8.0 that release. Exits 77 where there
-# is none.
+# is none. TORCH_HOMES=FOLDER: in that folder, not in $BUILD.
+#
+# torch.sh python: prints the interpreter, and builds nothing.
 #
 # DOCS=1 torch.sh bench: puts the tables into docs/pytorch.md, too.
 #
@@ -33,19 +35,21 @@ package.extractall(sys.argv[2], [name for name in package.namelist() if name.sta
     echo "$into/torch/include"
 }
 
-# An environment with a release from PyPI.
+# An environment with a release from PyPI. Releases up to 2.2 need numpy 1, and a part of setuptools that newer ones do not have.
 install_release() {
-    local release=torch==$TORCH
+    local release=torch==$TORCH beside=(numpy setuptools)
     [ "$TORCH" != pypi ] || release=torch
-    "$python" -m venv "$home/python" && "$home/python/bin/pip" install -q "$release" numpy setuptools pybind11 ninja
+    [[ $TORCH != 1.* && $TORCH != 2.[0-2].* ]] || beside=('numpy<2' 'setuptools<70')
+    "$python" -m venv "$home/python" && "$home/python/bin/pip" install -q "$release" "${beside[@]}" pybind11 ninja &&
+        touch "$home/installed"
 }
 
 [ "${1:-}" != headers ] || { headers && exit; }
 home=$BUILD/torch
 if [ -n "${TORCH:-}" ]; then
-    home=$BUILD/torch-$TORCH
+    home=${TORCH_HOMES:-$BUILD}/torch-$TORCH
     python=${PYTHON:-python3}
-    [ -x "$home/python/bin/python3" ] || install_release >&2 || { rm -rf "$home/python" && exit 77; }
+    [ -e "$home/installed" ] || install_release >&2 || exit 77
     PYTHON=$home/python/bin/python3
 fi
 for python in ${PYTHON:-python3 /usr/bin/python3}; do
@@ -65,7 +69,7 @@ build() {
     local torch
     torch=$("$python" -c 'import torch; print(torch.__file__)')
     local source is_new=$built
-    for source in integrations/torch/collet_torch/{backend.cpp,shared.hpp} include/collet.h "$torch"; do
+    for source in integrations/torch/{setup.py,collet_torch/{backend.cpp,shared.hpp}} include/collet.h "$torch"; do
         [ "$built" -nt "$source" ] || is_new=
     done
     [ -z "$is_new" ] || return 0
@@ -78,6 +82,10 @@ build() {
     (cd integrations/torch &&
         COLLET_LIBDIR=$BUILD/lib "$python" setup.py -q build --build-base "$home/temp" --build-lib "$home") \
         >"$home/log" 2>&1 || { cat "$home/log" && exit 1; }
+    local copy # of the library: here it is the newest one
+    for copy in "$home"/collet_torch/libcollet.so.*; do
+        ln -sf "$BUILD/lib/${copy##*/}" "$copy"
+    done
 }
 
 bench() {
@@ -152,6 +160,7 @@ for path in cpp_extension.library_paths(): print("-L" + path), print("-Wl,-rpath
     g++ "${flags[@]}" tests/torch/torchcomms.cpp -o "$into/test_torchcomms" -Wl,--allow-shlib-undefined -ltorchcomms -ltorch_cpu -lc10
 }
 
+[ "${1:-}" != python ] || { echo "$python" && exit; }
 mkdir -p "$home"
 if [ "${1:-}" = torchcomms ]; then
     build_torchcomms
@@ -170,7 +179,7 @@ bench)
 instructions) instructions ;;
 run) "$python" "${@:2}" ;;
 *)
-    echo "usage: scripts/torch.sh build|demo|bench|instructions|run FILE …" >&2
+    echo "usage: scripts/torch.sh python|build|demo|bench|instructions|run FILE …" >&2
     exit 2
     ;;
 esac

@@ -277,13 +277,12 @@ class Comm : public TorchCommBackend {
 
     WorkPtr all_gather_v(const Tensors &list, const at::Tensor &tensor, bool async_op,
                          const AllGatherOptions &options) override {
-        check_own(list, tensor);
+        check_own(list, tensor, rank_, size_);
         Buffers buffers;
         const at::Tensor in = buffers.reads(tensor), out = buffers.writes_row(list);
-        const std::vector<size_t> counts = list_bytes(list);
+        const std::vector<size_t> counts = list_counts(list);
         return collective(buffers, async_op, options, [&](collet_comm *comm, void *stream) {
-            return collet_allgatherv(in.data_ptr(), bytes_of(in), out.data_ptr(), counts.data(), nullptr, COLLET_UINT8,
-                                     comm, stream);
+            return gather_blocks(in, out, counts, comm, stream);
         });
     }
 
@@ -305,15 +304,12 @@ class Comm : public TorchCommBackend {
 
     WorkPtr reduce_scatter_v(at::Tensor &output, const Tensors &list, const ReduceOp &op, bool async_op,
                              const ReduceScatterOptions &options) override {
-        check_own(list, output);
+        check_own(list, output, rank_, size_);
         Buffers buffers;
         const at::Tensor out = buffers.writes(output), in = buffers.reads_row(list);
-        std::vector<size_t> counts;
-        for (const at::Tensor &tensor : list)
-            counts.push_back(count_of(tensor));
+        const std::vector<size_t> counts = list_counts(list);
         return collective(buffers, async_op, options, [&](collet_comm *comm, void *stream) {
-            return collet_reducescatterv(in.data_ptr(), out.data_ptr(), counts.data(), type_of(in), op_of(op, in), comm,
-                                         stream);
+            return scatter_blocks(in, out, counts, op_of(op, in), comm, stream);
         });
     }
 
@@ -358,8 +354,8 @@ class Comm : public TorchCommBackend {
                               const AllToAllSingleOptions &options) override {
         Buffers buffers;
         const at::Tensor in = buffers.reads(input), out = buffers.writes(output);
-        return exchange_all(buffers, in, split_bytes(in, {}, size_), out, split_bytes(out, {}, size_), async_op,
-                            options);
+        return exchange_all(buffers, in, split_counts("splits", in, {}, size_), out,
+                            split_counts("splits", out, {}, size_), async_op, options);
     }
 
     /* Rows behind the last split are left alone. */
@@ -370,8 +366,8 @@ class Comm : public TorchCommBackend {
         const std::vector<int64_t> received(output_splits.begin(), output_splits.end());
         Buffers buffers;
         const at::Tensor in = buffers.reads(head(input, sent)), out = buffers.writes(head(output, received));
-        return exchange_all(buffers, in, split_bytes(in, sent, size_), out, split_bytes(out, received, size_), async_op,
-                            options);
+        return exchange_all(buffers, in, split_counts("input_split_sizes", in, sent, size_), out,
+                            split_counts("output_split_sizes", out, received, size_), async_op, options);
     }
 
     WorkPtr all_to_all(const Tensors &outputs, const Tensors &inputs, bool async_op,
@@ -380,7 +376,7 @@ class Comm : public TorchCommBackend {
         check_list(inputs, size_);
         Buffers buffers;
         const at::Tensor in = buffers.reads_row(inputs), out = buffers.writes_row(outputs);
-        return exchange_all(buffers, in, list_bytes(inputs), out, list_bytes(outputs), async_op, options);
+        return exchange_all(buffers, in, list_counts(inputs), out, list_counts(outputs), async_op, options);
     }
 
   private:
@@ -508,13 +504,6 @@ class Comm : public TorchCommBackend {
         BatchP2POptions options;
         options.timeout = timeout;
         return options;
-    }
-
-    void check_own(const Tensors &list, const at::Tensor &tensor) const {
-        check_list(list, size_);
-        const at::Tensor &own = list[static_cast<size_t>(rank_)];
-        TORCH_CHECK(own.numel() == tensor.numel() && own.scalar_type() == tensor.scalar_type(),
-                    "the rank's tensor must have the size and the type of tensor ", rank_, " of the list");
     }
 
     at::Tensor head(const at::Tensor &tensor, const std::vector<int64_t> &splits) const {

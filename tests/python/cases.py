@@ -182,9 +182,17 @@ def rank_refusals() -> None:
         refused(collet.InvalidArgument, "send has 2 elements, recv 1", comm.allreduce, floats(1, 2), floats(1))
         refused(collet.InvalidArgument, "it needs 2 times as many", comm.allgather, floats(1), floats(1, 2, 3))
         refused(collet.InvalidArgument, "different types", comm.allreduce, floats(1), array.array("d", [1]))
-        refused(BufferError, "not writable", comm.allreduce, b"constant")
-        refused(TypeError, "str", comm.allreduce, "text")
+        refused(BufferError, "send is of type bytes and read-only, but the call writes to it", comm.allreduce, b"constant")
+        refused(BufferError, "recv is of type bytes and read-only", comm.allreduce, b"constant", b"constant")
+        refused(BufferError, "buffer is of type memoryview and not contiguous", comm.send, memoryview(b"constant")[::2], 0)
+        refused(TypeError, "send is of type str, which lends no memory", comm.allreduce, "text")
+        refused(TypeError, "recv is of type list, which lends no memory", comm.allgather, floats(1), [1.0, 2.0])
+        refused(TypeError, "buffer has elements of format", comm.send, array.array("u", "text"), 0)
         refused(collet.InvalidArgument, "root is 2", comm.broadcast, floats(1), root=2)
+        refused(collet.InvalidArgument, "root is '1': a whole number is needed", comm.broadcast, floats(1), root="1")
+        refused(collet.InvalidArgument, "peer is 4294967296", comm.send, floats(1), 1 << 32)
+        refused(collet.InvalidArgument, "counts are 1: a list of 2", comm.allgatherv, floats(1), floats(1, 2), 1)
+        refused(collet.InvalidArgument, "counts are [0.5, 1.5]", comm.reducescatterv, floats(1, 2), floats(1), [0.5, 1.5])
         refused(ValueError, "", comm.send, floats(1), 7)
         try:
             with collet.group():
@@ -205,6 +213,20 @@ def rank_mismatch() -> None:
             assert "4" in str(error) and "5" in str(error), error
             sys.exit(0)
     raise AssertionError("the mismatch was not noticed")
+
+
+def rank_gives_up() -> None:
+    is_patient = os.environ["RANK"] == "1"
+    with collet.init(timeout=100 if is_patient else 0.2) as comm:
+        try:
+            comm.recv(floats(0), 1 - comm.rank)
+        except collet.ColletError as error:
+            if is_patient:  # rank 0 has left
+                sys.exit(0)
+            assert isinstance(error, collet.TimeoutExpired), error
+            assert "timeout= of collet.init()" in str(error) and "config." not in str(error), error
+            sys.exit(0)
+    raise AssertionError("the wait has not ended")
 
 
 def rank_waits() -> None:
@@ -307,8 +329,9 @@ class Package(unittest.TestCase):
         self.assertIn("libcollet.so", told)
 
     def test_a_rank_that_stays_alone_gives_up_after_its_own_time(self) -> None:
-        with self.assertRaises(collet.TimeoutExpired):
+        with self.assertRaises(collet.TimeoutExpired) as raised:
             collet.Communicator(collet.unique_id(), 2, 0, init_timeout=0.001)
+        self.assertIn("init_timeout=", str(raised.exception))
 
     def test_every_collective_gives_its_result(self) -> None:
         self.ranks("rank_collectives", 2)
@@ -330,6 +353,9 @@ class Package(unittest.TestCase):
 
     def test_mistakes_raise_with_a_text_that_names_them(self) -> None:
         self.ranks("rank_refusals", 2)
+
+    def test_a_timeout_names_the_argument_that_sets_it(self) -> None:
+        self.ranks("rank_gives_up", 2)
 
     def test_a_mismatch_raises_on_every_rank(self) -> None:
         self.ranks("rank_mismatch", 2)

@@ -18,6 +18,8 @@ import torch.distributed as dist
 
 import collet_torch  # noqa: F401
 
+from coalescing import calls_in_one
+
 CASES: list[Callable[[int, int], None]] = []
 
 
@@ -146,8 +148,35 @@ def lists_of_different_sizes_are_exchanged(rank: int, n: int) -> None:
     dist.all_to_all(received, sent)
     assert all((received[peer] == 10.0 * peer + rank).all() for peer in range(n))
     for splits in ([1] * (n - 1), [n + 1] + [1] * (n - 1), [n + 1, -1] + [0] * (n - 2)):
-        with fails_with("split"):
+        with fails_with("output_split_sizes is [" + ", ".join(map(str, splits))):
             dist.all_to_all_single(torch.empty(n), torch.ones(n), splits, [1] * n)
+
+
+@case
+def splits_of_two_ranks_that_contradict_are_told_in_elements(rank: int, n: int) -> None:
+    group, sent = dist.new_group([0, 1]), torch.ones(3 if rank == 0 else 2, 5)
+    if rank < 2:
+        with fails_with("all_to_all_single", "rank 0 sends 10 float to rank 1 (input_split_sizes[1])", "5 (output_split_sizes[0])"):
+            dist.all_to_all_single(torch.empty(2, 5), sent, [1, 1], [1, 2] if rank == 0 else [1, 1], group=group)
+            dist.barrier(group)
+
+
+@case
+def blocks_of_different_sizes_are_gathered_and_scattered(rank: int, n: int) -> None:
+    for dtype in (torch.float32, torch.cfloat):
+        gathered = [torch.empty(r, 2, dtype=dtype) for r in range(n)]
+        dist.all_gather(gathered, torch.full((rank, 2), float(rank), dtype=dtype))
+        assert all((gathered[r] == r).all() for r in range(n))
+    own = torch.empty(rank + 1)
+    dist.reduce_scatter(own, [torch.full((r + 1,), float(r)) for r in range(n)])
+    assert own.tolist() == [n * rank] * (rank + 1)
+    with fails_with(f"tensor {rank} of the list"):
+        dist.all_gather(gathered, torch.empty(rank + 1, 2, dtype=torch.cfloat))
+
+
+@case
+def several_calls_are_made_as_one(rank: int, n: int) -> None:
+    calls_in_one(rank, n)
 
 
 @case
@@ -406,7 +435,7 @@ def ctrl_c_ends_a_wait(rank: int, n: int) -> None:
 def a_call_that_ranks_do_not_make_ends_at_the_timeout_of_the_group(rank: int, n: int) -> None:
     group = dist.new_group(timeout=timedelta(seconds=1))
     if rank == 0:
-        with fails_with("timeout"):
+        with fails_with("a timeout has passed", "timeout= of init_process_group() or new_group()"):
             dist.barrier(group=group)
         with fails_with(""):
             dist.barrier(group=group)

@@ -82,13 +82,30 @@ def _type_of_format(format_: str, itemsize: int) -> int:
     letter = format_.lstrip("@=<")
     name = f"{_KINDS.get(letter, '?')}{8 * itemsize}"
     if name not in TYPES:
-        raise TypeError(f"elements of format '{format_}' ({itemsize} bytes) are no type of collet: it has "
+        raise TypeError(f"has elements of format '{format_}' ({itemsize} bytes), which are no type of collet: use one of "
                         + ", ".join(TYPES))
     return TYPES[name]
 
 
+def _why_refused(obj: Any, writable: bool) -> Exception:
+    """Python's texts name neither the object nor the remedy. Texts here begin behind the name of the argument."""
+    kind = type(obj).__name__
+    try:
+        view = memoryview(obj)
+    except Exception as error:
+        return TypeError(f"is of type {kind}, which lends no memory ({error}): pass bytearray, array.array, a numpy array or a "
+                         "torch tensor")
+    if writable and view.readonly:
+        return BufferError(f"is of type {kind} and read-only, but the call writes to it: pass what can be written, such as "
+                           "bytearray, array.array or a numpy array")
+    return BufferError(f"is of type {kind} and not contiguous: pass a contiguous copy, such as numpy.ascontiguousarray(x)")
+
+
 def _from_buffer(obj: Any, writable: bool) -> Memory:
-    view = _View(obj, writable)
+    try:
+        view = _View(obj, writable)
+    except Exception:
+        raise _why_refused(obj, writable) from None
     raw = view.raw
     format_ = raw.format.decode() if raw.format else "B"
     return Memory(raw.buf, raw.len // (raw.itemsize or 1), _type_of_format(format_, raw.itemsize), view,
@@ -137,16 +154,19 @@ def _is_contiguous(tensor: _DLTensor) -> bool:
 def _from_dlpack(obj: Any) -> Memory:
     if getattr(obj, "requires_grad", False):
         obj = obj.detach()  # torch hands out tensors only outside its graph
-    capsule = obj.__dlpack__()
+    try:
+        capsule = obj.__dlpack__()
+    except Exception as error:
+        raise BufferError(f"is of type {type(obj).__name__} and lends no memory: {error}") from None
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     if tensor.device_type != _DL_CPU:
-        raise TypeError(f"the buffer is on device type {tensor.device_type} of DLPack: this package moves memory of "
-                        "the CPU; copy it there first")
+        raise TypeError(f"is on device type {tensor.device_type} of DLPack: this package moves memory of the CPU; copy it "
+                        "there first")
     if not _is_contiguous(tensor):
-        raise BufferError("the buffer is not contiguous: pass a contiguous copy, such as x.contiguous()")
+        raise BufferError("is not contiguous: pass a contiguous copy, such as x.contiguous()")
     name = f"{_DL_NAMES.get(tensor.code, '?')}{tensor.bits}"
     if name not in TYPES or tensor.lanes != 1:
-        raise TypeError(f"elements of type {name} are no type of collet: it has " + ", ".join(TYPES))
+        raise TypeError(f"has elements of type {name}, which are no type of collet: use one of " + ", ".join(TYPES))
     count = 1
     for axis in range(tensor.ndim):
         count *= tensor.shape[axis]
@@ -155,10 +175,12 @@ def _from_dlpack(obj: Any) -> Memory:
 
 # ---- both ----
 
-def memory_of(obj: Any, writable: bool) -> Memory:
-    """The memory of obj; None is no memory. Raises TypeError or BufferError where there is no door to it."""
+def memory_of(name: str, obj: Any, writable: bool) -> Memory:
+    """The memory of obj; None is no memory. Raises TypeError or BufferError if obj lends none; the text names the argument."""
     if obj is None:
         return NOTHING
-    if hasattr(obj, "__dlpack__") and not hasattr(obj, "__array_interface__"):
-        return _from_dlpack(obj)
-    return _from_buffer(obj, writable)
+    has_dlpack = hasattr(obj, "__dlpack__") and not hasattr(obj, "__array_interface__")
+    try:
+        return _from_dlpack(obj) if has_dlpack else _from_buffer(obj, writable)
+    except (TypeError, BufferError) as error:
+        raise type(error)(f"{name} {error}") from None

@@ -159,11 +159,20 @@ def _open() -> ctypes.CDLL:
 library = _open()
 
 
-def check(result: int) -> int:
-    """Passes SUCCESS and IN_PROGRESS on; raises the exception of a failure, with the library's text."""
+# Names in the library's texts, which are those of C, and what a program in Python has instead.
+WORDS = {
+    "COLLET_TIMEOUT or config.timeout_ms": "COLLET_TIMEOUT, or timeout= of collet.init() or Communicator(),",
+    "(COLLET_INIT_TIMEOUT)": "(COLLET_INIT_TIMEOUT or init_timeout=)",
+}
+
+
+def check(result: int, words: dict[str, str] = WORDS) -> int:
+    """Passes SUCCESS and IN_PROGRESS on; raises the exception of a failure, with the library's text in the program's words."""
     if result >= 0:
         return result
     text = library.collet_last_error(None).decode(errors="replace")
+    for name_in_c, name in words.items():
+        text = text.replace(name_in_c, name)
     raise _EXCEPTIONS.get(result, ColletError)(result, text)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
+import operator
 import threading
 from typing import Any, Iterator, Optional, Sequence
 
 from ._buffers import Memory, memory_of
 from ._interrupt import interruptible
-from ._library import UNIQUE_ID_BYTES, Config, InvalidArgument, UniqueId, check, library
+from ._library import UNIQUE_ID_BYTES, WORDS, Config, InvalidArgument, UniqueId, check, library
 from .streams import Stream
 
 # enum collet_op
@@ -23,6 +25,14 @@ def _op(name: str, memory: Memory) -> int:
     if memory.is_truth and name == "avg":
         raise InvalidArgument(-1, "op is 'avg', but truth values have no average")
     return OPS[{"sum": "max", "prod": "min"}.get(name, name) if memory.is_truth else name]
+
+
+def _whole(name: str, value: Any) -> int:
+    """A number that C's int can hold. ctypes would cut off a larger one."""
+    with contextlib.suppress(TypeError):
+        if abs(operator.index(value)) < 1 << 31:
+            return operator.index(value)
+    raise InvalidArgument(-1, f"{name} is {value!r}: a whole number is needed, which fits 32 bits")
 
 
 def unique_id() -> bytes:
@@ -45,9 +55,14 @@ def init(*, timeout: float = 0, init_timeout: float = 0, name: str = "") -> Comm
     return Communicator._of(handle)
 
 
+def _ms(seconds: float) -> int:
+    """0 has a meaning of its own, and C's int an end."""
+    return min(math.ceil(seconds * 1000), (1 << 31) - 1)
+
+
 def _config(timeout: float, init_timeout: float, name: str) -> Config:
-    return Config(size=ctypes.sizeof(Config), timeout_ms=int(timeout * 1000), name=name.encode() or None,
-                  init_timeout_ms=int(init_timeout * 1000))
+    return Config(size=ctypes.sizeof(Config), timeout_ms=_ms(timeout), name=name.encode() or None,
+                  init_timeout_ms=_ms(init_timeout))
 
 
 class _Group(threading.local):
@@ -95,6 +110,8 @@ class Communicator:
     Every rank calls the same collective with the same number of elements. A receive buffer that is left out, or None,
     means in place: the result replaces the input. After Ctrl-C in a call, the communicator is aborted on all ranks."""
 
+    _words = WORDS  # for the texts of failures
+
     def __init__(self, id_: bytes, nranks: int, rank: int, *, timeout: float = 0, init_timeout: float = 0,
                  name: str = "") -> None:
         """Rank `rank` of `nranks` that share an id of unique_id(). Blocks until all ranks have come. Options as for init()."""
@@ -102,7 +119,7 @@ class Communicator:
             raise InvalidArgument(-1, f"the id has {len(id_)} bytes: pass what unique_id() returned, {UNIQUE_ID_BYTES}")
         unique, config, handle = UniqueId(), _config(timeout, init_timeout, name), ctypes.c_void_p()
         ctypes.memmove(ctypes.byref(unique), id_, UNIQUE_ID_BYTES)
-        check(library.collet_comm_init_rank_config(ctypes.byref(handle), nranks, unique, rank, ctypes.byref(config)))
+        check(library.collet_comm_init_rank_config(ctypes.byref(handle), nranks, unique, rank, ctypes.byref(config)), self._words)
         self._adopt(handle)
 
     @classmethod
@@ -128,7 +145,8 @@ class Communicator:
         if _group.depth > 0:
             raise InvalidArgument(-1, "split() cannot be called inside collet.group()")
         handle = ctypes.c_void_p()
-        self._call("collet_comm_split", -1 if color is None else color, key, ctypes.byref(handle), None, comm_first=True)
+        color_in_c = -1 if color is None else _whole("color", color)
+        self._call("collet_comm_split", color_in_c, _whole("key", key), ctypes.byref(handle), None, comm_first=True)
         return None if color is None else Communicator._of(handle)
 
     # ---- life ----
@@ -169,13 +187,13 @@ class Communicator:
         with interruptible(self):
             result = (getattr(library, function)(self._handle, *arguments) if comm_first else
                       getattr(library, function)(*arguments, self._handle, stream._handle if stream else None))
-        check(result)
+        check(result, self._words)
         if stream is not None and _group.depth == 0:
             stream._keep(self, keep)
 
     def _buffers(self, send: Any, recv: Any) -> tuple[Memory, Memory]:
-        source = memory_of(send, writable=recv is None)
-        target = source if recv is None else memory_of(recv, writable=True)
+        source = memory_of("send", send, writable=recv is None)
+        target = source if recv is None else memory_of("recv", recv, writable=True)
         if source.type != target.type:
             raise InvalidArgument(-1, "send and recv have elements of different types")
         return source, target
@@ -225,10 +243,11 @@ class Communicator:
                        stream: Optional[Stream] = None) -> None:
         """Like reducescatter, but rank r receives counts[r] elements. All ranks pass the same counts."""
         source, target = self._buffers(send, recv)
-        if len(counts) > self.rank and counts[self.rank] != target.count:
-            raise InvalidArgument(-1, f"counts[{self.rank}] is {counts[self.rank]}, but recv has {target.count} elements")
-        self._call("collet_reducescatterv", source.address, target.address, self._counts(counts, source, "counts"),
-                   source.type, _op(op, source), keep=(source, target), stream=stream)
+        numbers = self._counts(counts, source, "counts")
+        if numbers[self.rank] != target.count:
+            raise InvalidArgument(-1, f"counts[{self.rank}] is {numbers[self.rank]}, but recv has {target.count} elements")
+        self._call("collet_reducescatterv", source.address, target.address, numbers, source.type, _op(op, source),
+                   keep=(source, target), stream=stream)
 
     def alltoallv(self, send: Any, sendcounts: Sequence[int], recv: Any, recvcounts: Sequence[int], *,
                   stream: Optional[Stream] = None) -> None:
@@ -239,37 +258,41 @@ class Communicator:
                    keep=(source, target), stream=stream)
 
     def _counts(self, counts: Sequence[int], memory: Memory, name: str) -> Any:
-        if len(counts) != self.nranks or min(counts) < 0 or sum(counts) != memory.count:
-            raise InvalidArgument(-1, f"{name} are {list(counts)}: {self.nranks} numbers are needed, which add up to the "
+        try:
+            numbers = [operator.index(count) for count in counts]
+        except TypeError:
+            raise InvalidArgument(-1, f"{name} are {counts!r}: a list of {self.nranks} whole numbers is needed") from None
+        if len(numbers) != self.nranks or min(numbers) < 0 or sum(numbers) != memory.count:
+            raise InvalidArgument(-1, f"{name} are {numbers}: {self.nranks} numbers are needed, which add up to the "
                                   f"{memory.count} elements of the buffer")
-        return (ctypes.c_size_t * self.nranks)(*counts)
+        return (ctypes.c_size_t * self.nranks)(*numbers)
 
     def broadcast(self, buffer: Any, *, root: int = 0, stream: Optional[Stream] = None) -> None:
         """buffer = the buffer of rank root, on every rank."""
-        memory = memory_of(buffer, writable=self.rank != root)
-        self._call("collet_broadcast", memory.address, memory.address, memory.count, memory.type, root,
+        memory = memory_of("buffer", buffer, writable=self.rank != root)
+        self._call("collet_broadcast", memory.address, memory.address, memory.count, memory.type, _whole("root", root),
                    keep=(memory,), stream=stream)
 
     def reduce(self, send: Any, recv: Any = None, *, op: str = "sum", root: int = 0,
                stream: Optional[Stream] = None) -> None:
         """recv on rank root = op over all ranks of send. Other ranks pass no recv, and their send stays as it is."""
-        source = memory_of(send, writable=recv is None and self.rank == root)
-        target = source if recv is None else memory_of(recv, writable=True)
+        source = memory_of("send", send, writable=recv is None and self.rank == root)
+        target = source if recv is None else memory_of("recv", recv, writable=True)
         if self.rank == root:
             self._equal(source, target)
-        self._call("collet_reduce", source.address, target.address, source.count, source.type, _op(op, source), root,
-                   keep=(source, target), stream=stream)
+        self._call("collet_reduce", source.address, target.address, source.count, source.type, _op(op, source),
+                   _whole("root", root), keep=(source, target), stream=stream)
 
     def send(self, buffer: Any, peer: int, *, stream: Optional[Stream] = None) -> None:
         """Sends buffer to rank peer, which calls recv with as many bytes."""
-        memory = memory_of(buffer, writable=False)
-        self._call("collet_send", memory.address, memory.count, memory.type, peer,
+        memory = memory_of("buffer", buffer, writable=False)
+        self._call("collet_send", memory.address, memory.count, memory.type, _whole("peer", peer),
                    keep=(memory,), stream=stream)
 
     def recv(self, buffer: Any, peer: int, *, stream: Optional[Stream] = None) -> None:
         """Receives from rank peer into buffer."""
-        memory = memory_of(buffer, writable=True)
-        self._call("collet_recv", memory.address, memory.count, memory.type, peer,
+        memory = memory_of("buffer", buffer, writable=True)
+        self._call("collet_recv", memory.address, memory.count, memory.type, _whole("peer", peer),
                    keep=(memory,), stream=stream)
 
     def probe(self) -> int:
@@ -280,18 +303,18 @@ class Communicator:
 
     def gather(self, send: Any, recv: Any = None, *, root: int = 0, stream: Optional[Stream] = None) -> None:
         """recv on rank root = the send buffers of all ranks, one behind another. Other ranks pass no recv."""
-        source, target = memory_of(send, writable=False), memory_of(recv, writable=True)
+        source, target = memory_of("send", send, writable=False), memory_of("recv", recv, writable=True)
         if self.rank == root:
             self._blocks(source, target, "gather(send, recv)")
-        self._call("collet_gather", source.address, target.address, source.count, source.type, root,
+        self._call("collet_gather", source.address, target.address, source.count, source.type, _whole("root", root),
                    keep=(source, target), stream=stream)
 
     def scatter(self, send: Any, recv: Any, *, root: int = 0, stream: Optional[Stream] = None) -> None:
         """recv on rank r = block r of send on rank root. Other ranks pass None for send."""
-        source, target = memory_of(send, writable=False), memory_of(recv, writable=True)
+        source, target = memory_of("send", send, writable=False), memory_of("recv", recv, writable=True)
         if self.rank == root:
             self._blocks(target, source, "scatter(send, recv)")
-        self._call("collet_scatter", source.address, target.address, target.count, target.type, root,
+        self._call("collet_scatter", source.address, target.address, target.count, target.type, _whole("root", root),
                    keep=(source, target), stream=stream)
 
     def barrier(self, *, stream: Optional[Stream] = None) -> None:

@@ -8,6 +8,7 @@ docs/pytorch.md has the rest.
 """
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import os
@@ -17,7 +18,11 @@ from typing import Any, Optional
 import torch
 import torch.distributed as dist
 
-from . import _backend
+# The compiled file asks for the library by its name, and takes the copy in this folder, or what goes by that name already.
+if "LIBCOLLET_PATH" in os.environ:
+    ctypes.CDLL(os.environ["LIBCOLLET_PATH"])
+
+from . import _backend  # noqa: E402
 
 use_memory = _backend.use_memory  # from now on, tensors of 1 MiB and more lie in memory of collet_mem_alloc()
 

@@ -73,6 +73,19 @@ c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardI
 
 /* ---------------------------------------------------------------------------------------------------------------- calls */
 
+/* What a text of the library names by C's words, torch's programs know by these. */
+const std::pair<std::string, std::string> timeout_word{"COLLET_TIMEOUT or config.timeout_ms",
+                                                       "timeout= of init_process_group() or new_group()"};
+const Words words_of_torch{timeout_word};
+const Words words_of_splits{timeout_word,
+                            {"collet_alltoallv", "all_to_all_single"},
+                            {"sendcounts", "input_split_sizes"},
+                            {"recvcounts", "output_split_sizes"}};
+const Words words_of_lists{timeout_word,
+                           {"collet_alltoallv", "all_to_all"},
+                           {"sendcounts", "input_tensor_list"},
+                           {"recvcounts", "output_tensor_list"}};
+
 /* What an operation needs beside the function of collet. */
 struct Call : Buffers {
     template <typename Options>
@@ -81,7 +94,8 @@ struct Call : Buffers {
           is_profiled(at::hasCallbacks()), shown(is_profiled ? tensors : Tensors()) {}
 
     OpType type;
-    const char *title; /* in torch's profiler */
+    const char *title;                    /* in torch's profiler */
+    const Words *words = &words_of_torch; /* for the text of its failure */
     Milliseconds timeout;
     bool at_once;
     bool is_profiled;
@@ -235,7 +249,7 @@ class Operation : public c10d::Work {
 
 void Operation::settle(collet_result result) {
     try {
-        check(result);
+        check(result, *call_.words);
         fail(nullptr);
     } catch (...) {
         fail(std::current_exception());
@@ -360,6 +374,31 @@ collet_result Operation::receive_from_any() {
     const collet_result result = collet_probe(&source_, line_->comm(), nullptr);
     return result < 0 ? result : receive(call_.note, call_.kept[0], source_, line_->comm(), nullptr);
 }
+
+/* Several operations, as one to wait for. */
+class Batch : public c10d::Work {
+  public:
+    void add(OperationPtr operation) { operations_.push_back(std::move(operation)); }
+
+    bool isCompleted() override {
+        return std::all_of(operations_.begin(), operations_.end(), [](const auto &one) { return one->isCompleted(); });
+    }
+
+    bool isSuccess() const override {
+        return std::all_of(operations_.begin(), operations_.end(), [](const auto &one) { return one->isSuccess(); });
+    }
+
+    bool wait(Milliseconds timeout = kNoTimeout) override {
+        for (const OperationPtr &operation : operations_)
+            operation->wait(timeout);
+        return true;
+    }
+
+    void synchronize() override { wait(); }
+
+  private:
+    std::vector<OperationPtr> operations_;
+};
 
 /* ------------------------------------------------------------------------------------------------------ lines, continued */
 
@@ -512,6 +551,13 @@ class Group : public GroupBase {
         return without_others(line_->comm(), ranks, config);
     }
 
+    /* ---- several calls as one ---- */
+
+    /* They are issued as ever, and the end has a Work for all of them. Older releases wait for each instead. */
+    void startCoalescing() { batch_ = c10::make_intrusive<Batch>(); }
+    WorkPtr endCoalescing() { return std::exchange(batch_, {}); }
+    void endCoalescing(std::vector<WorkPtr> &) { batch_.reset(); }
+
     /* ---- all ranks, one tensor ---- */
 
     WorkPtr allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts) override {
@@ -560,9 +606,11 @@ class Group : public GroupBase {
         Call call(OpType::ALLGATHER, "collet:all_gather", opts, inputs);
         TORCH_CHECK(outputs.size() == 1, "one list of outputs per rank is expected");
         const at::Tensor in = call.reads(only(inputs));
-        check_blocks(outputs[0], size_, in);
+        check_own(outputs[0], in, rank_, size_);
         const at::Tensor flat = call.writes_row(outputs[0]);
-        return collective(call, [&](collet_comm *comm, void *stream) { return gather_all(in, flat, comm, stream); });
+        const std::vector<size_t> counts = list_counts(outputs[0]);
+        return collective(call,
+                          [&](collet_comm *comm, void *stream) { return gather_list(in, flat, counts, comm, stream); });
     }
 
     WorkPtr _allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &opts) override {
@@ -578,6 +626,7 @@ class Group : public GroupBase {
         Call call(OpType::ALLGATHER_COALESCED, "collet:all_gather", opts, inputs);
         TORCH_CHECK(outputs.size() == static_cast<size_t>(size_), "one list of outputs per rank is expected");
         Tensors ins, flats;
+        std::vector<std::vector<size_t>> counts;
         for (size_t k = 0; k < inputs.size(); k++) {
             Tensors of_all_ranks;
             for (const Tensors &of_rank : outputs) {
@@ -585,10 +634,16 @@ class Group : public GroupBase {
                 of_all_ranks.push_back(of_rank[k]);
             }
             ins.push_back(call.reads(inputs[k]));
-            check_blocks(of_all_ranks, size_, ins[k]);
+            check_own(of_all_ranks, ins[k], rank_, size_);
             flats.push_back(call.writes_row(of_all_ranks));
+            counts.push_back(list_counts(of_all_ranks));
         }
-        return collective(call, [&](collet_comm *comm, void *stream) { return gather_each(ins, flats, comm, stream); });
+        return collective(call, [&](collet_comm *comm, void *stream) {
+            return together([&] {
+                for (size_t k = 0; k < ins.size(); k++)
+                    gather_list(ins[k], flats[k], counts[k], comm, stream);
+            });
+        });
     }
 
     WorkPtr gather(Lists &outputs, Tensors &inputs, const c10d::GatherOptions &opts) override {
@@ -634,10 +689,13 @@ class Group : public GroupBase {
         TORCH_CHECK(inputs.size() == 1, "one list of inputs per rank is expected");
         Call call(OpType::REDUCE_SCATTER, "collet:reduce_scatter", opts, inputs[0]);
         const at::Tensor out = call.writes(only(outputs));
-        check_blocks(inputs[0], size_, out);
+        check_own(inputs[0], out, rank_, size_);
         const at::Tensor in = call.reads_row(inputs[0]);
-        return collective(
-            call, [&](collet_comm *comm, void *stream) { return reduce_blocks(in, out, opts.reduceOp, comm, stream); });
+        const std::vector<size_t> counts = list_counts(inputs[0]);
+        return collective(call, [&](collet_comm *comm, void *stream) {
+            return are_equal(counts) ? reduce_blocks(in, out, opts.reduceOp, comm, stream)
+                                     : scatter_blocks(in, out, counts, op_of(opts.reduceOp, in), comm, stream);
+        });
     }
 
     WorkPtr _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
@@ -653,9 +711,10 @@ class Group : public GroupBase {
     WorkPtr alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &output_splits,
                           std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &opts) override {
         Call call(OpType::ALLTOALL_BASE, "collet:all_to_all", opts, {input});
+        call.words = &words_of_splits;
         const at::Tensor in = call.reads(input), out = call.writes(output);
-        const std::vector<size_t> sent = split_bytes(in, input_splits, size_),
-                                  received = split_bytes(out, output_splits, size_);
+        const std::vector<size_t> sent = split_counts("input_split_sizes", in, input_splits, size_),
+                                  received = split_counts("output_split_sizes", out, output_splits, size_);
         return collective(
             call, [&](collet_comm *comm, void *stream) { return exchange(in, sent, out, received, comm, stream); });
     }
@@ -664,7 +723,8 @@ class Group : public GroupBase {
         Call call(OpType::ALLTOALL, "collet:all_to_all", opts, inputs);
         check_list(inputs, size_);
         check_list(outputs, size_);
-        const std::vector<size_t> sent = list_bytes(inputs), received = list_bytes(outputs);
+        call.words = &words_of_lists;
+        const std::vector<size_t> sent = list_counts(inputs), received = list_counts(outputs);
         const at::Tensor in = call.reads_row(inputs), out = call.writes_row(outputs);
         return collective(
             call, [&](collet_comm *comm, void *stream) { return exchange(in, sent, out, received, comm, stream); });
@@ -743,7 +803,7 @@ class Group : public GroupBase {
         call.timeout = c10d::kUnsetTimeout;
         const c10::Device device = call.device;
         const LinePtr line = gpu_line(device);
-        OperationPtr operation = c10::make_intrusive<Operation>(line, rank_, std::move(call));
+        OperationPtr operation = made(line, std::move(call));
         operation->settle(issue(line->comm(), handle_of(current_stream(device), 0)));
         return operation;
     }
@@ -795,7 +855,14 @@ class Group : public GroupBase {
         if (call.timeout == c10d::kUnsetTimeout)
             call.timeout = call_timeout_;
         line_->sweep();
-        return c10::make_intrusive<Operation>(line_, rank_, std::move(call));
+        return made(line_, std::move(call));
+    }
+
+    OperationPtr made(const LinePtr &line, Call &&call) {
+        OperationPtr operation = c10::make_intrusive<Operation>(line, rank_, std::move(call));
+        if (batch_.defined())
+            batch_->add(operation);
+        return operation;
     }
 
     collet_result reduce_all(const at::Tensor &flat, const c10d::ReduceOp &op, collet_comm *comm, void *stream) {
@@ -805,6 +872,11 @@ class Group : public GroupBase {
 
     collet_result gather_all(const at::Tensor &in, const at::Tensor &out, collet_comm *comm, void *stream) {
         return collet_allgather(in.data_ptr(), out.data_ptr(), Extent(in).count, Extent(in).type, comm, stream);
+    }
+
+    collet_result gather_list(const at::Tensor &in, const at::Tensor &out, const std::vector<size_t> &counts,
+                              collet_comm *comm, void *stream) {
+        return are_equal(counts) ? gather_all(in, out, comm, stream) : gather_blocks(in, out, counts, comm, stream);
     }
 
     collet_result gather_each(const Tensors &ins, const Tensors &outs, collet_comm *comm, void *stream) {
@@ -891,6 +963,7 @@ class Group : public GroupBase {
     std::string left_out_of_; /* the newest group that was split off without this rank */
     LinePtr gpu_line_;
     c10::Device gpu_ = at::kCPU;
+    c10::intrusive_ptr<Batch> batch_; /* while calls are gathered */
     uint64_t sequence_ = 0, monitored_ = 0;
 };
 

@@ -33,9 +33,19 @@ using Milliseconds = std::chrono::milliseconds;
 
 /* ---------------------------------------------------------------------------------------------------------- translation */
 
-inline void check(collet_result result) {
+/* Names in the library's texts, which are those of C, and what a program has instead. */
+using Words = std::vector<std::pair<std::string, std::string>>;
+
+inline std::string in_words(std::string text, const Words &words) {
+    for (const auto &word : words)
+        for (size_t at = 0; (at = text.find(word.first, at)) != std::string::npos; at += word.second.size())
+            text.replace(at, word.first.size(), word.second);
+    return text;
+}
+
+inline void check(collet_result result, const Words &words = {}) {
     TORCH_CHECK(result >= 0, "collet: ", result == COLLET_ERR_TIMEOUT ? "a timeout has passed: " : "",
-                collet_last_error(nullptr));
+                in_words(collet_last_error(nullptr), words));
 }
 
 inline int whole_ms(Milliseconds time) { return static_cast<int>(std::min<int64_t>(time.count(), INT_MAX)); }
@@ -108,13 +118,14 @@ inline size_t bytes_of(const at::Tensor &tensor) { return static_cast<size_t>(te
 
 /* What a call that only moves a tensor is told: its elements, or its bytes where collet does not have their type. */
 struct Extent {
-    explicit Extent(const at::Tensor &tensor) : count(count_of(tensor)) {
+    explicit Extent(const at::Tensor &tensor) : count(count_of(tensor)), item_bytes(tensor.element_size()) {
         if (!find_type(tensor, &type)) {
             count = bytes_of(tensor);
+            item_bytes = 1;
             type = COLLET_UINT8;
         }
     }
-    size_t count;
+    size_t count, item_bytes;
     collet_type type;
 };
 
@@ -134,6 +145,14 @@ inline void check_blocks(const Tensors &list, int expected, const at::Tensor &li
     for (const at::Tensor &tensor : list)
         TORCH_CHECK(tensor.numel() == like.numel() && tensor.scalar_type() == like.scalar_type(),
                     "all tensors of a list must have the size and the type of the rank's tensor");
+}
+
+/* Blocks of a list may differ in size. */
+inline void check_own(const Tensors &list, const at::Tensor &tensor, int rank, int size) {
+    check_list(list, size);
+    const at::Tensor &own = list[static_cast<size_t>(rank)];
+    TORCH_CHECK(own.numel() == tensor.numel() && own.scalar_type() == tensor.scalar_type(),
+                "the rank's tensor must have the size and the type of tensor ", rank, " of the list");
 }
 
 inline void check_whole(const at::Tensor &whole, const at::Tensor &block, int size) {
@@ -220,32 +239,33 @@ struct Buffers {
     std::vector<std::pair<at::Tensor, at::Tensor>> copies; /* to, from */
 };
 
-/* Splits count rows of the first dimension; none means equal ones. */
-inline std::vector<size_t> split_bytes(const at::Tensor &tensor, const std::vector<int64_t> &splits, int size) {
-    const size_t n = static_cast<size_t>(size);
+/* Counts of blocks are those of Extent. Splits count rows of the first dimension; none means equal ones. */
+inline std::vector<size_t> split_counts(const char *name, const at::Tensor &tensor, const std::vector<int64_t> &splits,
+                                        int size) {
+    const size_t n = static_cast<size_t>(size), count = Extent(tensor).count;
     const int64_t rows = tensor.dim() > 0 ? tensor.size(0) : 0;
     if (splits.empty()) {
-        TORCH_CHECK(rows % size == 0, rows, " rows do not divide equally among ", n, " ranks: give the splits");
-        return std::vector<size_t>(n, bytes_of(tensor) / n);
+        TORCH_CHECK(rows % size == 0, rows, " rows do not divide equally among ", n, " ranks: give ", name);
+        return std::vector<size_t>(n, count / n);
     }
-    TORCH_CHECK(splits.size() == n, "one split per rank is expected");
-    const size_t row_bytes = rows > 0 ? bytes_of(tensor) / static_cast<size_t>(rows) : 0;
-    std::vector<size_t> bytes;
+    TORCH_CHECK(splits.size() == n, name, " is [", c10::Join(", ", splits), "]: one split per rank is expected, ", n);
+    std::vector<size_t> counts;
     int64_t sum = 0;
     for (int64_t split : splits) {
-        TORCH_CHECK(split >= 0, "a split is ", split, ": 0 or more rows are expected");
-        bytes.push_back(static_cast<size_t>(split) * row_bytes);
+        TORCH_CHECK(split >= 0, name, " is [", c10::Join(", ", splits), "]: 0 or more rows per rank are expected");
+        counts.push_back(rows > 0 ? static_cast<size_t>(split) * (count / static_cast<size_t>(rows)) : 0);
         sum += split;
     }
-    TORCH_CHECK(sum == rows, "the splits add up to ", sum, ", but the first dimension is ", rows);
-    return bytes;
+    TORCH_CHECK(sum == rows, name, " is [", c10::Join(", ", splits), "], which is ", sum,
+                " rows, but the first dimension of the tensor is ", rows);
+    return counts;
 }
 
-inline std::vector<size_t> list_bytes(const Tensors &list) {
-    std::vector<size_t> bytes;
+inline std::vector<size_t> list_counts(const Tensors &list) {
+    std::vector<size_t> counts;
     for (const at::Tensor &tensor : list)
-        bytes.push_back(bytes_of(tensor));
-    return bytes;
+        counts.push_back(Extent(tensor).count);
+    return counts;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ calls */
@@ -263,28 +283,70 @@ template <typename Calls> collet_result together(Calls calls) {
     return collet_group_end();
 }
 
-/* A GPU does not get counts of blocks yet, so there it is messages: one to and one from each rank, this one too. */
+/* ---- blocks of different sizes: counts of Extent, one per rank. A GPU does not get counts of blocks yet, so there each block is
+ * a call of its own ---- */
+
+/* visit: of each block that is not empty, with its rank, its offset and its count. */
+template <typename Visit> void for_each_block(const Extent &extent, const std::vector<size_t> &counts, Visit visit) {
+    for (size_t r = 0, offset = 0; r < counts.size(); offset += counts[r++] * extent.item_bytes)
+        if (counts[r] > 0)
+            visit(static_cast<int>(r), offset, counts[r]);
+}
+
+inline uint8_t *at_byte(const at::Tensor &tensor, size_t offset) {
+    return static_cast<uint8_t *>(tensor.data_ptr()) + offset;
+}
+
+/* Messages: one to and one from each rank, this one too. */
 inline collet_result exchange_messages(const at::Tensor &in, const std::vector<size_t> &sent, const at::Tensor &out,
                                        const std::vector<size_t> &received, collet_comm *comm, void *stream) {
-    const uint8_t *from = static_cast<const uint8_t *>(in.data_ptr());
-    uint8_t *to = static_cast<uint8_t *>(out.data_ptr());
+    const Extent extent(in);
     return together([&] {
-        for (size_t r = 0; r < sent.size(); from += sent[r], to += received[r], r++) {
-            if (sent[r] > 0)
-                collet_send(from, sent[r], COLLET_UINT8, static_cast<int>(r), comm, stream);
-            if (received[r] > 0)
-                collet_recv(to, received[r], COLLET_UINT8, static_cast<int>(r), comm, stream);
-        }
+        for_each_block(extent, sent, [&](int rank, size_t offset, size_t count) {
+            collet_send(at_byte(in, offset), count, extent.type, rank, comm, stream);
+        });
+        for_each_block(extent, received, [&](int rank, size_t offset, size_t count) {
+            collet_recv(at_byte(out, offset), count, extent.type, rank, comm, stream);
+        });
     });
 }
 
-/* sent, received: bytes per rank. */
 inline collet_result exchange(const at::Tensor &in, const std::vector<size_t> &sent, const at::Tensor &out,
                               const std::vector<size_t> &received, collet_comm *comm, void *stream) {
+    TORCH_CHECK(in.scalar_type() == out.scalar_type(), "the input is of type ", in.scalar_type(),
+                ", the output of type ", out.scalar_type(), ": one type is expected");
     if (!in.is_cpu())
         return exchange_messages(in, sent, out, received, comm, stream);
-    return collet_alltoallv(in.data_ptr(), sent.data(), nullptr, out.data_ptr(), received.data(), nullptr, COLLET_UINT8,
-                            comm, stream);
+    return collet_alltoallv(in.data_ptr(), sent.data(), nullptr, out.data_ptr(), received.data(), nullptr,
+                            Extent(in).type, comm, stream);
+}
+
+inline collet_result gather_blocks(const at::Tensor &in, const at::Tensor &out, const std::vector<size_t> &counts,
+                                   collet_comm *comm, void *stream) {
+    const Extent extent(in);
+    if (in.is_cpu())
+        return collet_allgatherv(in.data_ptr(), extent.count, out.data_ptr(), counts.data(), nullptr, extent.type, comm,
+                                 stream);
+    return together([&] {
+        for_each_block(extent, counts, [&](int rank, size_t offset, size_t count) {
+            collet_broadcast(in.data_ptr(), at_byte(out, offset), count, extent.type, rank, comm, stream);
+        });
+    });
+}
+
+inline collet_result scatter_blocks(const at::Tensor &in, const at::Tensor &out, const std::vector<size_t> &counts,
+                                    collet_op op, collet_comm *comm, void *stream) {
+    if (in.is_cpu())
+        return collet_reducescatterv(in.data_ptr(), out.data_ptr(), counts.data(), type_of(in), op, comm, stream);
+    return together([&] {
+        for_each_block(Extent(in), counts, [&](int rank, size_t offset, size_t count) {
+            collet_reduce(at_byte(in, offset), out.data_ptr(), count, type_of(in), op, rank, comm, stream);
+        });
+    });
+}
+
+inline bool are_equal(const std::vector<size_t> &counts) {
+    return std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<size_t>()) == counts.end();
 }
 
 /* --------------------------------------------------------------------------------------------------------- communicators */

@@ -87,6 +87,21 @@ static void ranks_meet_at_the_master_address(void **state) {
     launch_at("localhost", port_free());
 }
 
+static bool has_loopback_of_ipv6(void) {
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    close(fd);
+    return bound;
+}
+
+static void ranks_meet_at_an_address_in_brackets(void **state) {
+    (void)state;
+    if (!has_loopback_of_ipv6())
+        skip();
+    launch_at("[::1]", port_free());
+}
+
 static void ranks_meet_though_the_master_port_is_taken_by_a_silent_server(void **state) {
     (void)state;
     int port = port_free(), fd = listen_in_silence(port);
@@ -197,6 +212,7 @@ int main(int argc, char **argv) {
         return be_rank(atoi(argv[2]));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_meet_at_the_master_address),
+        cmocka_unit_test(ranks_meet_at_an_address_in_brackets),
         cmocka_unit_test(ranks_meet_though_the_master_port_is_taken_by_a_silent_server),
         cmocka_unit_test(ranks_of_one_host_meet_without_an_address),
         cmocka_unit_test(nobody_can_take_the_name_of_a_meeting_that_has_a_secret),
