@@ -597,7 +597,7 @@ COLLET_API enum collet_result collet_group_end(void);
  * one group together. Calls on different streams wait for each other only as the rule "Order" above says, and so do calls
  * with stream NULL. A message to oneself has streams at both ends or at none.
  *   Memory    Buffers are collet's until the call is done: do not touch them, but for reading a send buffer.
- *   Errors    What is wrong in itself, the call returns at once. What fails later fails the call's communicator, as ever,
+ *   Errors    What is wrong in itself, the call returns at once. What fails later fails the call's communicator, as always,
  *             and is told by whoever waits: collet_wait() and its kin return the stream's first failure, if a call
  *             before the work's place had it. The calls behind it are still done, if their communicators have not failed.
  *   Ends      collet_comm_finalize() and collet_comm_destroy() first wait for the calls on the communicator;

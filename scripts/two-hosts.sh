@@ -9,7 +9,7 @@
 #    h1: ranks 0 and 1 ── eth0 10.77.0.1 ══════ 10.77.0.2 eth0 ── h2: ranks 2 and 3
 #
 # The two could share memory, as they are one machine. COLLET_HOSTID=h1 and =h2 tell them apart. Needs root, or user namespaces; exits
-# with 77 where neither is to be had. LAB_LIMIT=60 ends it after 60 s.
+# with 77 if neither is there. LAB_LIMIT=60 ends it after 60 s.
 checkout=$(dirname "$(dirname "$(realpath "$0")")")
 . "$checkout/tests/common/hosts.sh"
 PATH=$PATH:/usr/sbin:/sbin # ip

@@ -118,7 +118,7 @@ static int give_up(int fd, int error) {
     return error;
 }
 
-/* The socket is the line's; where there is no line, it is closed. */
+/* The socket is the line's; if there is no line, it is closed. */
 static int line_create(int fd, void **line_p) {
     const int on = 1;
     struct line *line = calloc(1, sizeof *line);

@@ -186,7 +186,7 @@ struct perf_graphs {
 /* Where measured buffers are when they are not the host's: GPUs, one of which is a thread's current one. Failures end the
  * program. */
 struct perf_device {
-    int (*count)(void); /* GPUs; 0 also where there is no driver */
+    int (*count)(void); /* GPUs; 0 also if there is no driver */
     void (*describe)(int gpu, struct perf_gpu *out);
     void (*use)(int gpu); /* makes it the current one */
     void *(*allocate)(size_t bytes);
@@ -201,7 +201,7 @@ struct perf_device {
                   struct perf_wrong *wrong, void *stream);
     const struct perf_graphs *graphs;
 };
-/* NULL in a build without CUDA, and where there is no GPU or --device host was given (device.c). */
+/* NULL in a build without CUDA, and if there is no GPU or --device host was given (device.c). */
 extern const struct perf_device *perf_device;
 struct perf_job;
 void device_choose(const struct perf_job *job);

@@ -14,7 +14,7 @@
 #include <limits.h>
 #include <stddef.h>
 
-/* Programs expect CUDA's headers behind this one. Where there are none, a stream is an opaque pointer. */
+/* Programs expect CUDA's headers behind this one. If there are none, a stream is an opaque pointer. */
 #if !defined(__has_include)
 #include <cuda_runtime.h>
 #elif __has_include(<cuda_runtime.h>)

@@ -100,7 +100,7 @@ static int fire_timers(struct watch *watch) {
 
 static void *watch_main(void *argument) {
     struct watch *watch = mine = argument;
-    pthread_setname_np(pthread_self(), "collet-watch"); /* fails where there is no /proc: then it has no name */
+    pthread_setname_np(pthread_self(), "collet-watch"); /* fails if there is no /proc: then it has no name */
     for (;;) {
         run_tasks(watch);
         int timeout_ms = fire_timers(watch);

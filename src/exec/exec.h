@@ -103,7 +103,7 @@ struct exec_request {
     enum collet_type type;
     uint8_t named_type; /* of a message, which is bytes: 1 + the type that the caller named, for texts; 0: none */
     enum collet_op op;  /* ignored where nothing is reduced */
-    int root;           /* or the peer of a send or receive; 0 where there is none */
+    int root;           /* or the peer of a send or receive; 0 if there is none */
     uint16_t scaling;   /* enum work_scaling, and its factor; they do not take part in the plan */
     uint64_t factor;
     bool by_copies;  /* of GPUs' copy engines, not by a kernel */

@@ -198,7 +198,7 @@ static enum collet_result roll_call(struct roll *roll, const struct chan *chan, 
     return COLLET_SUCCESS;
 }
 
-/* "ranks 0-2,5": those whose byte is set, cut where there is no more room. */
+/* "ranks 0-2,5": those whose byte is set, cut if there is no more room. */
 static size_t put_ranks(const uint8_t *in, int nranks, char *text, size_t room) {
     int n = 0;
     for (int rank = 0; rank < nranks; rank++)

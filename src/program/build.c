@@ -252,7 +252,7 @@ void prog_peers(struct prog *prog, struct peers peers) {
         find_or_add_peers(prog, &peers);
 }
 
-/* Runs wrap around, but begin where there is a block, and have no block twice: none is longer than the region. */
+/* Runs wrap around, but begin if there is a block, and have no block twice: none is longer than the region. */
 static bool check_run(struct prog *prog, const char *what, const struct local *local, int count) {
     int nblocks = prog_region_blocks(prog, local->region);
     if (local->run.count != count)

@@ -14,6 +14,9 @@ a rank that …, the code that …|\b(ranks?|process(es)?|nodes?|threads?|ends?|
 a rank that …, the code that …|(?<!say|ell|ays|ees|ows|ent|out|see|arn|rns|ask|of|is|: |\| )(^|[.;,(] |\b(by|to|while|so|only|than|and|but) )[Ww]ho (sees|finds|waits|vanishes|knows|uses|walks|calls|works|sleeps|needs|gets|sends|looks|can|enters|leaves|takes|runs)\b
 per rank, per connection, …|\b(once|twice|times|slots?|bytes|lanes?|steps?|rings?|files?|blocks?|CPUs?|workers?|sockets?|registers?) an? (rank|connection|channel|process|node|host|GPU|NIC|slot|communicator|round|octave|worker|CPU|lane|line|algorithm|rail|tree|type)\b(?! (that|of its|is|has|can|may))
 per rank, per connection, …|\b(one|two|three|four|[0-9]+) (?!of)[a-z]+ an? (rank|connection|channel|process|node|host|GPU|NIC|slot|communicator|octave|algorithm)\b(?! (that|of its|is|has|can|may))
+if there is …|\b[Ww]here (nvcc is\b|there (is|are) (no|none|one|an?|not enough)\b)
+as always, as before|\bas ever\b
+"can be made", "is there"|\b(is|are|was) (not )?to be had\b
 END
 }
 

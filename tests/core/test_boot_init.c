@@ -429,7 +429,7 @@ static void init_without_descriptors_says_so_at_once_unless_it_may_have_more(voi
 
 /* ----------------------------------------------------------------------------------------------------------- no /proc */
 
-/* As where there is no /proc. */
+/* As if there is no /proc. */
 int pthread_setname_np(pthread_t thread, const char *name) {
     (void)thread;
     (void)name;

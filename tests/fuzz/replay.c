@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a fuzz target on the files it is given: where there is no libFuzzer, the corpus is tried all the same.
+ * Runs a fuzz target on the files it is given: if there is no libFuzzer, the corpus is tried all the same.
  */
 #include "fuzz.h"
 

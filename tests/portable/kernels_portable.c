@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernel headers that host and device share, included by one file that every build compiles as C11, as C++17 and,
- * where nvcc is found, as CUDA. What is outside their common subset fails here. Compiled, never run.
+ * if nvcc is found, as CUDA. What is outside their common subset fails here. Compiled, never run.
  *
  * The interpreter is instantiated with the plainest reduction there is, so that its whole code is generated.
  */

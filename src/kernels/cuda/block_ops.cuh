@@ -93,7 +93,7 @@ COLLET_TYPES(BLOCK_DEFINE_DIVIDE, )
 COLLET_OPS(BLOCK_DEFINE_OP)
 
 /* KERNELS(kernel, op, types, sign): for each type a kernel of the reduction by an operator, which has that row of the table:
- * kernel(reduction<type, operator>), NULL where there is none. */
+ * kernel(reduction<type, operator>), NULL if there is none. */
 #define BLOCK_KERNEL(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, \
                      kernel, op, types, sign)                                                                          \
     TYPE_IF_##types##_##kind(BLOCK_KERNEL_##sign, BLOCK_NO_KERNEL)(kernel, type, alike, op)

@@ -9,7 +9,7 @@
  *
  * To the meeting point, a relay is a guest that brings many ranks. To its guests, it is the meeting point. Upwards it passes
  * on all that guests say. Downwards it looks for whom a frame is: for the guest of one rank, for those that asked, or for all.
- * What the ranks have to know of each other goes down the tree of processes as ever, and not through here, except to rank 0.
+ * What the ranks have to know of each other goes down the tree of processes as always, and not through here, except to rank 0.
  */
 #include "seams/elastic.h"
 

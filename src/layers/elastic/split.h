@@ -51,7 +51,7 @@ struct split_way {
     enum collet_result (*settle)(struct collet_comm *comm, enum collet_result result);
     /* The rank goes no further: tells the others, which wait in the parent. */
     void (*give_up)(struct collet_comm *comm, enum collet_result code, const char *text);
-    /* The same, for the thread's last error, where there is no memory to begin. */
+    /* The same, for the thread's last error, if there is no memory to begin. */
     void (*refuse)(struct collet_comm *parent, const int *exclude_ranks, int count, enum collet_result code);
 };
 extern const struct split_way shrink_way;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The driver of NVIDIA GPUs, on CUDA's runtime, which is linked in statically and finds the machine's driver by itself
- * when it is first asked; without one, count() is 0. Built where nvcc is.
+ * when it is first asked; without one, count() is 0. Built if there is nvcc.
  *
  * Run on one H200 on 2026-11-26, never on several GPUs (docs/gpu.md).
  */

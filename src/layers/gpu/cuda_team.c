@@ -135,7 +135,7 @@ void cuda_team_end_now(struct gpu_team *team) {
     *team = (struct gpu_team){0};
 }
 
-/* Where there is no memory to note it, now. */
+/* If there is no memory to note it, now. */
 static void team_end(struct gpu_team *team) {
     struct gpu_team *ended = malloc(sizeof *ended);
     if (ended != NULL)

@@ -21,7 +21,7 @@ struct window_card {
     int32_t is_buffer;       /* it lies in one, or is empty */
     int32_t is_named;
     struct gpu_name name;
-    char hand_over[HAND_OVER_NAME_BYTES]; /* where the descriptor is to be had; "": there is none */
+    char hand_over[HAND_OVER_NAME_BYTES]; /* where the descriptor can be got; "": there is none */
 };
 
 /* What a rank has come to. */

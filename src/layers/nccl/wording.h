@@ -14,7 +14,7 @@ struct words {
 
 /* Appends to a text of CONFIG_TEXT_BYTES; what does not fit is cut off. */
 void words_add(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Appends to the loss, with a semicolon in front where there is one already. */
+/* Appends to the loss, with a semicolon in front if there is one already. */
 void words_lose(struct words *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

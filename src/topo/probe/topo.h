@@ -165,7 +165,7 @@ enum collet_result topo_write_file(const struct topo *topo, const char *path);
 
 /* The file, if it is named and good, else this machine; a bad file is a warning. "" names none. (here.c) */
 enum collet_result topo_load(const char *file_path, double limit_s, struct topo **topo_p);
-/* The same for config->topo_file, but only the first call of a process takes its time. The other ranks wait meanwhile, so hwloc gets
+/* The same for config->topo_file, but only the first call of a process takes its time. The other ranks wait, so hwloc gets
  * at most half of config->init_timeout. The graph lives as long as the process. Do not free it. */
 struct config;
 enum collet_result topo_here(const struct config *config, const struct topo **topo_p);

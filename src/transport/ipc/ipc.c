@@ -38,7 +38,7 @@ struct ipc_offer {
     int32_t takes_loans;                  /* the consumer does */
     int32_t reaches_back;                 /* its GPU does the producer's: it waits for an answer */
     struct gpu_name name;                 /* IPC_GPU; what its fd says holds for the consumer */
-    char hand_over[HAND_OVER_NAME_BYTES]; /* where the descriptor is to be had; "": there is none */
+    char hand_over[HAND_OVER_NAME_BYTES]; /* where the descriptor can be got; "": there is none */
 };
 
 /* Of the producer, if the consumer's GPU reaches its GPU. */
@@ -214,7 +214,7 @@ static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, in
     return COLLET_SUCCESS;
 }
 
-/* Where the head is. If it has a descriptor, that is to be had in the same way as that of the slots. */
+/* Where the head is. If it has a descriptor, it can be got like that of the slots. */
 static enum collet_result send_answer(struct conn *conn, struct ipc_end *end) {
     struct ipc_answer answer = {0};
     if (gpu_heads_take(conn, &answer.head) && answer.head.name.fd >= 0) {
