@@ -12,6 +12,7 @@ help:
 	@echo 'make core          the core alone, in build/core: host ranks over self, shm and tcp; LAYERS="verbs topology": with these layers (seconds)'
 	@echo 'make test-core     its tests, and 273 faults; test-links: each layer on the core with what it needs (a minute or two each)'
 	@echo 'make test-edges    what users and attackers found, a kind of fault each (two minutes)'
+	@echo "make test-users    what users of NCCL set: 160 settings, files, plugins (half a minute)"
 	@echo 'make test-full     every combination of collective, type, algorithm, transport … (long)'
 	@echo 'make asan tsan     the fast tests under gcc'"'"'s sanitizers, built in build-asan, build-tsan'
 	@echo "                   PROGRAMS='core/test_tcp layers/tuner/test_chan': these alone; make test takes that, too"

@@ -175,7 +175,7 @@ bool config_policy_is_zero(const char *policy);
 /* Is it such a value? */
 bool config_policy_is_known(const char *policy);
 
-/* What a value means in collet's words, where a variable has other words, too; NULL: the default. From now on this one is asked. */
+/* What a value means in collet's words, where a variable has others, too; NULL: the default. From now on it is asked. */
 typedef const char *config_translator(const char *name, const char *value);
 void config_take_translator(config_translator *translator);
 

@@ -77,6 +77,10 @@ profiler_comes_between() { gcc -Iinclude/compat "$work/profiler.c" -o "$work/pro
 
 python_calls_it() { timeout 60 python3 tests/nccl/ids.py "$ours"; }
 
+params_have_names() {
+    timeout 60 python3 tests/nccl/params.py "$ours" >"$work/output" 2>&1 && grep -q 'NCCL_IB_TIMEOUT=22$' "$work/output" && ! grep hunter2 "$work/output" || { cat "$work/output"; return 1; }
+}
+
 # One line tells of NCCL's variables that nothing here reads; those that are read are not in it.
 ignored_variables_are_named() {
     NCCL_COLLNET_ENABLE=0 NCCL_CHECK_POINTERS=1 NCCL_NET=Socket NCCL_PROTO=Simple NCCL_DEBUG=INFO LD_LIBRARY_PATH=$lib \
@@ -263,6 +267,7 @@ check the_example_of_a_profiler_plugin_is_told_of_every_operation example_is_tol
 check the_events_of_a_profiler_lie_in_each_other events_lie_in_each_other
 if command -v python3 >/dev/null; then
     check python_passes_an_id_by_value python_calls_it
+    check parameters_are_found_by_name params_have_names
     check who_asks_for_properties_three_times_is_told_once_at_INFO properties_are_asked_for_quietly
 else
     skipped "python3 is not here"

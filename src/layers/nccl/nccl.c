@@ -16,6 +16,7 @@
 #include "layers/nccl/nccl_call.h"
 #include "layers/nccl/nccl_config.h"
 #include "layers/nccl/nccl_names.h"
+#include "layers/nccl/nccl_param.h"
 
 #include "api/group.h"
 #include "layers/memory/window.h"
@@ -671,6 +672,96 @@ NEWER(int, LLA2ACalcSlots, int elements, int element_bytes) {
     (void)elements, (void)element_bytes;
     return 0;
 }
+
+/* ---- parameters by name ---- */
+
+static ncclResult_t no_param(const char *what) { return reply(err_set(COLLET_ERR_INVALID_ARGUMENT, "%s", what)); }
+
+NEWER(ncclResult_t, ParamBind, const struct nccl_param **handle, const char *key) {
+    const struct nccl_param *param = nccl_param_find(key);
+    if (handle == NULL || param == NULL)
+        return no_param("key is no parameter, or out is NULL: ncclParamGetAllParameterKeys() has the keys");
+    *handle = param;
+    return ncclSuccess;
+}
+
+/* The first bytes of a number are the number in a shorter type: the machine is little-endian. */
+static ncclResult_t param_get(const struct nccl_param *param, int64_t least, int64_t most, void *out, size_t bytes) {
+    int64_t number;
+    if (param == NULL || out == NULL || !nccl_param_number(param, least, most, &number))
+        return no_param("the handle or out is NULL, or the value is no number of this type");
+    memcpy(out, &number, bytes);
+    return ncclSuccess;
+}
+
+NEWER(ncclResult_t, ParamGetI8, const struct nccl_param *param, int8_t *out) {
+    return param_get(param, INT8_MIN, INT8_MAX, out, sizeof *out);
+}
+NEWER(ncclResult_t, ParamGetI16, const struct nccl_param *param, int16_t *out) {
+    return param_get(param, INT16_MIN, INT16_MAX, out, sizeof *out);
+}
+NEWER(ncclResult_t, ParamGetI32, const struct nccl_param *param, int32_t *out) {
+    return param_get(param, INT32_MIN, INT32_MAX, out, sizeof *out);
+}
+NEWER(ncclResult_t, ParamGetI64, const struct nccl_param *param, int64_t *out) {
+    return param_get(param, INT64_MIN, INT64_MAX, out, sizeof *out);
+}
+NEWER(ncclResult_t, ParamGetU8, const struct nccl_param *param, uint8_t *out) {
+    return param_get(param, 0, UINT8_MAX, out, sizeof *out);
+}
+NEWER(ncclResult_t, ParamGetU16, const struct nccl_param *param, uint16_t *out) {
+    return param_get(param, 0, UINT16_MAX, out, sizeof *out);
+}
+NEWER(ncclResult_t, ParamGetU32, const struct nccl_param *param, uint32_t *out) {
+    return param_get(param, 0, UINT32_MAX, out, sizeof *out);
+}
+NEWER(ncclResult_t, ParamGetU64, const struct nccl_param *param, uint64_t *out) {
+    return param_get(param, 0, INT64_MAX, out, sizeof *out);
+}
+
+/* The text is the thread's, until it asks again. */
+static _Thread_local char param_text[CONFIG_TEXT_BYTES];
+
+NEWER(ncclResult_t, ParamGetStr, const struct nccl_param *param, const char **out) {
+    if (param == NULL || out == NULL || !nccl_param_text(param, param_text))
+        return no_param("the handle or out is NULL, or the environment has a value that is refused");
+    *out = param_text;
+    return ncclSuccess;
+}
+
+/* The raw form of a number is an int64_t, that of a text its bytes with the last 0. */
+NEWER(ncclResult_t, ParamGet, const struct nccl_param *param, void *out, int room, int *length) {
+    int64_t number;
+    if (param == NULL || out == NULL || length == NULL || !nccl_param_text(param, param_text))
+        return no_param("the handle, out or len is NULL, or the environment has a value that is refused");
+    const bool is_number = nccl_param_number(param, INT64_MIN, INT64_MAX, &number);
+    const void *raw = is_number ? (const void *)&number : param_text;
+    *length = is_number ? (int)sizeof number : (int)strlen(param_text) + 1;
+    if (*length > room)
+        return no_param("maxLen is less than the parameter's length, which len has now");
+    memcpy(out, raw, (size_t)*length);
+    return ncclSuccess;
+}
+
+NEWER(ncclResult_t, ParamGetParameter, const char *key, const char **value, int *length) {
+    static _Thread_local char text[CONFIG_TEXT_BYTES];
+    const struct nccl_param *param = nccl_param_find(key);
+    if (param == NULL || value == NULL || length == NULL || !nccl_param_text(param, text))
+        return no_param(
+            "key is no parameter, value or valueLen is NULL, or the environment has a value that is refused");
+    *value = text;
+    *length = (int)strlen(text);
+    return ncclSuccess;
+}
+
+NEWER(ncclResult_t, ParamGetAllParameterKeys, const char ***table, int *length) {
+    if (table == NULL || length == NULL)
+        return no_param("table or tableLen is NULL: pass where they go");
+    *length = nccl_param_keys(table);
+    return ncclSuccess;
+}
+
+NEWER(void, ParamDumpAll, void) { nccl_param_dump(); }
 
 /* ---- what is refused, and every name ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call of NCCL 2.31 may say how it is to be done. A communicator of collet has chosen for all its calls, so what the struct says is checked, and
- * has no effect: bounds of channels, policy, tag. A line of the log says so, once per process. Only a call that insists on an algorithm is refused.
+ * A call of NCCL 2.31 may say how it is to be done. A communicator of collet has chosen for all its calls, so what the struct
+ * says is checked, and has no effect: bounds of channels, policy, tag. A line of the log says so, once per process. Only a
+ * call that insists on an algorithm is refused.
  */
 #include "layers/nccl/nccl_call.h"
 

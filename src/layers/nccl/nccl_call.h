@@ -7,7 +7,8 @@
 
 #include "collet.h"
 
-/* config: an ncclCollConfig_t of any version, or NULL. INVALID_ARGUMENT names the field that is wrong. UNSUPPORTED: it insists on an algorithm. */
+/* config: an ncclCollConfig_t of any version, or NULL. INVALID_ARGUMENT names the field that is wrong. UNSUPPORTED: it insists
+ * on an algorithm. */
 enum collet_result nccl_call_check(const void *config);
 
 #endif

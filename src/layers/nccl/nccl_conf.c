@@ -4,8 +4,8 @@
  *
  *    the environment ─▶ NCCL_CONF_FILE, or else ~/.nccl.conf ─▶ /etc/nccl.conf
  *
- * The files are read when libnccl.so.2 is loaded, before anything asks for a variable. What they set goes into the environment, as NCCL has it:
- * so plugins find their variables as well. libcollet.so reads no such file.
+ * The files are read when libnccl.so.2 is loaded, before anything asks for a variable. What they set goes into the
+ * environment, as NCCL has it: so plugins find their variables as well. libcollet.so reads no such file.
  *
  * A program with more rights than its user reads the administrator's file alone: it must not do what its user's file says.
  */
@@ -47,7 +47,8 @@ static bool is_name(const char *name) {
     return length > 0 && name[length] == '\0' && !isdigit((unsigned char)*name);
 }
 
-/* "NAME=value"; blanks around both are no part of them. An empty line, or one that begins with a #, says nothing. False: it is none of these. */
+/* "NAME=value"; blanks around both are no part of them. An empty line, or one that begins with a #, says nothing. False: it is
+ * none of these. */
 static bool take_line(char *line, int *settings) {
     char *name = trim(line), *value = strchr(name, '=');
     if (*name == '\0' || *name == '#')

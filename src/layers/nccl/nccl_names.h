@@ -83,20 +83,20 @@
     X(REFUSED, GetLsaMultimemDevicePointer, "2.29", "communication by code on GPUs")                                   \
     X(REFUSED, GetMultimemDevicePointer, "2.29", "communication by code on GPUs")                                      \
     X(REFUSED, GetPeerDevicePointer, "2.29", "communication by code on GPUs")                                          \
-    X(REFUSED, ParamBind, "2.30", "parameters by name; collet-info lists what can be set")                             \
-    X(REFUSED, ParamGetI8, "2.30", "parameters by name")                                                               \
-    X(REFUSED, ParamGetI16, "2.30", "parameters by name")                                                              \
-    X(REFUSED, ParamGetI32, "2.30", "parameters by name")                                                              \
-    X(REFUSED, ParamGetI64, "2.30", "parameters by name")                                                              \
-    X(REFUSED, ParamGetU8, "2.30", "parameters by name")                                                               \
-    X(REFUSED, ParamGetU16, "2.30", "parameters by name")                                                              \
-    X(REFUSED, ParamGetU32, "2.30", "parameters by name")                                                              \
-    X(REFUSED, ParamGetU64, "2.30", "parameters by name")                                                              \
-    X(REFUSED, ParamGetStr, "2.30", "parameters by name")                                                              \
-    X(REFUSED, ParamGet, "2.30", "parameters by name")                                                                 \
-    X(REFUSED, ParamGetParameter, "2.30", "parameters by name")                                                        \
-    X(REFUSED, ParamGetAllParameterKeys, "2.30", "parameters by name")                                                 \
-    X(REFUSED, ParamDumpAll, "2.30", "parameters by name; collet-info prints them")                                    \
+    X(WORKS, ParamBind, "2.30", "keys are the variables that set a knob")                                              \
+    X(WORKS, ParamGetI8, "2.30", "")                                                                                   \
+    X(WORKS, ParamGetI16, "2.30", "")                                                                                  \
+    X(WORKS, ParamGetI32, "2.30", "")                                                                                  \
+    X(WORKS, ParamGetI64, "2.30", "")                                                                                  \
+    X(WORKS, ParamGetU8, "2.30", "")                                                                                   \
+    X(WORKS, ParamGetU16, "2.30", "")                                                                                  \
+    X(WORKS, ParamGetU32, "2.30", "")                                                                                  \
+    X(WORKS, ParamGetU64, "2.30", "")                                                                                  \
+    X(WORKS, ParamGetStr, "2.30", "")                                                                                  \
+    X(WORKS, ParamGet, "2.30", "a number as an int64_t")                                                               \
+    X(WORKS, ParamGetParameter, "2.30", "")                                                                            \
+    X(WORKS, ParamGetAllParameterKeys, "2.30", "")                                                                     \
+    X(WORKS, ParamDumpAll, "2.30", "into the log")                                                                     \
     X(WORKS, AllReduceConfig, "2.31", "options of the call are checked, and those of the communicator count")          \
     X(WORKS, BroadcastConfig, "2.31", "options of the call are checked, and those of the communicator count")          \
     X(WORKS, ReduceConfig, "2.31", "options of the call are checked, and those of the communicator count")             \

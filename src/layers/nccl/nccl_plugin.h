@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-/* NCCL_<kind>_PLUGIN=name: a path, the name of a file, or of NCCL's pattern for such files. *table_p: what the library calls `symbol`. False:
- * a warning says why, and the job goes on without the plugin. *library_p is written in any case. */
+/* NCCL_<kind>_PLUGIN=name: a path, the name of a file, or of NCCL's pattern for such files. *table_p: what the library calls
+ * `symbol`. False: a warning says why, and the job goes on without the plugin. *library_p is written in any case. */
 bool nccl_plugin_open(const char *kind, const char *name, const char *symbol, void **library_p, const void **table_p);
 /* That warning, once in a process for each kind. */
 void nccl_plugin_miss(const char *kind, const char *name, const char *format, ...)
