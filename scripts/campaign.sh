@@ -45,7 +45,8 @@ do_unit() {
 stop() {
     trap '' INT TERM HUP
     echo "$name: stopped; the same command goes on"
-    for group in $(jobs -p); do kill -TERM -- "-$group"; done 2>/dev/null
+    exec 2>/dev/null # bash tells of each job that ends so
+    for group in $(jobs -p); do kill -TERM -- "-$group"; done
     wait
     exit 130
 }

@@ -40,6 +40,7 @@ fuzz() {
 report() {
     local target=$1 status=$2 log=$work/$1 tried
     tried=$(sed -nE 's/^stat::number_of_executed_units: +([0-9]+).*/\1/p; s/^([0-9]+) inputs$/\1/p' "$log" | tail -n 1)
+    inputs=$((inputs + ${tried:-0}))
     if [ "$status" = 0 ]; then
         passed=$((passed + 1))
         printf 'ok    %-14s %10s inputs\n' "$target" "$tried"
@@ -50,7 +51,7 @@ report() {
     fi
 }
 
-passed=0 failed=0
+passed=0 failed=0 inputs=0
 targets=("${@:2}")
 [ $# -gt 1 ] || for program in "$build"/tests/fuzz/fuzz_*; do
     [ -x "$program" ] && [[ $program != *.* ]] && targets+=("${program##*/fuzz_}")
@@ -66,5 +67,5 @@ for ((k = 0; k < ${#targets[@]}; k += 2)); do
         report "${targets[k + j]}" $?
     done
 done
-echo "$passed passed, $failed failed"
+echo "$passed passed, $failed failed, $inputs inputs"
 [ $failed = 0 ] && [ $passed -gt 0 ]

@@ -183,7 +183,7 @@ enum collet_result costs_read(const char *path, struct cost_table *costs) {
     SCOPED_FREE char *text = NULL;
     size_t bytes;
     COLLET_TRY(text_load("COLLET_TUNER_FILE", path, COLLET_ERR_INVALID_USAGE, &text, &bytes));
-    return bytes > 0 ? read_text(text, bytes, path, costs) : COLLET_SUCCESS;
+    return read_text(text, bytes, path, costs);
 }
 
 enum collet_result costs_read_text(const char *text, const char *name, struct cost_table *costs) {
