@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# two-hosts.sh [--ranks N] COMMAND…: runs the command as N ranks (2 unless given) on each of two hosts, h1 and h2, which are network
-# namespaces of this machine with a cable between them. Then prints what each rank printed.
+# two-hosts.sh [--ranks N] COMMAND…: runs the command as N ranks (2 unless given) on each of two hosts, h1 and h2. They are network
+# namespaces of this machine with a cable between them. Then it prints what each rank printed.
 #
 #    scripts/two-hosts.sh build/bin/all_reduce_perf -b 8 -e 1M -f 8
 #
 #    h1: ranks 0 and 1 ── eth0 10.77.0.1 ══════ 10.77.0.2 eth0 ── h2: ranks 2 and 3
 #
-# The two could share memory, as they are one machine. COLLET_HOSTID=h1 and =h2 tell them apart. Needs root, or user namespaces; exits
-# with 77 where neither is to be had. LAB_LIMIT=60 ends it after 60 s.
+# The two could share memory, as they are one machine. COLLET_HOSTID=h1 and =h2 tell them apart. Needs root, or user namespaces;
+# exits with 77 where neither is to be had. LAB_LIMIT=60 ends it after 60 s.
 checkout=$(dirname "$(dirname "$(realpath "$0")")")
 . "$checkout/tests/common/hosts.sh"
 PATH=$PATH:/usr/sbin:/sbin # ip

@@ -68,7 +68,8 @@ static bool observe_close(struct collet_comm *comm) {
     return true;
 }
 
-/* Other ranks are reached by the transports of the connections that there are; where there is none yet, by the one that would be tried. */
+/* Other ranks are reached by the transports of the connections that there are. Where there is none yet, by the one that would be
+ * tried. */
 __attribute__((no_sanitize("thread"))) static void print_transports(const struct chan *chan, FILE *out) {
     uint32_t used = 0;
     for (int peer = 0; peer < chan->owner.nranks; peer++) {
