@@ -8,7 +8,8 @@ CMAKEDIR      = $(LIBDIR)/cmake/collet
 # What examples/CMakeLists.txt and examples/Makefile build outside this tree.
 EXAMPLE_FILES = $(wildcard examples/*.c examples/*.cc examples/CMakeLists.txt examples/Makefile)
 EXAMPLE_HEADERS = $(wildcard examples/common/*.h)
-# What a program is linked with beside libcollet.a. The runtime of CUDA goes by its name: its file may lie elsewhere on another machine.
+# What a program is linked with beside libcollet.a. The runtime of CUDA goes by its name: on another machine its file may lie
+# elsewhere.
 STATIC_LIBS   = $(patsubst $(CUDA_LIBDIR)lib%.a,-L$(CUDA_LIBDIR:%/=%) -l%,$(CUDA_LIBS:.so=.a)) $(PACKAGE_LIBS) -pthread -ldl -lm
 # Writes packaging/NAME.in to a folder, its @WORDS@ filled in.
 fill = sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCDIR@|$(INCDIR)|; s|@VERSION@|$(VERSION)|; s|@ABI@|$(ABI)|; s|@SO_NAME@|$(SO_NAME)|' \
@@ -34,7 +35,8 @@ install: all man
 	$(call fill,collet-config-version.cmake,$(CMAKEDIR))
 	$(if $(INSTALLED_PROGRAMS),install -m 755 $(INSTALLED_PROGRAMS) $(DESTDIR)$(BINDIR)/)
 	$(if $(TOOLS)$(PERFS),strip --strip-debug $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(TOOLS) $(PERFS))))
-	strip --strip-debug $(addprefix $(DESTDIR)$(LIBDIR)/,libcollet.so.$(VERSION) libcollet.a $(addprefix collet/,$(notdir $(NCCL_LIB) $(NET_LIB))))
+	strip --strip-debug $(addprefix $(DESTDIR)$(LIBDIR)/,libcollet.so.$(VERSION) libcollet.a \
+	    $(addprefix collet/,$(notdir $(NCCL_LIB) $(NET_LIB))))
 	for section in 1 3 7; do install -m 644 $(BUILD)/man/man$$section/* $(DESTDIR)$(MANDIR)/man$$section/; done
 	$(if $(EXAMPLE_FILES),install -m 644 $(EXAMPLE_FILES) $(DESTDIR)$(DOCDIR)/examples/)
 	$(if $(EXAMPLE_HEADERS),install -m 644 $(EXAMPLE_HEADERS) $(DESTDIR)$(DOCDIR)/examples/common/)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# after-install.sh LIBDIR SONAME: what `make install` does last, where it has installed for this machine: it tells the loader, if it
-# may, and prints the lines that a user's shell needs, if it needs any:
+# after-install.sh LIBDIR SONAME: what `make install` does last, where it has installed for this machine. It tells the loader, if
+# it may, and prints the lines that a user's shell needs, if it needs any:
 #
 #   export PKG_CONFIG_PATH=…    if pkg-config does not look there by itself
 #   export LD_LIBRARY_PATH=…    if the loader does not, either
@@ -14,12 +14,13 @@ PATH=$PATH:/usr/sbin:/sbin
 ldconfig=${LDCONFIG:-ldconfig}
 
 # /lib may be a link to /usr/lib.
-folders_of_the_loader() { $ldconfig -N -v 2>/dev/null | sed -n 's|^\(/[^:]*\):.*|\1|p' | xargs -r realpath -q; }
-loader_finds() { $ldconfig -p 2>/dev/null | sed -n "s|^\s*$soname .* => ||p" | xargs -r -n 1 dirname | xargs -r realpath | grep -qxF "$libdir"; }
-pkg_config_finds() { pkg-config --variable pc_path pkg-config 2>/dev/null | tr : '\n' | xargs -r realpath -q | grep -qxF "$libdir/pkgconfig"; }
+has() { xargs -r realpath -q | grep -qxF "$1"; } # the list on standard input this folder?
+loader_looks_there() { $ldconfig -N -v 2>/dev/null | sed -n 's|^\(/[^:]*\):.*|\1|p' | has "$libdir"; }
+loader_finds() { $ldconfig -p 2>/dev/null | sed -n "s|^\s*$soname .* => \(.*\)/[^/]*|\1|p" | has "$libdir"; }
+pkg_config_finds() { pkg-config --variable pc_path pkg-config 2>/dev/null | tr : '\n' | has "$libdir/pkgconfig"; }
 
 libdir=$(realpath "$libdir") lines=()
-if [ "$(id -u)" = 0 ] && folders_of_the_loader | grep -qxF "$libdir"; then
+if [ "$(id -u)" = 0 ] && loader_looks_there; then
     $ldconfig
 fi
 pkg_config_finds || lines+=("export PKG_CONFIG_PATH=$libdir/pkgconfig\${PKG_CONFIG_PATH:+:\$PKG_CONFIG_PATH}")

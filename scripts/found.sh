@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# found.sh CC CXX NVCC CODE: what the first `make` in a folder says: what it has found, and what it leaves out. Empty NVCC: none, or
-# CUDA=0; CODE: for which GPUs there will be kernels.
+# found.sh CC CXX NVCC CODE: what the first `make` in a folder says: what it has found, and what it leaves out. NVCC is empty if
+# there is none, or with CUDA=0. CODE: for which GPUs there will be kernels.
 cc=$1 cxx=$2 nvcc=$3 code=$4
 PATH=$PATH:/usr/sbin:/sbin
 

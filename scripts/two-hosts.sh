@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# two-hosts.sh [--ranks N] COMMAND…: runs the command as N ranks (2 unless given) on each of two hosts, h1 and h2, which are network
-# namespaces of this machine with a cable between them. Then prints what each rank printed.
+# two-hosts.sh [--ranks N] COMMAND…: runs the command as N ranks (2 unless given) on each of two hosts, h1 and h2. They are network
+# namespaces of this machine with a cable between them. Then it prints what each rank printed.
 #
 #    scripts/two-hosts.sh build/bin/all_reduce_perf -b 8 -e 1M -f 8
 #

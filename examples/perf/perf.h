@@ -13,7 +13,8 @@
  *   pattern.h       inputs that have one right result in any order of reduction, and that result; pattern.c tables of them
  *   span.h          what a stretch of memory must hold: filled and checked on the host (span.c) or on a GPU (span_gpu.cu)
  *   verify.c        buffers between guard zones, as spans before a call and after it
- *   table.c json.c  printers of the same rows, csv.c too; files.c their files; format.c their numbers; stats.c percentiles; progress.c the terminal
+ *   table.c         the rows as text; json.c as JSON, csv.c as CSV; files.c creates the files of these two
+ *   format.c        their numbers; stats.c percentiles; progress.c the terminal
  *   probe.c         the machine: CPU model, binding, round trip of a cache line between two CPUs
  *
  * Ranks: `procs` processes of `threads` threads that drive `gpus` ranks each; rank r of a host is on GPU r modulo their
@@ -358,7 +359,8 @@ void table_columns(const struct perf_job *job);
 void table_row(const struct perf_options *options, const struct perf_row *row);
 void table_footer(const struct perf_job *job, const struct perf_summary *summary, double round_trip_after_ns);
 
-/* Creates path or, where that exists, path.0, path.1 …, and says which; NULL, after a line that says why, if no file could be made. */
+/* Creates path or, where that exists, path.0, path.1 …, and says which. NULL, after a line that says why, if no file could
+ * be made. */
 FILE *files_create(const char *path);
 
 /* Without a file these do nothing. */

@@ -67,7 +67,7 @@ static void print_machine(const struct perf_job *job) {
     print_round_trip(job->round_trip_ns);
 }
 
-/* Every one that some rank names. */
+/* All those that ranks name. */
 static void print_transports(const struct perf_job *job) {
     char seen[512] = " ";
     printf("# Transport:");

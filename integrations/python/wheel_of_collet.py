@@ -44,7 +44,8 @@ def built_library():
 
 
 def package_files():
-    files = {f"collet/{path.name}": path.read_bytes() for path in (HERE / "collet").iterdir() if path.suffix == ".py" or path.name == "py.typed"}
+    sources = [path for path in (HERE / "collet").iterdir() if path.suffix in (".py", ".typed")]
+    files = {f"collet/{path.name}": path.read_bytes() for path in sources}
     library = built_library()
     if library is not None:
         files["collet/libcollet.so"] = library
@@ -59,13 +60,14 @@ def line_of(name, content):
 
 def write_wheel(folder, files):
     """Returns the wheel's name."""
-    platform = re.sub(r"\W", "_", sysconfig.get_platform()) if "collet/libcollet.so" in files else "any"
+    has_library = "collet/libcollet.so" in files
+    platform = re.sub(r"\W", "_", sysconfig.get_platform()) if has_library else "any"
     info = f"collet-{version()}.dist-info"
     tag = f"py3-none-{platform}"
     files = {name: content if isinstance(content, bytes) else content.encode() for name, content in {
         **files,
         f"{info}/METADATA": METADATA.format(version=version()),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: collet\nRoot-Is-Purelib: {str(platform == 'any').lower()}\nTag: {tag}\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: collet\nRoot-Is-Purelib: {str(not has_library).lower()}\nTag: {tag}\n",
         f"{info}/entry_points.txt": ENTRY_POINTS,
     }.items()}
     files[f"{info}/RECORD"] = ("".join(line_of(*file) for file in files.items()) + f"{info}/RECORD,,\n").encode()

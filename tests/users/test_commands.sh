@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Does every command on the pages that a newcomer begins with work? Each one is run as he runs it: nothing is set in the environment
-# but HOME and PATH, and the folder is none of the checkout's, unless the command names a file of it.
+# Does every command on the pages that a newcomer begins with work? Each one is run as he runs it: nothing is set in the
+# environment but HOME and PATH, and the folder is none of the checkout's, unless the command names a file of it.
 #
 #    page ──▶ commands (tests/common/fences.sh) ──┬─▶ run: a page's commands one after another, in one shell
 #                                                 ├─▶ built and tested elsewhere: make, make test …

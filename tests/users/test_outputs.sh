@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# One rule for what programs write: -o FILE (of perf programs -J and --csv), "-" is standard output, and one line on standard error names
-# what was written. What one program writes the other one reads.
+# One rule for what programs write: -o FILE (of perf programs -J and --csv), "-" is standard output, and one line on standard error
+# names what was written. What one program writes the other one reads.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
 

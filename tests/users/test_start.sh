@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# How newcomers start ranks, and what they are told: addresses as other programs write them, two ranks with one number, two hosts on one
-# machine, the transport that is used, what the first make has found.
+# How newcomers start ranks, and what they are told: addresses as other programs write them, two ranks with one number, two hosts
+# on one machine, the transport that is used, what the first make has found.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
 

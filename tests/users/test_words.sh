@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A word that is nearly one that is known: wherever names are taken, the message says which was meant. A word that is near to nothing
-# gets no guess.
+# A word that is nearly one that is known: wherever names are taken, the message says which was meant. A word that is near to
+# nothing gets no guess.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
 

@@ -123,8 +123,8 @@ _SIGNATURES = {
 
 
 def _candidates() -> Iterator[str]:
-    """Where the library may be: LIBCOLLET_PATH, in this package as pip installed it, the build of the checkout that this file is in,
-    the system."""
+    """Where the library may be: LIBCOLLET_PATH, in this package as pip installed it, in the build of the checkout that this file
+    is in, in the system."""
     named = os.environ.get("LIBCOLLET_PATH")
     if named:
         yield named
@@ -151,8 +151,8 @@ def _open() -> ctypes.CDLL:
         library.collet_last_error.argtypes = [_pointer]
         return library
     raise ImportError(
-        "libcollet.so was not found; run `make` in the checkout and `pip install` again, or `make install` and let the loader find it "
-        "(LD_LIBRARY_PATH), or set LIBCOLLET_PATH to its path. "
+        "libcollet.so was not found; run `make` in the checkout and `pip install` again, or `make install` and let the loader "
+        "find it (LD_LIBRARY_PATH), or set LIBCOLLET_PATH to its path. "
         "Tried: " + "; ".join(tried))
 
 

@@ -198,7 +198,8 @@ def main():
     parser.add_argument("--version", action="version", version=f"collet-trace (collet) {VERSION}", help="the version of collet")
     parser.add_argument("--overlay", metavar="PREDICTED", help="lay it beside this file of collet-sim --timeline")
     parser.add_argument("--call", metavar="N", type=int, help="the call with this number")
-    parser.add_argument("--output", "-o", metavar="FILE", help="write both as one file for ui.perfetto.dev; critical steps are red; -: to standard output, and the table to standard error")
+    parser.add_argument("--output", "-o", metavar="FILE", help="write both as one file for ui.perfetto.dev; critical steps are red; "
+                        "-: to standard output, and the table to standard error")
     parser.add_argument("files", metavar="FILE", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.files:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a tool writes. One rule for all: -o FILE, and "-" is standard output; one line on standard error names what was written.
+ * Where a tool writes. One rule for all: -o FILE, and "-" is standard output. One line on standard error names what was
+ * written.
  */
 #ifndef COLLET_LAYERS_TOOLS_COMMON_SINK_H
 #define COLLET_LAYERS_TOOLS_COMMON_SINK_H
