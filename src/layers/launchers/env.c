@@ -138,22 +138,22 @@ static void job_name(const struct launcher *l, char *name, size_t room) {
 
 /* ---- the meeting point ---- */
 
-/* MASTER_ADDR. An IPv6 address may stand in brackets, as in COLLET_COMM_ID. */
+/* An IPv6 address may have the brackets that it has in front of a port: [fd00::1]. */
 static void master_host(char host[ADDRESS_HOST_BYTES]) {
     const char *text = config_env("MASTER_ADDR");
     const size_t length = strlen(text);
-    const int brackets = length > 2 && text[0] == '[' && text[length - 1] == ']';
-    snprintf(host, ADDRESS_HOST_BYTES, "%.*s", (int)length - 2 * brackets, text + brackets);
+    const bool is_bracketed = length > 2 && text[0] == '[' && text[length - 1] == ']';
+    snprintf(host, ADDRESS_HOST_BYTES, "%.*s", (int)(length - 2 * is_bracketed), text + is_bracketed);
 }
 
 static enum collet_result master_id(const struct config *config, struct collet_unique_id *id) {
-    char host[ADDRESS_HOST_BYTES], secret[CONFIG_TEXT_BYTES + 64];
+    char secret[CONFIG_TEXT_BYTES + 64], host[ADDRESS_HOST_BYTES];
     const char *run = config_env("TORCHELASTIC_RUN_ID");
     int port = DEFAULT_MASTER_PORT;
     if (config_env("MASTER_PORT") != NULL)
         COLLET_TRY(read_int("MASTER_PORT", 1, 65535 - PORT_AFTER_MASTER, "", &port));
-    master_host(host);
     snprintf(secret, sizeof(secret), "%s/%.60s", config->secret, run != NULL ? run : "");
+    master_host(host);
     enum collet_result result = boot_unique_id_at(host, port + PORT_AFTER_MASTER, secret, id);
     sodium_memzero(secret, sizeof(secret));
     return result;
