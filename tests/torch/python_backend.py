@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import unittest
 from datetime import timedelta
 from typing import Callable, Iterator
 
@@ -127,10 +128,11 @@ def weights_stay_equal(rank: int, n: int) -> None:
 
 @case
 def a_layer_is_cut_among_ranks(rank: int, n: int) -> None:
-    if not hasattr(dist, "split_group"):  # as old as what is tried here
-        return
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    try:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    except ImportError:
+        raise unittest.SkipTest("this torch has no device mesh, or hides DTensor") from None
     mesh = init_device_mesh("cpu", (n,))
     rows = distribute_tensor(torch.arange(12.0).reshape(6, 2), mesh, [Shard(0)])
     assert rows.redistribute(mesh, [Shard(1)]).redistribute(mesh, [Replicate()]).to_local().flatten().tolist() == list(range(12))
@@ -158,11 +160,15 @@ def a_timeout_names_the_argument_that_sets_it(rank: int, n: int) -> None:
 def main() -> int:
     rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("collet_python", timeout=timedelta(seconds=60))
+    skipped = 0
     for function in CASES:
-        function(rank, n)
+        try:
+            function(rank, n)
+        except unittest.SkipTest:
+            skipped += 1
         dist.barrier()
     if rank == 0:
-        print(f"{len(CASES)} passed, 0 failed")
+        print(f"{len(CASES) - skipped} passed, 0 failed, {skipped} skipped")
     return 0
 
 
