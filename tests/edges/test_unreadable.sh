@@ -70,8 +70,8 @@ table() {
     echo "COLLET_NET_PLUGIN perf is_told endless part"
     echo "COLLET_TUNER_FILE perf is_refused endless"
     echo "COLLET_PROGRAM perf is_refused endless"
-    echo "COLLET_TUNER_PLUGIN nccl is_refused endless part"
-    echo "COLLET_PROFILER_PLUGIN nccl is_refused endless part"
+    echo "COLLET_TUNER_PLUGIN nccl is_told endless part"
+    echo "COLLET_PROFILER_PLUGIN nccl is_told endless part"
 }
 while read -r knob program verdict more; do
     for kind in $kinds $more; do check "${knob}_${verdict}_if_it_is_$kind" "$verdict" "$program" "$knob" "$kind"; done

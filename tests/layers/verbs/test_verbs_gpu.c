@@ -352,9 +352,10 @@ static void the_distance_of_a_nic_is_that_of_its_path(void **state) {
 static void a_level_that_is_none_is_refused(void **state) {
     (void)state;
     struct config config;
-    setenv("NCCL_NET_GDR_LEVEL", "NEAR", 1);
+    setenv("COLLET_NET_GDR_LEVEL", "NEAR", 1);
     assert_int_equal(config_read(&config), COLLET_ERR_INVALID_USAGE);
-    assert_non_null(strstr(err_last(), "NCCL_NET_GDR_LEVEL"));
+    assert_non_null(strstr(err_last(), "COLLET_NET_GDR_LEVEL"));
+    unsetenv("COLLET_NET_GDR_LEVEL");
     setenv("NCCL_NET_GDR_LEVEL", "sys", 1);
     assert_int_equal(config_read(&config), COLLET_SUCCESS);
     assert_true(verbs_is_near(&config, PATH_SYS));
