@@ -71,7 +71,7 @@ static uint8_t lent_as(const struct chan *chan, const void *address) {
 static bool in_and_out_overlap(const struct exec_call *call) {
     const struct work_args *args = &call->args;
     uint64_t bytes = work_elems(args, (uint32_t)call->chan->owner.nranks) * args->elem_bytes;
-    return args->in < args->out + bytes && args->out < args->in + bytes;
+    return args->in != NULL && args->out != NULL && args->in < args->out + bytes && args->out < args->in + bytes;
 }
 
 static bool lends_apart(const struct prog *prog) {

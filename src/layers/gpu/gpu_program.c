@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "layers/gpu/exec_gpu.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +21,11 @@ struct image {
     size_t used;
 };
 
+#define MEASURED ((char *)ALIGN_BYTES) /* any address that is not NULL, for an image that is only measured */
+
 /* Where it will be on the GPU. Nothing of it moves afterwards. */
 static void *image_put(struct image *image, const void *from, size_t bytes) {
-    void *at = (void *)((uintptr_t)image->gpu + image->used); /* of a measured image, it is nowhere */
+    char *at = image->gpu + image->used;
     if (image->host != NULL && bytes > 0)
         memcpy(image->host + image->used, from, bytes);
     image->used += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
@@ -96,7 +97,8 @@ static enum collet_result put_channels(struct image *image, const struct exec_pr
                                        struct work_block *blocks) {
     for (int c = 0; c < program->nchannels; c++) {
         COLLET_TRY(put_channel(image, program, c, tmp, blocks + program->first_worker[c]));
-        tmp += (size_t)program->progs[c]->ntmp * program->ops[c].memory.tmp_stride;
+        if (tmp != NULL) /* some channel needs it */
+            tmp += (size_t)program->progs[c]->ntmp * program->ops[c].memory.tmp_stride;
     }
     return COLLET_SUCCESS;
 }
@@ -132,7 +134,7 @@ static void forget_ends(const struct image *image, const struct exec_program *pr
 
 static enum collet_result program_to_gpu(struct chan *chan, struct exec_program *program) {
     struct gpu_rank *gpu = chan->owner.gpu;
-    struct image image = {.chan = chan};
+    struct image image = {.chan = chan, .gpu = MEASURED};
     char *tmp;
     void *on_gpu;
     COLLET_TRY(take_tmp(gpu, program, &tmp));
