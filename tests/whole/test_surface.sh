@@ -84,7 +84,7 @@ a_flag_that_is_only_mentioned() {
 a_missing_program() {
     copy_of_the_build
     rm "$work/build/bin/collet-info"
-    misses flag 'flag collet-info '{--help,--json,--version,-h}
+    misses flag 'flag collet-info '{--help,--json,--output,--version,-h,-o}
 }
 
 a_missing_column() {
