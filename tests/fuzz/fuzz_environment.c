@@ -34,7 +34,7 @@ static const char *knob_of(uint8_t number, const struct config *defaults) {
     return value.name;
 }
 
-/* The name of NCCL's variable, where there is one. */
+/* The name of NCCL's variable, if there is one. */
 static bool nccl_name_of(const char *knob, char name[64]) {
     snprintf(name, 64, "NCCL_%s", knob + strlen("COLLET_"));
     return config_reads(name);
