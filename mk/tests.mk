@@ -26,7 +26,7 @@ demo:
 	@echo; echo 'That was an allreduce of floats among 4 processes of this machine. Every element of the results was checked: #wrong is 0.'
 	@echo 'busbw is the speed of the busiest link. Its best numbers need as many idle CPUs as processes.'; echo
 	@echo '    $(BUILD)/bin/collet-prog allreduce_ring 4   one of the algorithms, step by step'
-	@echo '    make test                                  all tests (some ten minutes)'
+	@echo '    make test                                  all tests (12 to 13 minutes)'
 	@echo '    make help                                  what else there is; README.md goes on from here'
 test check test-full:
 	@scripts/deps.sh test

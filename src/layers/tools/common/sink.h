@@ -18,11 +18,11 @@ bool sink_begin(const char *path);
 /* At the end. Returns the status, or EXIT_FAILURE after a message if not all could be written. */
 int sink_end(int status);
 
-/* Another file, beside that. NULL after a message, which names the option. */
+/* Opens one more file for output. NULL after a message, which names the option. */
 FILE *sink_open(const char *option, const char *path);
 /* Also says that it was written; false after a message if not all could be. */
 bool sink_close(const char *option, const char *path, FILE *file);
-/* Where others have written it. */
+/* Says that the file was written, if other code has written it. */
 void sink_wrote(const char *path);
 
 #endif
