@@ -8,7 +8,7 @@
 
 # The lines of all blocks of a kind.
 fenced() { # kind page
-    awk -v kind="$1" '/^```/ { inside = !inside && $0 == "```" kind; next_is = 1; next } inside' "$2"
+    awk -v kind="$1" '/^```/ { inside = !inside && $0 == "```" kind; next } inside' "$2"
 }
 
 # Blocks that do not say what they are, as page:line. What follows <!-- a command --> is what that prints.

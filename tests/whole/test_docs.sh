@@ -10,6 +10,7 @@
 #    ```                                        test_docs.sh --update makes all blocks anew
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
+. tests/common/fences.sh
 
 bin=${BUILD:-build}/bin
 pages=(README.md docs/*.md)
@@ -94,7 +95,7 @@ subsystems_are_the_logs() {
 # C programs in README.md compile as C99 and C++ against the header.
 programs_compile() {
     local program
-    program=$(awk '/^```c$/ { inside = 1; next } /^```/ { inside = 0 } inside' README.md)
+    program=$(fenced c README.md)
     [ -n "$program" ] || { echo "README.md has no program"; return 1; }
     echo "$program" | ${CC:-gcc} -std=c99 -pedantic -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c - &&
         echo "$program" | ${CXX:-g++} -std=c++17 -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c++ -

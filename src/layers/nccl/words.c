@@ -83,7 +83,7 @@ static void words_of_number(const struct variable *variable, const char *value, 
 
 /* ---- words ---- */
 
-/* X(what NCCL calls a group of lines, what it is here) */
+/* What NCCL calls a group of lines, and what it is called here; "": there are no such lines. */
 static const char *const SUBSYSTEMS[][2] = {
     {"INIT", "INIT"}, {"BOOTSTRAP", "BOOT"}, {"ENV", "ENV"},   {"GRAPH", "GRAPH"}, {"TUNING", "PLAN"}, {"NET", "NET"},
     {"COLL", "COLL"}, {"CALL", "COLL"},      {"P2P", "CONN"},  {"SHM", "CONN"},    {"PROXY", "CONN"},  {"NVLS", "CONN"},
