@@ -16,16 +16,18 @@ failed=0
 skips=0
 
 check() {
-    local name=$1 output
+    local name=$1 output status
     [[ $name =~ ${CASES:-} ]] || return 0
     shift
-    if output=$("$@" 2>&1); then
+    output=$("$@" 2>&1)
+    status=$?
+    if [ $status = 0 ]; then
         passed=$((passed + 1))
         echo "ok    $name"
     else
         failed=$((failed + 1))
         echo "FAIL  $name"
-        [ -z "$output" ] || echo "$output" | sed 's/^/      /'
+        echo "${output:-it said nothing, and ended with status $status}" | sed 's/^/      /'
     fi
 }
 
