@@ -21,7 +21,7 @@ rm -rf "$root"
 mkdir -p "$root"/{bin,dev,proc,sys,tmp,etc,modules,usr/bin,usr/lib}
 
 add_libraries_of() {
-    ldd "$1" 2>/dev/null | grep -oE '/[^ ]+' | xargs -r cp -Lu --parents -t "$root"
+    ldd "$1" 2>/dev/null | grep -oE '/[^ ]+' | grep -v '/\.\./' | xargs -r cp -Lu --parents -t "$root"
 }
 
 for program in $system_programs; do
@@ -33,6 +33,8 @@ for program in "$bin"/*; do
     strip -o "$root/usr/bin/$(basename "$program")" "$program"
     add_libraries_of "$program"
 done
+cp "$bin"/../lib/libcollet.so.? "$root/usr/lib/" # perf programs look for it in ../lib
+add_libraries_of "$bin/../lib/libcollet.so"
 for provider in /usr/lib/*/libibverbs/librxe*.so /etc/libibverbs.d/rxe.driver; do
     cp -Lu --parents -t "$root" "$provider"
 done

@@ -7,7 +7,7 @@
 
 static const char *written; /* what standard output is; NULL: as it was */
 
-static bool refuse(const char *option, const char *path) {
+static bool cannot_write(const char *option, const char *path) {
     fprintf(stderr, "%s: %s: cannot write %s: %s\n", program_invocation_short_name, option, path, strerror(errno));
     return false;
 }
@@ -18,13 +18,13 @@ bool sink_begin(const char *path) {
     if (path == NULL || strcmp(path, "-") == 0)
         return true;
     written = path;
-    return freopen(path, "w", stdout) != NULL || refuse("--output", path);
+    return freopen(path, "w", stdout) != NULL || cannot_write("--output", path);
 }
 
 int sink_end(int status) {
     const bool failed = ferror(stdout) != 0;
     if (fflush(stdout) != 0 || failed) {
-        refuse("--output", written != NULL ? written : "standard output");
+        cannot_write("--output", written != NULL ? written : "standard output");
         return EXIT_FAILURE;
     }
     if (written != NULL)
@@ -35,14 +35,14 @@ int sink_end(int status) {
 FILE *sink_open(const char *option, const char *path) {
     FILE *file = fopen(path, "we");
     if (file == NULL)
-        refuse(option, path);
+        cannot_write(option, path);
     return file;
 }
 
 bool sink_close(const char *option, const char *path, FILE *file) {
     const bool failed = ferror(file) != 0;
     if (fclose(file) != 0 || failed)
-        return refuse(option, path);
+        return cannot_write(option, path);
     sink_wrote(path);
     return true;
 }

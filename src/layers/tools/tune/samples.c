@@ -104,7 +104,7 @@ static bool head_fits(const char *text, const struct lab *lab) {
            strcmp(transport, lab->options.transport) == 0;
 }
 
-static bool read_lines(FILE *in, const char *path, struct lab *const *labs, int nlabs) {
+static bool read_samples(FILE *in, const char *path, struct lab *const *labs, int nlabs) {
     char text[LINE_BYTES];
     int first_round[nlabs];
     for (int l = 0; l < nlabs; l++)
@@ -129,7 +129,7 @@ bool samples_read(const char *path, struct lab *const *labs, int nlabs) {
     FILE *in = fopen(path, "re");
     if (in == NULL)
         return refuse(path, 0, "cannot be opened");
-    bool read = read_lines(in, path, labs, nlabs);
+    bool read = read_samples(in, path, labs, nlabs);
     fclose(in);
     return read;
 }
