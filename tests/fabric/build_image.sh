@@ -33,7 +33,7 @@ for program in "$bin"/*; do
     strip -o "$root/usr/bin/$(basename "$program")" "$program"
     add_libraries_of "$program"
 done
-cp "$bin"/../lib/libcollet.so.? "$root/usr/lib/" # perf programs look for it in ../lib
+cp "$bin"/../lib/libcollet.so.* "$root/usr/lib/" # perf programs look for it in ../lib
 add_libraries_of "$bin/../lib/libcollet.so"
 for provider in /usr/lib/*/libibverbs/librxe*.so /etc/libibverbs.d/rxe.driver; do
     cp -Lu --parents -t "$root" "$provider"

@@ -354,7 +354,7 @@ def a_barrier_names_the_rank_that_does_not_come(rank: int, n: int) -> None:
 def weights_that_are_sharded_learn_what_whole_ones_learn(rank: int, n: int) -> None:
     try:
         from torch.distributed.fsdp import fully_shard
-    except ImportError:
+    except (ImportError, ValueError):  # ValueError: what torch 1.13 raises here under Python 3.11
         raise unittest.SkipTest("this torch has no fully_shard()") from None
     torch.manual_seed(1)
     whole = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.ReLU(), torch.nn.Linear(5, 1))
