@@ -5,10 +5,12 @@
 RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(CHOSEN)
 # Programs without threads have nothing to show to the thread sanitizer, and some are slow under it. It cannot see what orders the ranks
 # of test_gpu_copies, either: words that each maps at an address of its own.
-UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(BUILD)/tests/layers/verifier/test_algorithms $(BUILD)/tests/layers/tools/test_program \
-    $(BUILD)/tests/layers/verifier/test_verifier $(BUILD)/tests/layers/tools/test_cost $(BUILD)/tests/layers/tools/test_one_tuner \
-    $(addprefix $(BUILD)/tests/unit/test_,forecasts gpu_room gpu_rows map model order sim_queue) \
-    $(BUILD)/tests/layers/gpu/test_block $(BUILD)/tests/layers/gpu/test_emulated_gpu $(BUILD)/tests/layers/memory/test_gpu_windows $(BUILD)/tests/layers/memory/test_gpu_copies $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/% $(BUILD)/tests/unit/test_topo% $(BUILD)/tests/core/test_reduce $(BUILD)/tests/whole/test_perf_format)
+UNTHREADED_NAMES := verifier/test_algorithms verifier/test_verifier verifier/test_order tools/test_program tools/test_cost tools/test_one_tuner \
+    tools/test_forecasts tuner/test_gpu_room tuner/test_gpu_rows tuner/test_model tuner/test_sim_queue topology/test_map \
+    topology/test_topo_files topology/test_topo_search topology/test_topo_machine topology/test_topo_graph topology/test_topology \
+    gpu/test_block gpu/test_emulated_gpu memory/test_gpu_windows memory/test_gpu_copies core/test_reduce whole/test_perf_format
+UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(foreach n,$(UNTHREADED_NAMES),$(or $(filter %/$(n),$(TESTS)),$(error no test is called $(n)))) \
+    $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/%)
 # PROGRAMS='core/test_tcp whole/test_links.sh': these alone.
 RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 CHOSEN   := $(if $(PROGRAMS),$(foreach p,$(PROGRAMS),$(or $(filter %tests/$(p),$(RUNNABLE)),$(BUILD)/tests/$(p))),$(RUNNABLE))

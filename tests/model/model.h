@@ -66,6 +66,10 @@ struct model_result {
 /* A line of a table; quiet: the name alone, if it failed. */
 void model_print(const struct model *model, const struct model_result *result, bool quiet);
 struct model_result model_explore(const struct model *model, uint64_t most_states, bool quiet);
+/* Limits of states. A mutant meets few of each scenario first, as most mistakes show there, and then all. */
+#define MODEL_FEW 1000u
+#define MODEL_MOST 1000000u
+static inline uint64_t model_more(uint64_t most_states) { return most_states == MODEL_FEW ? MODEL_MOST : 0; }
 
 /* ---- a thread of a model calls ---- */
 

@@ -178,10 +178,14 @@ check_broken() { # folder
     exit 2
 }
 
+models="slots loans commons wake"
+explore() { # program, large
+    compile_checked "$build/$1" "$1" "$build/small" && "$build/$@" >"$work/$1.table"
+}
 # Prints the table of a program, and adds up its last line.
-explore() {
-    compile_checked "$build/$1" "$1" "$build/small" && "$build/$@" | tee "$work/table"
-    if [[ $(tail -n 1 "$work/table") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
+tell() { # program
+    cat "$work/$1.table"
+    if [[ $(tail -n 1 "$work/$1.table") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
         passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
     else
         failed=$((failed + 1))
@@ -190,10 +194,9 @@ explore() {
 
 [ "${1:-}" = broken ] && check_broken "$2"
 compile_checker && copies_for_model || { echo "0 passed, 1 failed"; exit 1; }
-explore slots "$@"
-explore loans "$@"
-explore commons "$@"
-explore wake "$@"
+for model in $models; do explore $model "$@" & done
+wait
+for model in $models; do tell $model; done
 check every_access_has_a_mutant every_access_has_a_mutant
 check_mutants
 finish

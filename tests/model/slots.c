@@ -335,19 +335,21 @@ static bool run(const struct scenario *scenario, uint64_t most_states, bool quie
     return !result.failed;
 }
 
-/* slots [quick | large | NAME]. quick: no output but the scenario that fails, for mutants. large: the large scenarios, too.
- * NAME: those whose names have this in them. */
+/* slots [quick | large | NAME]. quick: no output but the scenario that fails, for mutants; first a few states of each scenario, as
+ * most mistakes show there. large: the large scenarios, too. NAME: those whose names have this in them. */
 int main(int argc, char **argv) {
     bool quick = argc > 1 && strcmp(argv[1], "quick") == 0, large = argc > 1 && strcmp(argv[1], "large") == 0;
     const char *name = argc > 1 && !quick && !large ? argv[1] : "";
     uint64_t states = 0;
     int passed = 0, failed = 0;
-    for (size_t k = 0; k < sizeof(scenarios) / sizeof(*scenarios) && !(quick && failed); k++) {
-        if ((scenarios[k].large && !large && !name[0]) || strstr(scenarios[k].name, name) == NULL)
-            continue;
-        bool good = run(&scenarios[k], large ? UINT64_MAX : 1000000, quick, &states);
-        passed += good;
-        failed += !good;
+    for (uint64_t most = quick ? MODEL_FEW : large ? UINT64_MAX : MODEL_MOST; most != 0 && failed == 0; most = model_more(most)) {
+        for (size_t k = 0; k < sizeof(scenarios) / sizeof(*scenarios) && !(quick && failed); k++) {
+            if ((scenarios[k].large && !large && !name[0]) || strstr(scenarios[k].name, name) == NULL)
+                continue;
+            bool good = run(&scenarios[k], most, quick, &states);
+            passed += good;
+            failed += !good;
+        }
     }
     if (!quick)
         printf("slots: %llu states\n%d passed, %d failed\n", (unsigned long long)states, passed, failed);
