@@ -54,7 +54,7 @@ $(sort $(SIM_PROGRAMS) $(SIM_PERFS)): $(SIM_RUNTIME)
 	$(LINK_PROGRAM)
 ifeq ($(WITH_CUDA),1)
 test-gpu-sim: libs $(SIM_TESTS) $(if $(NCCL_TESTS),$(SIM_NCCL) $(NCCL_LIB))
-	@SIM=$(SIM) NVCC=$(NVCC) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh $(addprefix tests/gpusim/,same_ptx.sh run.sh nccl_tests.sh)
+	@SIM=$(SIM) NVCC=$(NVCC) COLLET_TEST_TIMEOUT=800 scripts/run-tests.sh --jobs 2 $(addprefix tests/gpusim/,same_ptx.sh run.sh nccl_tests.sh)
 # PyTorch's NCCL backend on it; PYTHON names a Python with a torch for CUDA.
 test-gpu-sim-torch: $(SIM_CUDART) $(SIM_NCCL)
 	@SIM=$(SIM) NVCC=$(NVCC) COLLET_TEST_TIMEOUT=900 scripts/run-tests.sh tests/gpusim/torch.sh

@@ -342,7 +342,10 @@ int main(int argc, char **argv) {
     const char *name = argc > 1 && !quick && !large ? argv[1] : "";
     uint64_t states = 0;
     int passed = 0, failed = 0;
-    for (uint64_t most = quick ? MODEL_FEW : large ? UINT64_MAX : MODEL_MOST; most != 0 && failed == 0; most = model_more(most)) {
+    for (uint64_t most = quick   ? MODEL_FEW
+                         : large ? UINT64_MAX
+                                 : MODEL_MOST;
+         most != 0 && failed == 0; most = model_more(most)) {
         for (size_t k = 0; k < sizeof(scenarios) / sizeof(*scenarios) && !(quick && failed); k++) {
             if ((scenarios[k].large && !large && !name[0]) || strstr(scenarios[k].name, name) == NULL)
                 continue;
