@@ -24,7 +24,9 @@ endif
 WITH_CUDA := $(if $(filter-out 0,$(CUDA)),$(if $(NVCC),1))
 
 ifeq ($(WITH_CUDA),1)
-CUDA_HOME   := $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(lastword $(NVCC))))))
+# One of the environment stays as it is if it is the same folder: a make below this one finds the same nvcc by it.
+CUDA_FOUND  := $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(lastword $(NVCC))))))
+CUDA_HOME   := $(if $(filter $(CUDA_FOUND),$(realpath $(CUDA_HOME))),$(CUDA_HOME),$(CUDA_FOUND))
 CUDA_LIBDIR ?= $(firstword $(dir $(wildcard $(foreach r,static.a so,$(addsuffix /libcudart*$(r),$(addprefix $(CUDA_HOME)/,lib64 targets/*/lib lib/*-linux-gnu lib))))))
 CUDA_MAJOR  := $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
 CUDA_KNOWN  := $(shell $(NVCC) --list-gpu-arch | sed -n 's/^compute_\([0-9]*\)$$/\1/p' | sort -n | awk '$$1 >= 70')

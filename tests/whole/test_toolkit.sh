@@ -37,6 +37,8 @@ takes() {
 
 check nvcc_of_the_path takes debian 12 PATH="$work/debian/bin:$PATH"
 check cuda_home_of_the_environment_before_the_path takes nvidia 13 CUDA_HOME="$work/nvidia" PATH="$work/debian/bin:$PATH"
+ln -s nvidia "$work/link"
+check cuda_home_by_a_link_is_the_same_for_a_make_below takes link 13 CUDA_HOME="$work/link"
 check nvcc_that_is_given_with_its_own_runtime takes debian 12 CUDA_HOME="$work/nvidia" -- NVCC="$work/debian/bin/nvcc"
 check nvcc_that_is_given_by_name takes debian 12 CUDA_HOME="$work/nvidia" PATH="$work/debian/bin:$PATH" -- NVCC=nvcc
 finish
