@@ -74,6 +74,19 @@ $(CORE_PROGRAMS): $(BUILD)/core/tests/%: $(OBJ)/tests/%.o $(PART_COMMON) $(PART)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(LINK_PART) $(SODIUM) -pthread -lm
+# What calls enter, for tests/whole/entered.sh: linked with the core alone, and with all.
+.PHONY: entered
+ENTERED := $(OBJ)/tests/whole/entered.o
+entered: $(BUILD)/core/entered $(BUILD)/entered
+$(BUILD)/core/entered: $(ENTERED) $(CORE_LIB)
+	$(call say,LINK)
+	$(Q)$(LINK) -o $@ $^ $(SODIUM) -pthread -lm
+$(BUILD)/entered: $(ENTERED) $(INTERNAL_LIB)
+	$(LINK_PROGRAM)
+.PHONY: walk
+walk:
+	+@$(AGAIN) CUDA=0 BUILD=build-gdb CFLAGS='-g -O0 -finstrument-functions' entered >&2
+	@tests/whole/entered.sh $(or $(OF),core) $(or $(BY),shm) $(or $(CALL),allreduce)
 core-tests: $(CORE_PROGRAMS)
 test-core:
 	@scripts/deps.sh test

@@ -11,6 +11,7 @@ help:
 	@echo 'make check         the fast part of the tests (about a minute on 2 CPUs)'
 	@echo 'make core          the core alone, in build/core: host ranks over self, shm and tcp; LAYERS="verbs topology": with these layers (seconds)'
 	@echo 'make test-core     its tests, and 273 faults; test-links: each layer on the core with what it needs (a minute or two each)'
+	@echo 'make walk          the functions that a warm allreduce enters, in order (OF=full: not of the core alone; BY=tcp; CALL=init; half a minute)'
 	@echo 'make test-edges    what users and attackers found, a kind of fault each (two minutes)'
 	@echo "make test-users    what users of NCCL set: 160 settings, files, plugins (half a minute)"
 	@echo 'make test-full     every combination of collective, type, algorithm, transport … (long)'

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The gdb session of docs/walk.md, run on a build without optimisation: what the page shows is what gdb prints.
+# The gdb session of docs/walk.md, run on a build without optimisation: what the page shows is what gdb prints. It is the build of
+# test_entered.sh, too.
 #
 #    <!-- gdb -->
 #    ```                        all such blocks together are one session
@@ -20,7 +21,7 @@ skip() {
 
 [ "${COLLET_TEST_LEVEL:-normal}" != fast ] || skip "a build for gdb takes too long for the level fast"
 command -v gdb >/dev/null || skip "gdb is not installed"
-env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s CUDA=0 BUILD=build-gdb CFLAGS='-g -O0' $program >/dev/null || exit 1
+flock Makefile env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s CUDA=0 BUILD=build-gdb CFLAGS='-g -O0 -finstrument-functions' $program >/dev/null || exit 1
 gdb -batch -ex run --args true 2>&1 | grep -q 'exited normally' || skip "gdb may not run programs here"
 
 session_on_the_page() {
