@@ -35,11 +35,40 @@ page() { # file, up
 pages=$(git ls-files 'docs/*.md' | grep -v '/course/')
 for file in README.md $pages; do page "$file" ""; done
 page docs/course/README.md ../
+awk -v markdown="$work/pages/api.md" -v version="$(sed -n 's/^#define COLLET_\(MAJOR\|MINOR\|PATCH\) //p' include/collet.h | paste -sd.)" \
+    -f scripts/man-pages.awk include/collet.h
+
+# What the site begins with: one place to begin for each of three readers.
+start_page() {
+    cat <<'END'
+# collet
+
+Collective communication among processes, threads and GPUs, in C. What would you like to do?
+
+## Learn how it works
+
+Begin with [a course in eight labs](course/README.md). A check judges what you change.
+END
+    [ -z "$gallery" ] || printf '\nOr watch <a href="gallery/index.html">algorithms that run in your browser</a>, one sentence for each turn.\n'
+    cat <<'END'
+
+## Use it in a program
+
+Begin with [twenty lines of C](README.md#twenty-lines-of-c). [The API, call by call](api.md) has every function. There are also pages
+for [Python](python.md), [PyTorch](pytorch.md) and [programs that were made for NCCL](nccl.md).
+
+## Run it on machines
+
+Begin with [On a cluster](clusters.md). If a job is slow or hangs, go to [Why is it slow, or hung?](slow.md)
+[The configuration](configuration.md) has every setting.
+
+## All pages
+END
+}
 
 {
-    printf '# collet\n\n- [README](README.md): what it is, and how to run it\n- [A course in eight labs](course/README.md)\n'
-    [ -z "$gallery" ] || printf -- '- <a href="gallery/index.html">Algorithms that run in your browser</a>\n'
-    printf '\n```{toctree}\n:maxdepth: 1\n\nREADME\ncourse/README\n'
+    start_page
+    printf '\n```{toctree}\n:maxdepth: 1\n\nREADME\ncourse/README\napi\n'
     sed -n '/^1\. \[docs/,/^```/p' README.md | grep -oE 'docs/[a-z]+\.md' | sed 's#docs/##; s#\.md##' | awk '!seen[$0]++'
     printf '```\n\n```{toctree}\n:maxdepth: 1\n:caption: Reference\n\n'
     for file in $pages; do grep -q "(docs/${file#docs/})" <(sed -n '/^1\. \[docs/,/^```/p' README.md) || echo "${file#docs/}" | sed 's#\.md##'; done
