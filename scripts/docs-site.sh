@@ -76,12 +76,28 @@ END
 } >"$work/pages/index.md"
 [ -z "$gallery" ] || cp -r "$gallery" "$work/extra/gallery"
 
+# On a narrow screen the list of pages comes last, and what is wide scrolls by itself.
+mkdir "$work/static"
+cat >"$work/static/narrow.css" <<END
+code, code span.pre { white-space: normal; overflow-wrap: anywhere; }
+@media screen and (max-width: 940px) {
+    div.body, div.bodywrapper { min-width: 0; max-width: 100%; box-sizing: border-box; margin: 0; }
+    div.document { display: flex; flex-direction: column; width: auto; }
+    div.documentwrapper { min-width: 0; width: 100%; float: none; }
+    div.sphinxsidebar { order: 1; position: static; float: none; box-sizing: border-box; width: auto; margin: 1rem -30px; }
+    div.body table { display: block; overflow-x: auto; }
+    div.body { overflow-wrap: break-word; }
+    div.body ul, div.body ol { margin: 0; padding-left: 1.4rem; }
+}
+END
 cat >"$work/pages/conf.py" <<END
 project = "collet"
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 html_extra_path = ["../extra"]
+html_static_path = ["../static"]
+html_css_files = ["narrow.css"]
 html_theme = "alabaster"
 html_theme_options = {"page_width": "75rem", "sidebar_width": "16rem", "fixed_sidebar": True, "code_font_size": "0.75em"}
 html_show_copyright = False

@@ -106,21 +106,7 @@ pages_fit() {
     grep -q 'at 400 pixels' "$folder/said" && grep -q 'at 1600 pixels' "$folder/said" &&
         ! grep -vE 'turns at (400|1600) pixels 0 wider, 0 without a name, 0 untold' "$folder/said"
 }
-the_index_fits() {
-    cat > "$folder/index-fits.html" <<END
-<body><script>
-const widths = [400, 1600], seen = [], frame = document.createElement("iframe");
-document.body.append(frame);
-const go = () => { frame.style.width = widths[seen.length] + "px"; frame.src = "measured.html?" + seen.length; };
-addEventListener("message", event => { seen.push(event.data); if (seen.length < 2) go(); else document.body.textContent = seen.join(", "); });
-go();
-</script>
-END
-    { cat "$folder/index.html" && echo '<script>const page = document.documentElement; onload = () =>
-        parent.postMessage(innerWidth + ": " + (page.scrollWidth - page.clientWidth) + " wider", "*");</script>'
-    } > "$folder/measured.html"
-    document "$folder/index-fits.html" | grep -F '400: 0 wider, 1600: 0 wider'
-}
+the_index_fits() { fits "$folder" "$folder/index.html" 400 && fits "$folder" "$folder/index.html" 1600; }
 
 # What happens in a turn is said in a sentence. In a ring no two turns are alike.
 turns_are_told() {

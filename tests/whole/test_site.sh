@@ -4,6 +4,7 @@
 # The documents as a site: every page is there and can be found, and a link that leads nowhere is an error.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
+. tests/common/browser.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -41,6 +42,13 @@ has_every_function() {
 }
 functions_of_a_section_have_its_comment_once() { [ "$(grep -c 'two ranks that both send first' "$work/site/api.html")" = 1 ]; }
 
+pages_fit() {
+    local name width
+    for name in index api README; do
+        for width in 400 1600; do fits "$work" "$work/site/$name.html" $width || return 1; done
+    done
+}
+
 broken_link_is_an_error() { # text that is put into a page
     local copy=$work/copy
     rm -rf "$copy" && git clone -q . "$copy" && cp scripts/docs-site.sh scripts/man-pages.awk "$copy/scripts/" && echo "$1" >>"$copy/docs/walk.md"
@@ -55,6 +63,11 @@ check a_user_begins_with_one_click start_leads "Use it in a program" README.html
 check an_operator_begins_with_one_click start_leads "Run it on machines" clusters.html
 check the_api_has_an_entry_of_every_function has_every_function
 check what_holds_for_a_section_stands_there_once functions_of_a_section_have_its_comment_once
+if browser >/dev/null && echo '<p>here</p>' >"$work/word.html" && fits "$work" "$work/word.html" 400 >/dev/null; then
+    check pages_fit_into_400_and_1600_pixels pages_fit
+else
+    skipped "pages_fit_into_400_and_1600_pixels: no browser that runs here (scripts/deps.sh browser)"
+fi
 check files_of_the_source_come_along has_files_that_pages_link_to
 check it_needs_no_network needs_no_network
 check a_link_to_no_file_is_an_error broken_link_is_an_error 'See [that](nowhere.md).'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-topo: this machine, or a recorded or imagined one, as a graph; the rings and trees that a job on it would use,
- * what they can carry, and why they are so.
+ * collet-topo: shows this machine, or a recorded or imagined one, as a graph; the rings and trees that a job on it would
+ * use, what they can carry, and why they are so.
  */
 #include "base/err.h"
 #include "layers/tools/forecast/explain.h"
