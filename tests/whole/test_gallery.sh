@@ -72,7 +72,7 @@ document() { # page
 walk_all() {
     local pages wide
     pages=$(cd "$folder" && printf '"%s",' ./*-on-*.html)
-    wide=$(cd "$folder" && printf '"%s",' ./*-4-on-1.html ./*-16-on-4.html)
+    wide=$(cd "$folder" && printf '"%s",' ./*-4-on-1.html ./*_hier*-16-on-4.html)
     cat > "$folder/walk.html" <<END
 <body><script>
 const narrow = [$pages], pages = narrow.concat([$wide]), said = [], frame = document.createElement("iframe");
@@ -95,7 +95,7 @@ END
 pages_agree_with_the_verifier() {
     walk_all
     local pages
-    pages=$(find "$folder" -name '*-on-*.html' -printf '%f\n' | sed '/-4-on-1\.\|-16-on-4\./p' | wc -l)
+    pages=$(find "$folder" -name '*-on-*.html' -printf '%f\n' | sed '/-4-on-1\.\|_hier.*-16-on-4\./p' | wc -l)
     [ "$(grep -c ': equal, Done: every rank has finished\.' "$folder/said")" = "$pages" ] ||
         { grep -v ': equal, Done' "$folder/said"; echo "of $pages pages"; return 1; }
 }
