@@ -152,9 +152,9 @@ COLLET_API enum collet_result collet_get_unique_id(struct collet_unique_id *id);
 #define COLLET_TRANSPORT_IPC 16u    /* GPUs of one host: memory of the one, written by the other */
 #define COLLET_TRANSPORT_PLUGIN 32u /* what COLLET_NET_PLUGIN names */
 
-/* collet_transport_bit: the same by name, as COLLET_TRANSPORT has it ("tcp"; case does not matter), also for transports
- * that have no constant above; 0: this library has none of that name. collet-info lists all names. Does not block; any
- * thread. */
+/* collet_transport_bit: the bit of a transport by its name, as COLLET_TRANSPORT has it ("tcp"; case does not matter), also
+ * of transports that have no constant above. 0: this library has none of that name. collet-info lists all names. Does not
+ * block; any thread. */
 COLLET_API unsigned collet_transport_bit(const char *name);
 
 /* collet_config: options of a communicator. Set size = sizeof(struct collet_config), leave the rest zero for defaults;
@@ -188,15 +188,15 @@ struct collet_config {
 COLLET_API enum collet_result collet_comm_init_rank(struct collet_comm **comm, int nranks, struct collet_unique_id id,
                                                     int rank);
 
-/* collet_comm_init_rank_config: the same with options; config may be NULL. With config->nonblocking it returns
- * COLLET_IN_PROGRESS and a valid *comm. Then call collet_comm_get_async_error() until it no longer gives
- * COLLET_IN_PROGRESS; until then, only abort and destroy may be called besides.
+/* collet_comm_init_rank_config: creates a rank as collet_comm_init_rank() does, with options. config may be NULL.
+ * With config->nonblocking it returns COLLET_IN_PROGRESS and a valid *comm. Then call collet_comm_get_async_error() until it
+ * no longer gives COLLET_IN_PROGRESS; until then, only abort and destroy may be called besides.
  * Further errors: INVALID_ARGUMENT (names a field of config), UNSUPPORTED (config->device). */
 COLLET_API enum collet_result collet_comm_init_rank_config(struct collet_comm **comm, int nranks,
                                                            struct collet_unique_id id, int rank,
                                                            const struct collet_config *config);
 
-/* collet_comm_init_rank_scalable: the same for jobs that have several ids, all equal and in the same order on all ranks.
+/* collet_comm_init_rank_scalable: creates a rank of a job that has several ids, in the same order on all ranks.
  *   ids  nids ids, 1 … nranks. Each takes the connections of its share of the ranks: with 4 ids, ids[1] those of the second
  *        quarter. Make them in different processes, so that none has to take the connections of all. Ids that name a host and
  *        port (COLLET_COMM_ID) are one and the same.
@@ -240,11 +240,11 @@ COLLET_API enum collet_result collet_comm_init_from_env(struct collet_comm **com
  *               communicator that cannot be used. *newcomm is NULL then. A failure of split and grow before the
  *               ranks have agreed fails comm too. The caller owns *newcomm. */
 
+#define COLLET_SPLIT_NOCOLOR (-1) /* a colour of collet_comm_split() */
 /* collet_comm_split: makes one communicator per colour, of the ranks that pass it. Their order in it is that of `key`;
  * equal keys keep the order of their ranks in comm. Every rank of comm calls it.
  *   color    0 or more; or COLLET_SPLIT_NOCOLOR: this rank is in none, and *newcomm is NULL on success
  *   key      any int */
-#define COLLET_SPLIT_NOCOLOR (-1)
 COLLET_API enum collet_result collet_comm_split(struct collet_comm *comm, int color, int key,
                                                 struct collet_comm **newcomm, const struct collet_config *config);
 
@@ -560,9 +560,9 @@ COLLET_API enum collet_result collet_op_destroy(enum collet_op op, struct collet
 
 /* ------------------------------------------------------------------------------------------------------ point to point
  *
- * collet_send on rank a with peer b meets collet_recv on rank b with peer a. Messages of one pair of ranks match in the
- * order of issue. The buffer holds count elements. Byte counts must be equal at both ends; types need not be. count ==
- * 0 is a real message and must be received.
+ * Messages from one rank to another. collet_send on rank a with peer b meets collet_recv on rank b with peer a. Messages of
+ * one pair of ranks match in the order of issue. The buffer holds count elements. Byte counts must be equal at both ends;
+ * types need not be. count == 0 is a real message and must be received.
  * Outside a group a call blocks until its own part is complete. So two ranks that both send first may wait for each
  * other: put the send and the receive into one group, inside which all messages progress together, in any order. A
  * message to oneself needs its receive in the same group. Stream and errors are as for collectives; MISMATCH: byte
@@ -638,8 +638,8 @@ COLLET_API enum collet_result collet_stream_record(struct collet_stream *stream,
 COLLET_API enum collet_result collet_test(struct collet_work work, int *done);
 COLLET_API enum collet_result collet_wait(struct collet_work work);
 
-/* collet_wait_for: the same with a limit. After timeout_ms it returns COLLET_IN_PROGRESS, and the work goes on: wait again, or
- * end it with collet_comm_abort(). Errors also: INVALID_ARGUMENT (timeout_ms < 0). */
+/* collet_wait_for: waits until the work is done, for timeout_ms at most. Then it returns COLLET_IN_PROGRESS, and the work
+ * goes on: wait again, or end it with collet_comm_abort(). Errors also: INVALID_ARGUMENT (timeout_ms < 0). */
 COLLET_API enum collet_result collet_wait_for(struct collet_work work, int timeout_ms);
 
 #ifdef __cplusplus

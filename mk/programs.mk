@@ -20,9 +20,9 @@ $(BUILD)/bin/collet-plot: $(call objects_of,$(wildcard src/layers/tools/plot/*.c
 $(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/layers/tools/sim/*.c))
 $(BUILD)/bin/collet-status $(BUILD)/tests/layers/tools/test_status: $(call objects_of,$(wildcard src/layers/tools/status/*.c))
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/layers/tools/tune/*.c) bench/board.c)
-$(SCRIPT_TOOLS): $(BUILD)/bin/%: src/layers/tools/%.py include/collet.h
+$(SCRIPT_TOOLS): $(BUILD)/bin/%: src/layers/tools/%.py integrations/python/collet/_options.py include/collet.h
 	@mkdir -p $(@D)
-	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@ && chmod 755 $@
+	$(Q)sed -e 's/@VERSION@/$(VERSION)/' -e '/^# @OPTIONS@$$/{r $(word 2,$^)' -e 'd;}' $< > $@ && chmod 755 $@
 $(PERFS): $(BUILD)/bin/%: $(OBJ)/examples/perf/%.o $(call objects_of,$(PERF_COMMON) src/layers/tools/common/arguments.c src/layers/observe/json.c src/base/plain.c src/base/spelling.c) | $(BUILD)/lib/libcollet.so
 	$(LINK_PROGRAM)
 # They are programs of users: linked with the shared library, which lies beside them in a build and in an installation.

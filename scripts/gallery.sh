@@ -7,7 +7,9 @@ set -eu
 folder=${1:?usage: scripts/gallery.sh FOLDER [RANKS[:NODES] ...]}
 shift
 [ $# -gt 0 ] || set -- 4 8 16 8:2 16:4
-prog=$(dirname "$0")/../${BUILD:-build}/bin/collet-prog
+build=${BUILD:-build}
+[[ $build = /* ]] || build=$(dirname "$0")/../$build
+prog=$build/bin/collet-prog
 mkdir -p "$folder"
 
 # One page; nothing if the algorithm does not take such a shape.
@@ -50,6 +52,7 @@ shapes=("$@")
 body { margin: 1rem auto; padding: 0 1rem; max-width: 75rem; font: 15px/1.5 system-ui, sans-serif; }
 td { padding: .2rem .8rem .2rem 0; vertical-align: top; border-bottom: 1px solid #8884; }
 a { white-space: nowrap; margin-right: .6rem; }
+@media (max-width: 45rem) { tr, td { display: block; } code { overflow-wrap: anywhere; } td { border: 0; } tr { border-bottom: 1px solid #8884; padding: .4rem 0; } }
 </style></head>
 <body>
 <h1>Algorithms of collet</h1>

@@ -10,6 +10,8 @@
 #   COLLET_API … collet_name(…);         its synopsis
 #
 # OUT/man7/collet.7 is the header from top to bottom: what holds for all calls, the types, and one line per call.
+#
+# awk -v markdown=FILE -f scripts/man-pages.awk include/collet.h writes the same header as one page of Markdown instead, for the site.
 
 function escape(text) {
     gsub(/\\/, "\\e", text)
@@ -88,6 +90,9 @@ function begin_section(line) {
 }
 
 function define(text) {
+    n_defined[sections]++
+    defined_doc[sections, n_defined[sections]] = doc
+    defined_text[sections, n_defined[sections]] = text
     overview[sections] = overview[sections] (doc == "" ? "" : ".PP\n" paragraphs(without_names(doc))) verbatim(text)
     doc = ""
 }
@@ -153,6 +158,77 @@ function write_overview(    file, section, page, rules) {
     close(file)
 }
 
+# ---- one page of Markdown ----
+
+# A line of a comment: what Markdown would take for its own stays as it is, and a function that has an entry is a link to it.
+function marked(line,    out, name) {
+    while (match(line, /collet_[a-z0-9_]+\(\)/)) {
+        name = substr(line, RSTART, RLENGTH - 2)
+        out = out plain(substr(line, 1, RSTART - 1)) (name in page_of ? "<a href=\"#" name "\"><code>" name "()</code></a>" : "`" name "()`")
+        line = substr(line, RSTART + RLENGTH)
+    }
+    return out plain(line)
+}
+
+function plain(text) {
+    gsub(/[\\`*_<>|#~$[{]|\]/, "\\\\&", text)
+    return text
+}
+
+function marked_comment(text,    lines, n, i, line, indent, out, item, rest) {
+    text = without_names(text)
+    n = split(toupper(substr(text, 1, 1)) substr(text, 2), lines, "\n")
+    for (i = 1; i <= n; i++) {
+        line = lines[i]
+        match(line, /^ */)
+        indent = RLENGTH
+        line = substr(line, indent + 1)
+        if (line == "") {
+            out = out "\n"
+            item = 0
+        } else if (indent >= 2 && indent <= 4 && match(line, /^[^ ]+(, [^ ]+)*  +/)) {
+            rest = substr(line, RLENGTH + 1)
+            out = out (item ? "" : "\n") "- **" marked(substr(line, 1, index(line, "  ") - 1)) "** " marked(rest) "\n"
+            item = 1
+        } else if (indent < 2 && (item || line ~ /^(Further e|E)rrors/)) {
+            out = out "\n" marked(line) "\n"
+            item = 0
+        } else
+            out = out (item ? "  " : "") marked(line) "\n"
+    }
+    return out
+}
+
+function code(text) {
+    sub(/^\n+/, "", text)
+    return "\n```c\n" text "\n```\n\n"
+}
+
+function write_markdown(file,    section, page, i, n, names) {
+    for (page = 1; page <= pages; page++)
+        for (n = split(page_names[page], names, ", "); n > 0; n--)
+            page_of[names[n]] = page
+    sub(/^SPDX[^\n]*\n+/, "", top)
+    printf "# The API, call by call\n\nThis page is made from `include/collet.h` of version %s.\n\n%s", version, marked_comment(substr(top, index(top, ": ") + 2)) >file
+    for (section = 1; section <= sections; section++) {
+        sub(/^\n*Common rules\n/, "", about[section])
+        printf "\n## %s\n\n%s", toupper(substr(titles[section], 1, 1)) tolower(substr(titles[section], 2)), marked_comment(about[section]) >file
+        for (i = 1; i <= n_defined[section]; i++)
+            printf "\n%s%s", marked_comment(defined_doc[section, i]), code(defined_text[section, i]) >file
+        for (page = 1; page <= pages; page++)
+            if (page_section[page] == section) {
+                n = split(page_names[page], names, ", ")
+                printf "\n" >file
+                for (i = 1; i <= n; i++)
+                    printf "<a id=\"%s\"></a>\n", names[i] >file
+                printf "\n### %s\n%s", page_names[page], code(synopsis[page]) >file
+                if (page_doc[page] != about[section])
+                    printf "%s\n", marked_comment(page_doc[page]) >file
+            }
+    }
+    close(file)
+}
+
 in_definition { definition = definition "\n" $0 }
 in_definition && /^};/ { define(definition); in_definition = 0; next }
 in_definition { next }
@@ -200,6 +276,10 @@ sections && /^#define COLLET_/ { define($0) }
 END {
     if (!pages)
         exit 1
+    if (markdown != "") {
+        write_markdown(markdown)
+        exit 0
+    }
     for (page = 1; page <= pages; page++)
         write_page(page)
     write_overview()

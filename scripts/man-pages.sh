@@ -19,6 +19,7 @@ purpose_of() {
         sed -nE "s/^# $1: (.*)/\1/p" src/layers/tools/"$1".py | sed -E 's/[.:;]( .*)?$//'
         return
     fi
+    [[ $1 != *_perf ]] || printf 'measures %s: ' "${1%_perf}"
     sed -n '3,/\*\/\|^ \*$/p' src/layers/tools/"$1".c examples/perf/"$1".c 2>/dev/null | sed 's/^ \* \?//; s/ \*\/$//' | paste -sd' ' |
         sed -E "s/^$1: //; s/[.:;] .*//; s/[.]? *\/?$//"
 }

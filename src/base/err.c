@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+bool err_is_told;
 static _Thread_local char last_text[ERR_TEXT_BYTES];
 
 enum collet_result err_set(enum collet_result code, const char *format, ...) {
@@ -18,7 +19,8 @@ enum collet_result err_set(enum collet_result code, const char *format, ...) {
     plain_text(text, sizeof text, format, args);
     va_end(args);
 
-    log_warn(ERR, "%s", text);
+    if (!err_is_told)
+        log_warn(ERR, "%s", text);
     return err_adopt(code, text);
 }
 

@@ -8,6 +8,8 @@
 
 #include "collet.h"
 
+#include <stdbool.h>
+
 /* The only propagation macro: returns from the calling function unless expr is COLLET_SUCCESS. */
 #define COLLET_TRY(expr)                                                                                               \
     do {                                                                                                               \
@@ -18,7 +20,9 @@
 
 #define ERR_TEXT_BYTES 512
 
-/* Stores the formatted text as the calling thread's last error, logs it at WARN, and returns code. %m works. */
+/* Stores the formatted text as the calling thread's last error, logs it at WARN, and returns code. %m works.
+ * err_is_told: nothing is logged, for this is a program that prints err_last() itself. */
+extern bool err_is_told;
 enum collet_result err_set(enum collet_result code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Stores a text that another rank or thread already logged; no log line. Returns code. */

@@ -365,6 +365,11 @@ class Package(unittest.TestCase):
         self.assertEqual(ended.returncode, 3, ended.stderr)
         self.assertIn("rank 1 ended first, with status 3", ended.stderr)
 
+    def test_the_launcher_says_which_option_was_probably_meant(self) -> None:
+        ended = subprocess.run([sys.executable, "-m", "collet.run", "--modlue", "this"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(ended.returncode, 2, ended.stderr)
+        self.assertIn("unrecognized arguments: --modlue; did you mean --module?", ended.stderr)
+
     def test_the_launcher_ends_processes_that_ctrl_c_does_not_end(self) -> None:
         sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
         with unittest.mock.patch.object(collet.run, "GRACE_SECONDS", 0.05):

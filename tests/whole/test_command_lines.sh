@@ -29,11 +29,20 @@ helps() { # program: on standard output, with its own name and its options
 
 tells_its_version() { [ "$("$bin/$1" --version)" = "$1 (collet) $version" ] || { "$bin/$1" --version; return 1; }; }
 
-refuses() { # program: with 2, a word about it and no usage text
+refuses() { # program option words: with 2, a word about it and no usage text
     local output
-    output=$("$bin/$1" --no-such-option 2>&1 >/dev/null)
-    [ $? = 2 ] && grep -qE "$1: .*unrecognized (option '|arguments: )--no-such-option" <<<"$output" && [ "$(wc -l <<<"$output")" -le 2 ] ||
+    output=$("$bin/$1" "$2" 2>&1 >/dev/null)
+    [ $? = 2 ] && grep -qE -- "$1: .*unrecognized (option '|arguments: )$2" <<<"$output" && grep -qF -- "$3" <<<"$output" &&
+        [ "$(wc -l <<<"$output")" -le 2 ] ||
         { echo "$output"; return 1; }
+}
+
+# Of an option with one letter too few, all say what was probably meant.
+guesses() { # program
+    local option
+    option=$("$bin/$1" --help | grep -oE -- '--[a-z]{5,}' | grep -vxE -- '--(help|version)' | head -1)
+    [ -n "$option" ] || option=--version
+    refuses "$1" "${option:0:4}${option:5}" "; did you mean $option?"
 }
 
 json_is_json() {
@@ -49,7 +58,8 @@ assert any(k["name"] == "COLLET_DEBUG" for k in j["knobs"]) and any(m["what"] ==
 for program in "${programs[@]}"; do
     check "${program}_explains_its_options" helps "$program"
     check "${program}_tells_its_version" tells_its_version "$program"
-    check "${program}_refuses_what_is_no_option" refuses "$program"
+    check "${program}_refuses_what_is_no_option" refuses "$program" --no-such-option "$program: "
+    check "${program}_guesses_what_was_meant" guesses "$program"
 done
 check json_of_collet_info_is_json json_is_json
 finish

@@ -67,19 +67,25 @@ document() { # page
     document_of 120 "$folder" "file://$1" || { tail -3 "$folder/errors"; return 1; }
 }
 
-# One page walks through all others and lists what each says.
+# One page walks through all others and lists what each says: all of them as wide as a telephone, and one of each algorithm as wide
+# as a screen.
 walk_all() {
-    local pages
+    local pages wide
     pages=$(cd "$folder" && printf '"%s",' ./*-on-*.html)
+    wide=$(cd "$folder" && printf '"%s",' ./*-4-on-1.html ./*_hier*-16-on-4.html)
     cat > "$folder/walk.html" <<END
 <body><script>
-const pages = [$pages], said = [], frame = document.createElement("iframe");
+const narrow = [$pages], pages = narrow.concat([$wide]), said = [], frame = document.createElement("iframe");
 document.body.append(frame);
 const go = () => {
-    if (said.length < pages.length) frame.src = pages[said.length] + "#walk";
+    frame.style = "border: 0; height: 900px; width: " + (said.length < narrow.length ? 400 : 1600) + "px";
+    if (said.length < pages.length) frame.src = pages[said.length] + (said.length < narrow.length ? "?narrow" : "?wide") + "#walk";
     else document.body.textContent = said.join("\n");
 };
-addEventListener("message", event => { said.push("page " + event.data.name + ": " + event.data.verdict + ", " + event.data.state); go(); });
+addEventListener("message", ({ data }) => {
+    said.push("page " + data.name + ": " + data.verdict + ", " + data.state + " " + data.walked + " turns " + data.seen);
+    go();
+});
 go();
 </script>
 END
@@ -89,9 +95,35 @@ END
 pages_agree_with_the_verifier() {
     walk_all
     local pages
-    pages=$(find "$folder" -name '*-on-*.html' | wc -l)
+    pages=$(find "$folder" -name '*-on-*.html' -printf '%f\n' | sed '/-4-on-1\.\|_hier.*-16-on-4\./p' | wc -l)
     [ "$(grep -c ': equal, Done: every rank has finished\.' "$folder/said")" = "$pages" ] ||
         { grep -v ': equal, Done' "$folder/said"; echo "of $pages pages"; return 1; }
+}
+
+# At both widths no page is wider than its window, which would have to be pushed from side to side. Each message has a name, and each
+# turn a sentence.
+pages_fit() {
+    grep -q 'at 400 pixels' "$folder/said" && grep -q 'at 1600 pixels' "$folder/said" &&
+        ! grep -vE 'turns at (400|1600) pixels 0 wider, 0 without a name, 0 untold' "$folder/said"
+}
+the_index_fits() { fits "$folder" "$folder/index.html" 400 && fits "$folder" "$folder/index.html" 1600; }
+
+# What happens in a turn is said in a sentence. In a ring no two turns are alike.
+turns_are_told() {
+    document "$folder/allreduce_ring-4-on-1.html#walk" > "$folder/ring" || return 1
+    local told=('Rank 0 sends slice 3 to rank 1. | Rank 0 adds slice 2 from rank 3 to its own and sends the sum to rank 1. |'
+        'Rank 0 adds slice 0 from rank 3 to its own, keeps the finished sum, and sends it to rank 1. |'
+        'Rank 0 keeps slice 3 from rank 3 and passes it on to rank 1.') text
+    for text in "${told[@]}" '0 without a name, 0 untold, 0 said again'; do
+        grep -qF -- "$text" "$folder/ring" || { echo "missing: $text"; grep -oE 'data-(seen|said)="[^"]*"' "$folder/ring"; return 1; }
+    done
+}
+# Other words for what is not added, and for what carries nothing.
+other_turns_are_told() {
+    said_of() { document "$folder/$1-4-on-1.html#walk" | grep -oE 'data-said="[^"]*"'; }
+    said_of broadcast_chain | grep -F 'Rank 0 copies slice 0 into its result and sends it to rank 1.' &&
+        said_of alltoall_bruck | grep -F 'Rank 0 sends blocks 1 and 3 to rank 1.' &&
+        said_of gather_direct | grep -F 'keeps block ' && said_of barrier_doubling | grep -F 'hears from rank '
 }
 
 # A step that adds another block than the real one.
@@ -118,6 +150,10 @@ browser_runs() {
 
 if browser_runs; then
     check pages_end_with_what_the_verifier_found pages_agree_with_the_verifier
+    check pages_fit_into_400_and_1600_pixels_and_name_their_messages pages_fit
+    check the_index_fits_too the_index_fits
+    check every_turn_of_a_ring_has_a_sentence_of_its_own turns_are_told
+    check other_algorithms_are_told_too other_turns_are_told
     check a_wrong_program_is_noticed a_wrong_program_is_noticed
     check one_slot_shows_the_deadlock one_slot_shows_the_deadlock
 else

@@ -17,6 +17,8 @@ import sys
 import threading
 from typing import Optional
 
+from ._options import Options
+
 GRACE_SECONDS = 5.0
 
 
@@ -81,7 +83,7 @@ def _next(ended: queue.Queue[tuple[int, int]], processes: list[subprocess.Popen[
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m collet.run", description=(__doc__ or "").split("\n\n")[1])
+    parser = Options(prog="python -m collet.run", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("-n", type=int, default=2, metavar="N", help="processes (2)")
     parser.add_argument("-m", "--module", action="store_true", help="script is the name of a module")
     parser.add_argument("script")

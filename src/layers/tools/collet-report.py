@@ -20,6 +20,8 @@ import sys
 
 VERSION = "@VERSION@"
 
+# @OPTIONS@
+
 
 def fail(text):
     sys.exit("collet-report: " + text)
@@ -209,7 +211,7 @@ def output_of(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(
+    parser = Options(
         prog="collet-report", add_help=False, usage="collet-report [options] FILE...",
         description="FILE is what COLLET_RECORD wrote, on one host or several.")
     parser.add_argument("-h", "--help", action="help", help="this text")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-sim: how long collectives would take on up to 131,072 ranks, and what their links would carry. Predictions of
+ * collet-sim: predicts how long collectives take on up to 131072 ranks, and what their links carry. These are predictions of
  * the cost model (layers/tools/forecast/forecast.h), not measurements.
  */
 #include "base/err.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-topo: this machine, or a recorded or imagined one, as a graph; the rings and trees that a job on it would use,
- * what they can carry, and why they are so.
+ * collet-topo: shows this machine, or a recorded or imagined one, as a graph; the rings and trees that a job on it would
+ * use, what they can carry, and why they are so.
  */
 #include "base/err.h"
 #include "layers/tools/forecast/explain.h"
@@ -102,6 +102,7 @@ int main(int argc, char **argv) {
     struct topo *topo = NULL;
     int nhosts = 1, per_host = 0;
     setenv("COLLET_DEBUG", "WARN", 0); /* what is strange about a machine is what this program is for */
+    err_is_told = true;                /* argument_failed() tells failures */
     if (!parse_arguments(argc, argv, &request))
         return EXIT_BAD_INPUT;
     if (!machine_numbers(&request.machine, &nhosts, &per_host) || !parse_call(&request, &call) ||

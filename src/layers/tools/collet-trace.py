@@ -18,6 +18,8 @@ import sys
 
 VERSION = "@VERSION@"
 
+# @OPTIONS@
+
 
 def fail(text):
     sys.exit("collet-trace: " + text)
@@ -190,7 +192,7 @@ def write(path, output, timeline):
 
 
 def main():
-    parser = argparse.ArgumentParser(
+    parser = Options(
         prog="collet-trace", add_help=False, formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="collet-trace [options] FILE...",
         description="FILE is what COLLET_TRACE wrote, one file per host. The newest call of which every rank has steps is shown.")

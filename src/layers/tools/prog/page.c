@@ -252,13 +252,20 @@ static void put_verdicts(const struct page *page, int root, int nslots) {
 static void put_head(const struct page *page, int root, int nslots) {
     const struct algorithm *algorithm = page->cast->algorithm;
     const struct prog *prog = page->cast->members[0].prog;
+    const struct prog_facts *facts = &prog_facts[algorithm->collective];
+    const bool whole = facts->in == PROG_WHOLE || facts->out == PROG_WHOLE;
     FILE *out = page->out;
     fprintf(out, "{\"name\":\"%s_%s\",\"about\":", prog_collective_name(algorithm->collective), algorithm->name);
     put_text(algorithm->about, out);
     fprintf(out, ",\"nranks\":%d,\"root\":%d,\"rooted\":%s,\"slots\":%d,\"reduces\":%s,\"blocks\":[0,%d,%d,%d]",
-            page->cast->nranks, root, prog_facts[algorithm->collective].root != PROG_NO_ROOT ? "true" : "false", nslots,
+            page->cast->nranks, root, facts->root != PROG_NO_ROOT ? "true" : "false", nslots,
             cast_reduces(page->cast) ? "true" : "false", prog_region_blocks(prog, STEP_IN),
             prog_region_blocks(prog, STEP_OUT), prog_region_blocks(prog, STEP_TMP));
+    /* What a block is called; whether IN is one rank's block; whether each rank has a block for each. */
+    fprintf(out, ",\"noun\":\"%s\",\"single\":%s,\"swaps\":%s",
+            prog_is_bare(algorithm->collective) ? "" : (whole ? "slice" : "block"),
+            facts->in == PROG_SINGLE ? "true" : "false",
+            !whole && facts->in != PROG_SINGLE && facts->out != PROG_SINGLE ? "true" : "false");
 }
 
 static void put_data(struct page *page, int root, int nslots) {
