@@ -30,7 +30,7 @@ static void take_a_line(struct fuzz_input *input) {
     int settings = 0;
     const uint8_t *text = fuzz_bytes(input, fuzz_byte(input) % (sizeof line - 8), &bytes);
     snprintf(line, sizeof line, "FUZZ_%.*s", (int)bytes, bytes > 0 ? (const char *)text : "");
-    const char *end = strpbrk(line, "= ");
+    const char *end = strpbrk(line, "= \t\n\v\f\r");
     char name[64];
     snprintf(name, sizeof name, "%.*s", end != NULL ? (int)(end - line) : 0, line);
     if (take_line(line, &settings) && settings > 0 && getenv(name) == NULL)

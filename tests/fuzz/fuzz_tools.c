@@ -8,6 +8,7 @@
 #undef main
 #include "layers/tools/common/arguments.c"
 #include "layers/tools/common/sink.c"
+#include "layers/tools/common/text.c"
 #include "layers/tools/plot/walk.c"
 #include "layers/tools/prog/script.c"
 #include "layers/tools/tune/samples.c"

@@ -10,6 +10,7 @@
  */
 #include "layers/tools/common/arguments.h"
 #include "layers/tools/common/sink.h"
+#include "layers/tools/common/text.h"
 #include "layers/tools/plot/walk.h"
 
 #include <signal.h>
@@ -181,15 +182,14 @@ static bool read_json(struct plot *plot, const char *text) {
 
 /* False after a message. */
 static bool read_file(struct plot *plot, FILE *file, const char *path) {
-    char *text = NULL;
-    size_t room = 0;
-    bool good = file != NULL && (getdelim(&text, &room, '\0', file) > 0 || feof(file));
+    char *text = text_read(file);
+    bool good = text != NULL;
     if (!good)
         argument_refuse("FILE", path, "a file that can be read");
-    else if (text != NULL && text[strspn(text, " \t\r\n")] == '{')
+    else if (text[strspn(text, " \t\r\n")] == '{')
         good = read_json(plot, text) ||
                argument_refuse("FILE", path, "the output of a perf program, or what its -J wrote");
-    else if (text != NULL)
+    else
         read_lines(plot, text);
     if (plot->full)
         fprintf(stderr, "collet-plot: more than %d series of %d rows; give fewer\n", SERIES_MAX, POINTS_MAX);

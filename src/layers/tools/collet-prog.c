@@ -8,6 +8,7 @@
 #include "layers/schedules/import.h"
 #include "layers/tools/common/machine.h"
 #include "layers/tools/common/sink.h"
+#include "layers/tools/common/text.h"
 #include "layers/tools/prog/script.h"
 #include "layers/tools/prog/show.h"
 
@@ -247,16 +248,11 @@ static int page(const struct algorithm *algorithm, const struct prog_shape *shap
 }
 
 /* All of a file, which the caller frees; NULL after a message. */
-static char *read_text(const char *path) {
+static char *read_path(const char *path) {
     FILE *in = fopen(path, "r");
-    char *text = NULL;
-    size_t room = 0;
-    const bool read = in != NULL && (getdelim(&text, &room, '\0', in) > 0 || feof(in));
-    if (!read || text == NULL) {
+    char *text = text_read(in);
+    if (text == NULL)
         fprintf(stderr, "collet-prog: --edited: cannot read %s: %m\n", path);
-        free(text);
-        text = NULL;
-    }
     if (in != NULL)
         fclose(in);
     return text;
@@ -297,7 +293,7 @@ static int serve(const struct request *request, const struct algorithm *algorith
 
 static int serve_edited(const struct request *request, const struct algorithm *of) {
     int nranks = 0;
-    char *text = read_text(request->edited);
+    char *text = read_path(request->edited);
     if (text == NULL || !argument_number("<ranks>", request->ranks, 1, 1024, &nranks)) {
         free(text);
         return EXIT_BAD_INPUT;
