@@ -11,7 +11,10 @@ build=${BUILD:-build}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-making() { make -s --no-print-directory BUILD="$build" "$@"; }
+# As the build was made: nothing is compiled again for GPUs.
+cuda=0
+[ "$(cut -c1-4 "$build/flags")" != CUDA ] || cuda=auto
+making() { make -s --no-print-directory CUDA=$cuda BUILD="$build" "$@"; }
 
 at_most() { within "$1" "$2" && [ "$2" -gt 0 ]; }
 core_is_built() { making core >/dev/null; }
