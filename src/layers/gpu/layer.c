@@ -53,7 +53,7 @@ static struct kept {
     struct chan *chan;
     struct gpu_rank *gpu;
     struct kept *next;
-} *all_kept;
+} * all_kept;
 
 static void keep(const struct collet_comm *comm) {
     struct kept *kept = malloc(sizeof *kept);
