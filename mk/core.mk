@@ -14,7 +14,8 @@ $(error LAYERS=$(LAYERS): the layers are $(LIB_LAYERS))
 endif
 LINKED       := $(call with_needs,$(LAYERS))
 SEAM_SOURCES := $(filter-out src/seams/list.c,$(wildcard src/seams/*.c))
-CORE_OBJECTS := $(call objects_of,$(filter-out $(VARIANT_FILE),$(CORE_SOURCES))) $(VARIANT_OBJECTS)
+# What takes longest comes first: then no CPU waits at the end.
+CORE_OBJECTS := $(VARIANT_OBJECTS) $(call objects_of,$(filter-out $(VARIANT_FILE),$(CORE_SOURCES)))
 # What is linked for these layers: the core, their objects, and stand-ins for the others.
 link_of       = $(CORE_OBJECTS) $(call objects_of,$(call lib_sources_of,$(1)) \
     $(wildcard $(patsubst %,src/seams/%.c,$(filter-out $(1),$(LIB_LAYERS))))) $(if $(filter gpu,$(1)),$(CUDA_OBJECTS))
