@@ -59,7 +59,7 @@ include mk/sources.mk
 all: libs $(TOOLS) $(SCRIPT_TOOLS) $(PERFS) $(EXAMPLES) portable
 libs: $(SHARED_LIB) $(BUILD)/lib/libcollet.so $(NCCL_LIB) $(NET_LIB) $(STATIC_LIB) $(FORECAST_LIB) $(INTERNAL_LIB)
 # Where there is nothing to do, nothing is said.
-all libs tests core core-tests portable man fuzzers:
+all libs tests core-alone core-tests portable man fuzzers:
 	+@:
 
 # For gdb: no optimisation, and no GPU kernels.

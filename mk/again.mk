@@ -9,7 +9,7 @@
 AGAIN = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 
 # These goals only build, in this make. Several goals of which one does more are made one after another, each with all jobs.
-ONLY_BUILD := all libs portable tests core core-tests core-objects fuzzers cuda-kernels man static-link $(BUILD)/%
+ONLY_BUILD := all libs portable tests core core-alone core-tests core-objects fuzzers cuda-kernels man static-link $(BUILD)/%
 ONE_BY_ONE := $(and $(word 2,$(MAKECMDGOALS)),$(filter-out $(ONLY_BUILD),$(MAKECMDGOALS)))
 ifneq ($(ONE_BY_ONE),)
 .NOTPARALLEL:

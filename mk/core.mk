@@ -7,7 +7,7 @@
 #    make -s core-seams    the names by which the core knows its layers, the slots that they fill, conditionals on layers
 #    make -s core-links    how to link a program with no layer, with each alone (and what it needs), and with all
 
-.PHONY: core core-files core-seams core-links
+.PHONY: core core-alone core-files core-seams core-links
 LAYERS      ?=
 ifneq ($(filter-out $(LIB_LAYERS),$(LAYERS)),)
 $(error LAYERS=$(LAYERS): the layers are $(LIB_LAYERS))
@@ -22,7 +22,9 @@ link_of       = $(CORE_OBJECTS) $(call objects_of,$(call lib_sources_of,$(1)) \
 CORE_LINK    := $(call link_of,$(LINKED)) $(BUILD)/core/list.o
 CORE_LIB     := $(BUILD)/core/libcollet.a
 
-core: $(CORE_LIB)
+core:
+	+@$(AGAIN) core-alone
+core-alone: $(CORE_LIB)
 $(eval $(call stamp,$(BUILD)/core/layers,LINKED))
 list_flags = -DMOMENTS='$(call moments_of,$(1))'
 $(BUILD)/core/list.o: INCLUDES = $(INTERNAL_INCLUDES)
