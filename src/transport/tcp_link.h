@@ -26,7 +26,7 @@ enum tcp_letter { TCP_LISTENS }; /* message of the lower rank: the addresses on 
 
 struct tcp_link {
     int users;                           /* number of connections */
-    bool listens, dials, up;             /* which end this is; up: the sockets are connected */
+    bool listens, dials, up;             /* listens or dials: that has begun; up: the sockets are connected */
     struct tcp_listener listener;        /* used by the lower rank */
     struct tcp_dialer dialer;            /* used by the higher rank */
     uint8_t keys[2][TCP_SEAL_KEY_BYTES]; /* COLLET_ENCRYPT: [0] from the lower rank to the higher one, [1] back */
