@@ -32,5 +32,5 @@ void allgather_bruck_build(struct prog *prog) {
     }
 }
 
-/* No step depends on how long a block is. */
+/* The steps do not depend on the lengths of blocks. */
 void allgatherv_bruck_build(struct prog *prog) { allgather_bruck_build(prog); }

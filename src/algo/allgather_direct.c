@@ -14,7 +14,7 @@
 
 void allgather_direct_build(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank;
-    struct peers others_behind = {.first = rank + 1, .count = OTHERS}; /* so that not all begin with rank 0 */
+    struct peers others_behind = {.first = rank + 1, .count = OTHERS}; /* each rank starts with another peer */
 
     prog_worker(prog);
     prog_step(prog, .local = IN(0), .store = OUT(rank), .send = others_behind);
@@ -24,5 +24,5 @@ void allgather_direct_build(struct prog *prog) {
         prog_step(prog, .recv = PEER(rank - d), .store = OUT(prog_wrap(prog, rank - d)));
 }
 
-/* No step depends on how long a block is. */
+/* The steps do not depend on the lengths of blocks. */
 void allgatherv_direct_build(struct prog *prog) { allgather_direct_build(prog); }

@@ -27,5 +27,5 @@ void allgather_ring_build(struct prog *prog) {
     prog_step(prog, .recv = prev, .store = OUT(prog_after(prog, 1)));
 }
 
-/* No step depends on how long a block is. */
+/* The steps do not depend on the lengths of blocks. */
 void allgatherv_ring_build(struct prog *prog) { allgather_ring_build(prog); }

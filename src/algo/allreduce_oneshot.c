@@ -17,10 +17,10 @@
 void allreduce_oneshot_build(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank;
     struct peers others_in_order = {.first = 0, .count = OTHERS};
-    struct peers others_behind = {.first = rank + 1, .count = OTHERS}; /* so that not all begin with rank 0 */
+    struct peers others_behind = {.first = rank + 1, .count = OTHERS}; /* each rank starts with another peer */
 
     prog_worker(prog);
-    if (n > 1) /* in place, the sum overwrites IN while others may still read it */
+    if (n > 1) /* in place, the sum overwrites IN while other ranks may still read it */
         prog_step(prog, .local = IN(0), .send = others_behind, .copied_in_place = true);
     prog_step(prog, .recv = others_in_order, .local = IN(0), .local_at = rank, .finish = true, .store = OUT(0));
 }

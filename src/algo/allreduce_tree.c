@@ -19,7 +19,7 @@
 #include "topo/trees.h"
 #include "program/program.h"
 
-/* The half of tree `tree` on its way to the root; at the root also the turn. */
+/* The up part of tree `tree`, for its half of the data. At the root it also turns to the down part. */
 static void build_up(struct prog *prog, int tree, const struct tree_place *place) {
     struct peers children = LISTED(place->child, place->nchildren, tree);
     int at = place->nchildren > 0 ? 1 : 0;

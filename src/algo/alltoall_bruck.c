@@ -19,7 +19,7 @@
  */
 #include "program/program.h"
 
-/* How many of the distances below n have this bit set. */
+/* How many distances below n have this bit set? */
 static int count_with(int n, int bit) {
     int whole = n / (2 * bit), rest = n % (2 * bit);
     return whole * bit + (rest > bit ? rest - bit : 0);

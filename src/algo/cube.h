@@ -14,14 +14,14 @@
 #include "program/program.h"
 
 struct cube {
-    int nranks, nextras; /* core ranks: a power of two; extra ranks: fewer */
-    int self;            /* number of this rank among core ranks, or of the core rank whose extra it is */
-    bool extra;          /* it is one */
+    int nranks, nextras; /* core ranks are a power of two; the extra ranks are fewer */
+    int self;            /* this rank's number among core ranks; for an extra rank, that of its core rank */
+    bool extra;          /* 1: this is an extra rank */
 };
 
 struct cube cube_of(const struct prog *prog);
 
-/* The core rank of a number; the extra rank that stands behind it, −1: none. */
+/* cube_rank: the core rank with this number. cube_extra: its extra rank; −1: none. */
 int cube_rank(const struct prog *prog, const struct cube *cube, int number);
 int cube_extra(const struct prog *prog, const struct cube *cube, int number);
 

@@ -20,7 +20,7 @@ void reduce_tree_build(struct prog *prog) {
     for (int tree = 0; tree < TREES; tree++) {
         struct tree_place place = tree_below(prog->shape, tree, prog->rank, prog->root);
         struct peers children = LISTED(place.child, place.nchildren, tree);
-        int at = place.nchildren > 0 ? 1 : 0; /* between its children's parts, so that the sum runs in order */
+        int at = place.nchildren > 0 ? 1 : 0; /* after the first child, before the second: the sum is in order */
         prog_worker(prog);
         if (place.parent >= 0)
             prog_step(prog, .recv = children, .local = IN(tree), .local_at = at, .send = PEER_LANE(place.parent, tree));

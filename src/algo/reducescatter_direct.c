@@ -26,5 +26,5 @@ void reducescatter_direct_build(struct prog *prog) {
     prog_step(prog, .recv = others_in_order, .local = IN(rank), .local_at = rank, .finish = true, .store = OUT(0));
 }
 
-/* No step depends on how long a block is. */
+/* The steps do not depend on the lengths of blocks. */
 void reducescatterv_direct_build(struct prog *prog) { reducescatter_direct_build(prog); }

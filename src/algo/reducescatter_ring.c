@@ -28,5 +28,5 @@ void reducescatter_ring_build(struct prog *prog) {
     prog_step(prog, .recv = prev, .local = IN(rank), .local_at = 1, .finish = true, .store = OUT(0));
 }
 
-/* No step depends on how long a block is. */
+/* The steps do not depend on the lengths of blocks. */
 void reducescatterv_ring_build(struct prog *prog) { reducescatter_ring_build(prog); }

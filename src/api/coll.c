@@ -16,14 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As collet.h calls the count of a block where one of the buffers is a single block. */
+/* The name of the count in collet.h: one buffer may be a single block. */
 static const char *count_name_of(const struct prog_facts *facts) {
     if (facts->in == PROG_SINGLE)
         return "sendcount";
     return facts->out == PROG_SINGLE ? "recvcount" : "count";
 }
 
-/* The block's bytes, if the larger buffer of a call fits into memory. */
+/* Checks that the larger buffer of the call fits into memory. *block_bytes: bytes of one block. */
 static enum collet_result check_size(const struct collet_comm *comm, const struct exec_request *r,
                                      size_t *block_bytes) {
     const struct prog_facts *facts = &prog_facts[r->collective];
@@ -41,7 +41,7 @@ static enum collet_result err_null(const char *buffer, const struct exec_request
                    count_name_of(&prog_facts[r->collective]), r->count);
 }
 
-/* Only the root's input is read, or its output written, where a collective has a root. */
+/* Checks the buffers that this rank uses: if there is a root, only the root reads its input or writes its output. */
 static enum collet_result check_buffers(const struct collet_comm *comm, const struct exec_request *r,
                                         size_t block_bytes, const void *in, const void *out) {
     const struct prog_facts *facts = &prog_facts[r->collective];
@@ -73,9 +73,9 @@ enum collet_result coll_err_no_op(enum collet_op op) {
                    "op is %d: none of enum collet_op, and not created on this communicator, or destroyed", (int)op);
 }
 
-/* An operator of the program's is replaced by COLLET_PREMULSUM and its factor. */
+/* Replaces an operator of the program by COLLET_PREMULSUM and its factor. */
 static enum collet_result resolve_created_op(const struct collet_comm *comm, struct exec_request *r) {
-    process_lock(); /* a call looks its operator up before it has the communicator's own lock */
+    process_lock(); /* the call does not hold the communicator's own lock yet */
     const struct created_op *op = comm->ops;
     while (op != NULL && op->number != r->op)
         op = op->next;
@@ -92,7 +92,7 @@ static enum collet_result resolve_created_op(const struct collet_comm *comm, str
     return COLLET_SUCCESS;
 }
 
-/* A factor makes averages of small types, whose sum might not fit. */
+/* Checks an operator other than the basic ones. An average of a small type gets a factor, because its sum could overflow. */
 static enum collet_result resolve_rare_op(const struct collet_comm *comm, struct exec_request *r) {
     if (!op_valid(r->op))
         return resolve_created_op(comm, r);
@@ -109,7 +109,7 @@ static enum collet_result resolve_rare_op(const struct collet_comm *comm, struct
     return COLLET_SUCCESS;
 }
 
-/* Any type has the first operators. */
+/* Every type has the operators before AVG. */
 static inline enum collet_result resolve_op(const struct collet_comm *comm, struct exec_request *r) {
     return (unsigned)r->op < COLLET_AVG ? COLLET_SUCCESS : resolve_rare_op(comm, r);
 }
@@ -149,7 +149,7 @@ static enum collet_result coll_call(struct exec_request *request, const void *in
         result = check_buffers(comm, request, block_bytes, in, out);
     if (result != COLLET_SUCCESS)
         return coll_refuse(comm, result);
-    if (prog_is_p2p(request->collective)) { /* a message is bytes: the two ends need not name the same type */
+    if (prog_is_p2p(request->collective)) { /* a message is bytes: the types of its two ends may differ */
         request->named_type = (uint8_t)(1 + request->type);
         request->count = block_bytes;
         request->type = COLLET_UINT8;

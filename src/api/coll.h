@@ -7,14 +7,14 @@
 
 #include "api/comm.h"
 
-/* Checks all of a request but its buffers; an operator that was created becomes what it is. *block_bytes: of a block. */
+/* Checks everything in a request but its buffers. Replaces an operator that the program created. *block_bytes: bytes of one block. */
 enum collet_result coll_check(struct collet_comm *comm, struct exec_request *request, const void *stream,
                               size_t *block_bytes);
 
-/* What a refused call leaves behind: its text in the communicator, and an open group that will not run. Returns result. */
+/* After a refused call: keeps the error text in the communicator, and makes an open group fail. Returns result. */
 enum collet_result coll_refuse(struct collet_comm *comm, enum collet_result result);
 
-/* INVALID_ARGUMENT: no operator has this number. */
+/* Sets INVALID_ARGUMENT: no operator has this number. */
 enum collet_result coll_err_no_op(enum collet_op op);
 
 void coll_log(const struct collet_comm *comm, const struct exec_request *request);

@@ -19,8 +19,8 @@
 
 /* ---- handles ---- */
 
-/* A handle keeps its locks and its engine until the process ends, since somebody may be waiting for them: at the end of a communicator
- * the engine is as it was at the beginning. All else is zeroed. */
+/* A handle keeps its locks and its engine until the process ends, because a thread may be waiting for them. (When a communicator ends, its
+ * engine is as at the beginning.) Everything else is set to zero. */
 static void forget_rooms(struct collet_comm *comm) {
     comm->boot = NULL;
     comm->survey = NULL;
@@ -43,7 +43,7 @@ static struct collet_comm *handle_take(void) {
         pthread_mutex_init(&comm->error_lock, NULL);
         comm->engine.busy_end = &comm->engine.busy;
     }
-    comm_set_phase(comm, COMM_JOINING); /* a thread with an old handle may look */
+    comm_set_phase(comm, COMM_JOINING); /* a thread with an old handle may read it */
     __atomic_store_n(&comm->revoked, false, __ATOMIC_RELAXED);
     comm->failure = COLLET_SUCCESS;
     comm->to = NULL;
@@ -106,7 +106,7 @@ bool comm_enter(struct collet_comm *comm) {
 
 void comm_leave(struct collet_comm *comm) { __atomic_sub_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST); }
 
-/* A reader may have issued a call a moment ago: it is told that comm is no more. */
+/* A reader may just have issued a call. That call is ended too: comm exists no more. */
 static void wait_for_readers(struct collet_comm *comm) {
     struct waiter waiter = {.spin = 0};
     struct late late;
@@ -117,10 +117,10 @@ static void wait_for_readers(struct collet_comm *comm) {
             log_always(INIT, "rank %d %s to end communicator %s: a call of another thread on it has not returned",
                        comm->rank, late_text(&late), comm->name[0] ? comm->name : "(unnamed)");
     }
-    engine_drain(comm); /* the last one may have issued its call just before it left */
+    engine_drain(comm); /* the last reader may have issued a call before it left */
 }
 
-/* On any rank; without the lock. */
+/* Has the communicator failed, on any rank? Works without the lock. */
 static enum collet_result failure_anywhere(struct collet_comm *comm) {
     if (!comm_enter(comm))
         return COLLET_SUCCESS;
@@ -168,7 +168,7 @@ enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p
 
 void comm_show(struct collet_comm *comm) { __atomic_store_n(&comm->magic, comm_magic(), __ATOMIC_SEQ_CST); }
 
-/* False: something is still at work with its rooms. */
+/* Closes the layers. False: something still uses their memory. */
 static bool layers_close(struct collet_comm *comm) {
     bool ended = true;
     for (int k = nlayers - 1; k >= 0; k--)
@@ -210,7 +210,7 @@ void comm_discard(struct collet_comm *comm) {
     split_discard(comm);
     wait_for_readers(comm);
     comm_close(comm);
-    call_lock_release(&comm->lock); /* a thread that waits for it will see the magic */
+    call_lock_release(&comm->lock); /* a waiting thread will see the cleared magic */
     handle_return(comm);
 }
 
@@ -218,7 +218,7 @@ void comm_set_phase(struct collet_comm *comm, enum comm_phase phase) {
     __atomic_store_n(&comm->phase, phase, __ATOMIC_RELEASE);
 }
 
-/* All ranks on GPUs, or none. */
+/* Checks that all ranks are on GPUs, or none. */
 static enum collet_result check_devices(const struct collet_comm *comm) {
     const struct peer_info *peers = boot_peers(comm->boot);
     for (int rank = 0; rank < comm->nranks; rank++)
@@ -233,7 +233,7 @@ static enum collet_result check_devices(const struct collet_comm *comm) {
 
 static enum collet_result rooms_open(struct collet_comm *comm) {
     COLLET_TRY(check_devices(comm));
-    if (comm->map == NULL) /* no layer has made one */
+    if (comm->map == NULL) /* no layer made one */
         COLLET_TRY(map_create(boot_peers(comm->boot), comm->nranks, &comm->map));
     bool on_host = comm->gpu == NULL;
     struct chan_options options = {.boot = comm->boot,
@@ -261,7 +261,7 @@ enum collet_result comm_join(struct collet_comm *comm, const struct collet_uniqu
     enum collet_result result;
     int naps = 0;
     transport_cards(comm->device, self.cards);
-    do /* a rank that does not join can tell nobody */
+    do /* a rank that does not join can tell nobody why */
         result = boot_join_by(ids, nids, comm->nranks, comm->rank, &self, &comm->config, &comm->boot);
     while (result == COLLET_ERR_NO_MEMORY && patience_left(&naps));
     return result;
@@ -275,7 +275,7 @@ static enum collet_result layers_join(struct collet_comm *comm) {
 }
 
 enum collet_result comm_join_alone(struct collet_comm *comm) {
-    if (comm->nranks == 0) /* this rank has nothing to join */
+    if (comm->nranks == 0) /* this rank is not a member: nothing to join */
         return COLLET_SUCCESS;
     COLLET_TRY(boot_try_init(comm->boot));
     if (comm->chan == NULL) {
@@ -310,7 +310,7 @@ enum collet_result comm_try_join(struct collet_comm *comm) {
     return result;
 }
 
-/* Another thread may poll or abort the communicator at the same time. */
+/* Makes progress with joining, with the lock: another thread may poll or abort the communicator. */
 static enum collet_result try_join_locked(struct collet_comm *comm) {
     call_lock_acquire(&comm->lock, 0);
     enum collet_result result =
@@ -371,7 +371,7 @@ static enum collet_result get(const struct collet_comm *comm, const int *value, 
     if (to == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL: pass the address of an int", argument);
     struct collet_comm *looked_at = (struct collet_comm *)comm;
-    if (!comm_enter(looked_at)) /* destroyed a moment ago */
+    if (!comm_enter(looked_at)) /* it was destroyed a moment ago */
         return comm_check(comm);
     const bool known = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE) != COMM_JOINING;
     if (known)
@@ -423,7 +423,7 @@ static void print_state(const struct collet_comm *comm, FILE *out) {
     static const char *const phases[] = {[COMM_READY] = "ready", "failed", "finalized"};
     enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
     fprintf(out, "communicator %s: ", comm->name[0] ? comm->name : "(unnamed)");
-    if (phase == COMM_JOINING) /* which rank it is, a shrink has yet to find out */
+    if (phase == COMM_JOINING) /* in a shrink, the rank may not be known yet */
         fprintf(out, "being created\n");
     else
         fprintf(out, "rank %d of %d, %s, %llu collectives called\n", comm->rank, comm->nranks, phases[phase],
@@ -436,7 +436,7 @@ static void print_state(const struct collet_comm *comm, FILE *out) {
     }
 }
 
-/* The text is written when comm is left: nobody's end waits for whoever reads fd. */
+/* Writes the text after comm_leave(), so the end of comm does not wait for the reader of fd. */
 enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
     COLLET_TRY(comm_check(comm));
     if (fd < 0)
@@ -452,7 +452,7 @@ enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
         print_state(comm, out);
         comm_leave(looked_at);
     }
-    enum collet_result result = live ? COLLET_SUCCESS : comm_check(comm); /* destroyed a moment ago */
+    enum collet_result result = live ? COLLET_SUCCESS : comm_check(comm); /* it was destroyed a moment ago */
     if (fclose(out) != 0)
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory for the text of a dump");
     else if (live && !output_write(fd, text, bytes, -1))

@@ -16,7 +16,7 @@
 
 /* ---- queues ---- */
 
-/* Keeps the first failure. The calls of a queue may end in several threads; all of them return when it is written. */
+/* Records the first failure of a queue. Its calls may end in several threads; each returns only when the record is complete. */
 static void queue_fail(struct queue *queue, uint64_t place, enum collet_result result) {
     enum collet_result none = COLLET_SUCCESS;
     if (__atomic_compare_exchange_n(&queue->failure, &none, COLLET_IN_PROGRESS, false, __ATOMIC_RELAXED,
@@ -46,7 +46,7 @@ struct lane *engine_lane(const struct post *post) {
     return prog_is_p2p(r->collective) ? collectives + 1 + 2 * r->root + (r->collective == PROG_RECV) : collectives;
 }
 
-/* On most CPUs an atomic addition waits until all earlier stores have left: a queue of one thread does without. */
+/* On most CPUs an atomic addition waits until all earlier stores are done. A queue with one thread does not need it. */
 static inline void queue_advance(struct queue *queue) { /* pairs with queue_has_come_to() */
     if (queue->shared)
         __atomic_add_fetch(&queue->done, 1, __ATOMIC_RELEASE);
@@ -64,7 +64,7 @@ static inline void end_one(struct post *post, enum collet_result result) {
     queue_advance(queue);
 }
 
-/* The post belongs to whoever waits for its queue again: nothing may look at it any more. */
+/* Ends a post. From now on it belongs to the thread that waits for its queue: nothing here may touch it. */
 static void post_end(struct post *post, enum collet_result result) {
     if (post->partner != NULL)
         end_one(post->partner, result);
@@ -86,7 +86,7 @@ static void lane_append(struct engine *engine, struct post *post) {
     engine->busy_end = &lane->next;
 }
 
-/* Its communicator may have failed or ended since it was made. */
+/* Puts a post into its lane. Its communicator may have failed or ended since the post was made. */
 static void post_admit(struct post *post) {
     enum collet_result result = comm_check_locked(post->comm);
     if (result == COLLET_SUCCESS) {
@@ -130,7 +130,7 @@ static bool may_begin(const struct post *post) {
            (post->partner == NULL || queue_has_come_to(post->partner->queue, post->partner->place));
 }
 
-/* A call that cannot be prepared here (no memory, no transport) is a failure: others would wait for it. */
+/* Begins the lane's first call. If it cannot be prepared (no memory, no transport), that is a failure: other ranks would wait for it. */
 static inline enum collet_result lane_begin(struct lane *lane) {
     const struct post *post = lane->first;
     struct exec_call *call = &lane->call;
@@ -138,7 +138,7 @@ static inline enum collet_result lane_begin(struct lane *lane) {
     call->args.in = post->in;
     call->args.out = post->out;
     call->args.sequence = lane->begun + 1;
-    __atomic_store_n(&lane->begun, call->args.sequence, __ATOMIC_RELAXED); /* dumps look */
+    __atomic_store_n(&lane->begun, call->args.sequence, __ATOMIC_RELAXED); /* dumps read it without the lock */
     lane->entry = journal_begin(post->comm->engine.journal, lane->entry, call);
     if (call->program->nremote > 0)
         proxy_count(call->chan, call->program->conns, call->program->nconns, 1);
@@ -160,7 +160,7 @@ static enum collet_result copy_to_self(const struct post *send) {
     return COLLET_SUCCESS;
 }
 
-/* Moves the lane's first call: SUCCESS if it is done, IN_PROGRESS, or a failure. */
+/* Tries the lane's first call. SUCCESS: it is done. IN_PROGRESS: not yet. Else a failure. */
 static enum collet_result lane_try(struct lane *lane, bool *moved) {
     bool call_moved = false;
     if (lane->call.state == EXEC_IDLE) {
@@ -181,7 +181,7 @@ static enum collet_result lane_try(struct lane *lane, bool *moved) {
     return result < 0 ? exec_explain(&lane->call, result) : result;
 }
 
-/* As far as its calls can move now. */
+/* Runs the calls of a lane, as far as they can move now. */
 static enum collet_result lane_turn(struct lane *lane, bool *moved) {
     while (lane->first != NULL) {
         COLLET_TRY(lane_try(lane, moved));
@@ -196,7 +196,7 @@ static enum collet_result lane_turn(struct lane *lane, bool *moved) {
 
 /* ---- a communicator's turn ---- */
 
-/* A call that stops half-way leaves its connections in the middle of a message, so its communicator is over. */
+/* Makes a communicator fail. A call that stops halfway leaves its connections in the middle of a message, so they cannot be used again. */
 static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     struct engine *engine = &comm->engine;
     boot_fail(comm->boot, result, err_last());
@@ -241,7 +241,7 @@ static enum collet_result lane_look(struct collet_comm *comm, struct lane *lane,
     return lane->call.state == EXEC_IDLE ? boot_check(comm->boot) : exec_look(&lane->call, now_ns);
 }
 
-/* May its calls still be waited for? */
+/* May the calls of the communicator go on waiting? If not, the communicator fails. */
 static void engine_look(struct collet_comm *comm, uint64_t idle_ns, uint64_t now_ns) {
     enum collet_result result = COLLET_SUCCESS;
     if (comm->engine.busy == NULL)
@@ -255,7 +255,7 @@ static void engine_look(struct collet_comm *comm, uint64_t idle_ns, uint64_t now
 
 /* ---- drivers ---- */
 
-/* A call that goes on and on must notice a failure elsewhere, or an abort, too. */
+/* Even if calls always move, a failure elsewhere, or an abort, must be noticed after this many turns. */
 #define LOOK_EVERY_TURNS 64
 
 void driver_turn(struct driver *driver) {
@@ -282,19 +282,19 @@ bool driver_take(struct driver *driver, struct collet_comm *comm) {
     engine->driven = NULL;
     *driver->end = comm;
     driver->end = &engine->driven;
-    if (has_incoming(engine)) /* before what the thread issues next */
+    if (has_incoming(engine)) /* they come before the thread's next calls */
         admit_incoming(engine);
     return true;
 }
 
-/* A thread that pushes a post and then sees a driver leaves the post to it. So the driver says that it leaves, and only
- * then looks whether there is a post. A plain load might come before that store, and miss the post. This addition of
- * nothing cannot: it comes before the push, and then that thread sees no driver; or behind it, and finds the post. */
+/* A thread that pushes a post, and then sees a driver, leaves the post to it. So the driver first stores that it leaves, and then looks
+ * for posts. A plain load could run before that store, and miss the post. An atomic addition of 0 cannot. Either it comes before the
+ * push, and the other thread sees no driver; or after it, and finds the post. */
 static bool leaves_calls(struct engine *engine) {
     return engine->busy != NULL || __atomic_fetch_add(&engine->incoming, 0, __ATOMIC_ACQ_REL) != NULL;
 }
 
-/* Wakes collet's own thread, if calls are left, before another one can end the communicator. */
+/* Releases the lock. If calls are left, it first wakes collet-engine, before another thread can end the communicator. */
 static void lock_give(struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
     __atomic_store_n(&engine->driver, NULL, __ATOMIC_RELAXED);
@@ -319,7 +319,7 @@ void engine_drain(struct collet_comm *comm) {
 
 /* ---- threads that want the lock ---- */
 
-/* False: comm is no communicator. It stays one until caller_leave(). */
+/* Counts the thread as a caller. False: comm is no communicator. It stays valid until caller_leave(). */
 static bool caller_enter(struct collet_comm *comm) {
     if (!comm_enter(comm))
         return false;
@@ -360,7 +360,7 @@ void engine_wait(const struct queue *queue, uint64_t place, struct collet_comm *
 
 /* ---- calls are issued ---- */
 
-/* False: another thread drives, and will find the post. */
+/* Admits a post, or leaves it to the thread that drives. False: that thread will find it. */
 static bool post_now(struct post *post, struct driver *driver) {
     struct collet_comm *comm = post->comm;
     if (driver_has(driver, &comm->engine) || driver_take(driver, comm)) {
@@ -372,7 +372,7 @@ static bool post_now(struct post *post, struct driver *driver) {
         return true;
     }
     post->waits_outside = true;
-    if (!post->queue->shared) /* the driver of an earlier post of this queue may be reading it */
+    if (!post->queue->shared) /* the driver of an earlier post of this queue may read it */
         post->queue->shared = true;
     post_push(post);
     return false;
@@ -391,7 +391,7 @@ static enum collet_result post_later(struct post *post, uint64_t issue, struct d
     return COLLET_SUCCESS;
 }
 
-/* Later, collet's own thread or one that waits carries it. */
+/* Issues a post on a stream. collet-engine, or a thread that waits, runs it later. */
 static void post_on_stream(struct post *post, uint64_t issue, struct queue *queue, struct driver *driver) {
     bool is_comm = comm_enter(post->comm);
     enum collet_result result = is_comm ? post_later(post, issue, driver) : comm_check(post->comm);
@@ -403,7 +403,7 @@ static void post_on_stream(struct post *post, uint64_t issue, struct queue *queu
         comm_leave(post->comm);
 }
 
-/* Its driver may have left. */
+/* Takes the locks of communicators that have lost their driver, if posts still wait there. */
 static void take_what_is_free(struct post *posts, int nposts, struct driver *driver) {
     for (int k = 0; k < nposts; k++)
         if (posts[k].waits_outside && !is_done(&posts[k]) && !driver_has(driver, &posts[k].comm->engine))
@@ -431,7 +431,7 @@ static void wait_for_posts(struct post *posts, int nposts, struct queue *queue, 
     }
 }
 
-/* issue: the number of the group, of which some calls are on streams. */
+/* Issues all posts. issue: number of the group, if some of its calls are on streams. True: other drivers have some of them. */
 static bool post_all(struct post *posts, int nposts, uint64_t issue, struct queue *queue, struct driver *driver) {
     bool outside = false;
     for (int k = 0; k < nposts; k++) {

@@ -12,23 +12,23 @@
 
 #include <stdlib.h>
 
-/* What needs a look before a group begins. */
+/* Kinds of calls that need work before a group begins. */
 enum call_kind { CALL_ON_GPU = 1, CALL_ON_STREAM = 2, CALL_TO_SELF = 4 };
 
-/* What this thread has collected. The arrays are kept from group to group. */
+/* The calls that this thread has collected. The arrays are reused by the next group. */
 struct group {
     int depth;
-    unsigned generation;      /* of the process that opened it */
-    enum collet_result error; /* the first; nothing runs then */
+    unsigned generation;      /* number of the process that opened it */
+    enum collet_result error; /* the first error: then nothing runs */
     char error_text[ERR_TEXT_BYTES];
     struct post *calls;
     int ncalls, calls_room;
-    unsigned kinds;       /* of the calls: bits of enum call_kind */
-    group_calls *instead; /* takes the calls, which then do not run; NULL: they run */
+    unsigned kinds;       /* kinds of its calls: bits of enum call_kind */
+    group_calls *instead; /* gets the calls, which then do not run; NULL: they run */
     void *whom;
     struct collet_comm **joins;
     int njoins, joins_room;
-    struct window_post *windows; /* to be registered */
+    struct window_post *windows; /* windows to register */
     int nwindows, windows_room;
 };
 
@@ -37,7 +37,7 @@ static _Thread_local struct group group;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
-/* What group_end() would have run is not silently forgotten. */
+/* Warns of an open group at the end of its thread: its calls will never run. */
 static void warn_of_open_group(const struct group *g) {
     if (g->depth > 0 && g->ncalls > 0 && g->generation == process_generation())
         log_warn(ERR, "a thread ended before collet_group_end(): %d calls of its group, the first a %s, were not made",
@@ -56,10 +56,10 @@ static void free_arrays(void *of_thread) {
 
 static void exit_key_create(void) {
     pthread_key_create(&exit_key, free_arrays);
-    atexit(warn_at_exit); /* the thread that ends the process does not end by itself */
+    atexit(warn_at_exit); /* the thread that ends the process has no key destructor */
 }
 
-/* From now on the arrays are freed when this thread ends. */
+/* Frees the arrays when this thread ends. */
 static void free_at_thread_exit(void) {
     pthread_once(&exit_once, exit_key_create);
     pthread_setspecific(exit_key, &group);
@@ -73,7 +73,7 @@ enum collet_result group_poison(enum collet_result result) {
     return result;
 }
 
-/* Room for one more entry of an array of the group. */
+/* Makes room for one more entry in an array of the group. */
 static inline enum collet_result group_make_room(void *array_p, int used, int *room, size_t entry_bytes) {
     if (used < *room)
         return COLLET_SUCCESS;
@@ -85,7 +85,7 @@ static inline enum collet_result group_make_room(void *array_p, int used, int *r
 
 /* ---- collecting ---- */
 
-/* Forgets calls that have been made, or never will be. */
+/* Removes all calls: they have run, or will never run. */
 static void drop_calls(struct group *g) {
     for (int k = 0; k < g->ncalls; k++)
         if (g->calls[k].request.extents != NULL)
@@ -93,7 +93,7 @@ static void drop_calls(struct group *g) {
     g->ncalls = 0;
 }
 
-/* A child of fork() inherits what its parent's thread has collected: calls on communicators that are not the child's. */
+/* After fork(), a child has a copy of its parent's open group. Its calls are on communicators of the parent, so they are dropped. */
 static void forget_parents_group(void) {
     if (group.generation == process_generation())
         return;
@@ -137,7 +137,7 @@ static unsigned kinds_of(const struct post *post) {
     return is_to_self(post) ? where | CALL_TO_SELF : where;
 }
 
-/* Built where it stays, field by field: as a compound literal it takes compilers twice the instructions. */
+/* Fills in a post field by field: with a compound literal, compilers need twice as many instructions. */
 static inline void post_make(struct post *restrict post, struct collet_comm *comm,
                              const struct exec_request *restrict request, const void *in, void *out, void *stream) {
     post->request = *request;
@@ -204,7 +204,7 @@ enum collet_result group_window(const struct window_post *post) {
 
 /* ---- messages to oneself ---- */
 
-/* The k-th send meets the k-th receive. */
+/* Finds the receive for a send to oneself: the k-th receive belongs to the k-th send. */
 static enum collet_result find_partner(struct post *send) {
     for (struct post *recv = group.calls; recv < group.calls + group.ncalls; recv++) {
         if (recv->is_partner || recv->comm != send->comm || recv->request.collective != PROG_RECV || !is_to_self(recv))

@@ -9,30 +9,30 @@
 
 struct window_post;
 
-/* Runs a checked call, or appends it to the thread's open group. Takes request->extents over, also on failure. */
+/* Runs a checked call, or adds it to the thread's open group. Takes ownership of request->extents, also on failure. */
 enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
                               void *stream);
 
-/* Waits until comm has joined and *comm->to has it, or leaves that to the end of the open group. */
+/* Waits until comm has joined and *comm->to is set; in an open group, the end of the group does that. */
 enum collet_result group_join(struct collet_comm *comm);
 
-/* Registers a window (window.h), or leaves that to the end of the open group. */
+/* Registers a window (window.h); in an open group, the end of the group does that. */
 enum collet_result group_window(const struct window_post *post);
 
-/* INVALID_USAGE if calls on comm or stream still wait in the thread's open group: `function` cannot go before them. NULL is
- * no communicator and no stream. */
+/* INVALID_USAGE: the thread's open group has calls on comm or stream, so `function` may not come before them. NULL: no communicator, no
+ * stream. */
 enum collet_result group_check_none_queued(const struct collet_comm *comm, const struct collet_stream *stream,
                                            const char *function);
 
-/* INVALID_USAGE if the thread has an open group, in which `function` cannot be. */
+/* INVALID_USAGE: the thread has an open group, and `function` is not allowed in one. */
 enum collet_result group_check_closed(const char *function);
 
-/* Ends the thread's open group like collet_group_end(), but if it is the outermost one, none of its calls run: instead() gets
+/* Ends the thread's open group like collet_group_end(). But the calls of the outermost group do not run: instead() gets
  * them. */
 typedef enum collet_result group_calls(const struct post *calls, int ncalls, void *whom);
 enum collet_result group_end_instead(group_calls *instead, void *whom);
 
-/* Records a call's error in the open group, so that nothing of it runs; returns result. */
+/* Makes the open group fail, so none of its calls run. Returns result. */
 enum collet_result group_poison(enum collet_result result);
 
 #endif

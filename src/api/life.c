@@ -16,7 +16,7 @@
 
 #define ARGUMENT "by the argument nranks"
 
-/* Makes a rank that has begun to join the others. */
+/* Makes a rank and starts to join the other ranks. */
 static enum collet_result begin_rank(const struct collet_config *options, const struct collet_unique_id *ids, int nids,
                                      int nranks, int rank, const char *believed, struct collet_comm **comm_p) {
     struct collet_comm *comm;
@@ -123,7 +123,7 @@ enum collet_result collet_comm_finalize(struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
-/* A child of fork() has a picture of its parent's communicator: there is nothing to end. */
+/* A child of fork() has only a copy of its parent's communicator: nothing to end. */
 enum collet_result collet_comm_destroy(struct collet_comm *comm) {
     if (comm == NULL || comm_is_inherited(comm))
         return COLLET_SUCCESS;
@@ -156,7 +156,7 @@ enum collet_result collet_comm_revoke(struct collet_comm *comm) {
     if (!comm_enter(comm))
         return comm_check(comm);
     __atomic_store_n(&comm->revoked, true,
-                     __ATOMIC_RELAXED); /* before calls fail: those that come later are told why */
+                     __ATOMIC_RELAXED); /* before calls fail, so that later calls report the revocation */
     comm_leave(comm);
     return stop_everywhere(comm, "collet_comm_revoke");
 }
@@ -167,7 +167,7 @@ enum collet_result collet_comm_abort(struct collet_comm *comm) {
     COLLET_TRY(stop_everywhere(comm, "collet_comm_abort"));
     if (group_check_none_queued(comm, NULL, "collet_comm_abort") != COLLET_SUCCESS)
         group_poison(COLLET_ERR_ABORTED);
-    if (!engine_take(comm, COMM_ABORT_WAIT_NS)) { /* a call that does not come back: leak rather than hang */
+    if (!engine_take(comm, COMM_ABORT_WAIT_NS)) { /* a call hangs: leak its memory instead of hanging too */
         log_warn(INIT, "a call on the aborted communicator has not returned: its memory is kept");
         return COLLET_SUCCESS;
     }

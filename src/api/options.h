@@ -7,13 +7,13 @@
 
 #include "api/comm.h"
 
-/* Copies the caller's struct (NULL: all defaults), of whatever version, and checks each field. The device becomes its number. */
+/* Copies the caller's struct, of any version (NULL: defaults), checks each field, and replaces the device by its number. */
 enum collet_result options_read(const struct collet_config *from, struct collet_config *to);
 
-/* Is the device there? COLLET_DEVICE_CUDA_CURRENT becomes its number. `argument` is what the error blames. */
+/* Does the device exist? COLLET_DEVICE_CUDA_CURRENT is replaced by its number. argument: named in the error text. */
 enum collet_result options_check_device(int *device, const char *argument);
 
-/* Configures comm: the environment, overridden by the options. */
+/* Sets comm's configuration: the environment first, then the options. */
 enum collet_result options_apply(const struct collet_config *options, struct collet_comm *comm);
 
 #endif

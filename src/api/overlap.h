@@ -14,7 +14,7 @@ struct overlap_range {
     uintptr_t begin, end;
 };
 
-/* Of a buffer of blocks of block_bytes. */
+/* The addresses of a buffer whose blocks have block_bytes. */
 static inline struct overlap_range overlap_range_of(const void *buffer, enum prog_layout layout, size_t block_bytes,
                                                     int nranks) {
     const uintptr_t begin = (uintptr_t)buffer;
@@ -22,8 +22,8 @@ static inline struct overlap_range overlap_range_of(const void *buffer, enum pro
     return (struct overlap_range){begin, begin + blocks * block_bytes};
 }
 
-/* INVALID_ARGUMENT, with both ranges, if they overlap and do not lie as the collective's calls in place do. own_block: bytes
- * before this rank's block, in the buffer that has one per rank. */
+/* INVALID_ARGUMENT, with both ranges: they overlap, but not as the collective's in-place rule says. own_block: offset of this rank's
+ * block in the buffer with one block per rank. */
 enum collet_result overlap_check(enum prog_collective collective, struct overlap_range in, struct overlap_range out,
                                  size_t own_block);
 

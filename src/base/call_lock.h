@@ -10,14 +10,14 @@
 #include "base/wait.h"
 
 struct call_lock {
-    int held; /* what its holder wrote before the release, the next holder sees after its try */
+    int held; /* writes of a holder before its release are visible to the next holder */
 };
 
 static inline bool call_lock_try(struct call_lock *lock) {
     return __atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE) == 0; /* pairs with call_lock_release() */
 }
 
-/* False if it is still held by another after limit_ns (0: no limit). */
+/* Waits for the lock. False: another thread still holds it after limit_ns (0: no limit). */
 static inline bool call_lock_acquire(struct call_lock *lock, uint64_t limit_ns) {
     struct waiter waiter = {.spin = 0};
     while (!call_lock_try(lock))

@@ -20,13 +20,13 @@
 #include <unistd.h>
 
 struct knob {
-    const char *name; /* with COLLET_ in front */
+    const char *name; /* includes the prefix COLLET_ */
     const char *nccl_name;
     const char *unit;
     const char *help;
-    size_t offset;            /* in struct config: of an int64_t, or of a text where default_text is set */
-    int64_t def, min, max;    /* of an INT */
-    const char *default_text; /* of a TEXT; NULL: this is an INT */
+    size_t offset;            /* offset in struct config: of a text if default_text is set, else of an int64_t */
+    int64_t def, min, max;    /* for an INT */
+    const char *default_text; /* for a TEXT; NULL: this is an INT */
     enum config_scope scope;
 };
 
@@ -49,7 +49,7 @@ static char *text_of(struct config *config, const struct knob *knob) { return (c
 
 static bool is_secret(const struct knob *knob) { return strcmp(knob->unit, "secret") == 0; }
 
-/* Who starts a program with more rights than his own must not have it load his plugins, or read and write files of his choice. */
+/* In a set-user-ID program, the user must not be able to load plugins, or to read and write files, with the program's rights. */
 static bool is_refused(const struct knob *knob) { return strcmp(knob->unit, "path") == 0 && getauxval(AT_SECURE) != 0; }
 
 static config_translator *translate;
@@ -64,7 +64,7 @@ const char *config_env(const char *name) {
 
 /* ---------------------------------------------------------------------------------------------------------- parsing */
 
-/* 0: it is no suffix. */
+/* 0: not a suffix. */
 static int64_t multiple_of(char suffix) {
     static const char suffixes[] = "KMG";
     const char *found = memchr(suffixes, toupper((unsigned char)suffix), 3);
@@ -112,7 +112,7 @@ bool config_addresses_read(const char *text, struct config_addresses *range) {
     return inet_pton(AF_INET, address, range->first + 12) == 1 && bits <= 32;
 }
 
-/* Asks of each word of a list like "default|zero"; false if one is not good. */
+/* Calls is_good for each word of a list such as "default|zero". False: some word is not good. */
 static bool each_policy(const char *policy, bool (*is_good)(const char *word)) {
     char words[CONFIG_TEXT_BYTES], *rest = words;
     snprintf(words, sizeof words, "%s", policy);
@@ -131,7 +131,7 @@ bool config_policy_is_known(const char *policy) {
 
 bool config_policy_is_zero(const char *policy) { return !each_policy(policy, is_policy_with_kernels); }
 
-/* Texts with a vocabulary that this room knows; those of algorithms and transports are checked by their rooms. */
+/* Checks texts whose words this room knows. Other rooms check the names of algorithms and transports. */
 static bool text_is_known(const struct knob *knob, const char *value) {
     enum log_level level;
     unsigned subsystems;
@@ -159,7 +159,7 @@ static bool parse_text(const struct knob *knob, const char *value, char *text) {
     return true;
 }
 
-/* The variable that sets a knob, and its value: NULL where none does. */
+/* The variable that sets a knob, and its value; NULL: none does. */
 static const char *knob_variable(const struct knob *knob, const char **variable) {
     const char *value = config_env(*variable = knob->name);
     if (value == NULL && knob->nccl_name != NULL)
@@ -167,8 +167,8 @@ static const char *knob_variable(const struct knob *knob, const char **variable)
     return is_refused(knob) ? NULL : value;
 }
 
-/* Stores the knob's value or its default. False if the environment's value is no good: *variable and *value are it, and
- * the default is stored. */
+/* Stores the knob's value or its default. False: the environment's value is not valid; *variable and *value show it, and the default
+ * is stored. */
 static bool read_knob(struct config *config, const struct knob *knob, const char **variable, const char **value) {
     if (knob->default_text != NULL)
         strcpy(text_of(config, knob), knob->default_text);
@@ -196,7 +196,7 @@ static enum collet_result refuse(const struct knob *knob, const char *variable, 
 
 /* ------------------------------------------------------------------------------------------- what the log says of it */
 
-/* Variables of scripts, tests, perf programs and the backend of PyTorch begin like this. */
+/* Prefixes of the variables of scripts, tests, perf programs and the PyTorch backend. */
 static const char *const OTHERS[] = {"COLLET_TEST", "COLLET_LAB", "COLLET_NO_INSTALL", "COLLET_TORCH"};
 
 bool config_reads(const char *variable) {
@@ -222,7 +222,7 @@ static void warn_unknown(const char *name) {
                spelling.hint[0] != '\0' ? spelling.hint : "; collet-info lists what can be set");
 }
 
-/* Names that nothing reads, and the values of those that are set. */
+/* Logs the variables that nothing reads, and the values of those that are set. */
 static void log_environment(void) {
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         char name[SPELLING_WORD_MAX + 1];
@@ -255,7 +255,7 @@ enum collet_result config_read(struct config *config) {
 
 static struct config process_config;
 
-/* Silent about values that are no good: the log itself is configured from here. */
+/* Ignores values that are not valid, because this configures the log itself. */
 static void read_process_config(void) {
     for (size_t i = 0; i < KNOB_COUNT; i++) {
         const char *variable, *value;

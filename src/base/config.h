@@ -15,12 +15,12 @@
 #include <stdio.h>
 
 #define CONFIG_TEXT_BYTES 192
-#define CONFIG_PROXIES 8 /* the most that COLLET_PROXY may say */
+#define CONFIG_PROXIES 8 /* maximum value of COLLET_PROXY */
 
 enum config_scope {
     CONFIG_PROCESS, /* read once per process */
-    CONFIG_RANK,    /* each rank for itself */
-    CONFIG_AGREED,  /* rank 0's value is everybody's */
+    CONFIG_RANK,    /* each rank has its own value */
+    CONFIG_AGREED,  /* all ranks use rank 0's value */
 };
 
 /* X(field, NAME, NCCL name or NULL, type, unit, scope, default, minimum, maximum, help)
@@ -147,58 +147,58 @@ struct config {
     CONFIG_KNOBS(CONFIG_INT_FIELD, CONFIG_TEXT_FIELD)
 #undef CONFIG_INT_FIELD
 #undef CONFIG_TEXT_FIELD
-    char believed[CONFIG_TEXT_BYTES]; /* no knob: what says how many ranks come, and where: "WORLD_SIZE=4" */
+    char believed[CONFIG_TEXT_BYTES]; /* not a knob: what says how many ranks come, and where: "WORLD_SIZE=4" */
 };
 
-/* Reads all knobs from the environment as it is now. A value that does not parse, is out of range or too long is an
- * INVALID_USAGE that names the variable, the value and what it accepts; *config is then unspecified. The process's first
- * call also warns of each COLLET_… variable that is no knob, and logs the values of those that are set. */
+/* Reads all knobs from the environment as it is now. INVALID_USAGE: a value cannot be parsed, is out of range or too long; the text
+ * names the variable, the value and what is accepted, and *config is then undefined. The first call in a process also warns of
+ * each COLLET_… variable that is no knob, and logs the values that are set. */
 enum collet_result config_read(struct config *config);
 
-/* The process's configuration, read at the first call; values that do not parse count as unset (config_read() reports
- * them when a communicator is made). Never NULL. */
+/* The process's configuration, read by the first call. Never NULL. A value that cannot be parsed counts as unset here; config_read()
+ * reports it when a communicator is made. */
 const struct config *config_process(void);
 
-/* Reads "first-last"; false if it is no range of ports. */
+/* Parses "first-last"; false: not a range of ports. */
 bool config_port_range(const char *text, int *first, int *last);
 
-/* Addresses that begin with the same bits; those of IPv4 as ::ffff:a.b.c.d. */
+/* Addresses with the same first bits. IPv4 addresses are stored as ::ffff:a.b.c.d. */
 struct config_addresses {
     uint8_t first[16];
-    int bits; /* 0: all of them */
+    int bits; /* number of bits that are compared; 0: all addresses match */
 };
-/* Reads "address/bits" or ""; false if it is neither. */
+/* Parses "address/bits" or ""; false: it is neither. */
 bool config_addresses_read(const char *text, struct config_addresses *range);
 
-/* Does COLLET_CTA_POLICY, having this value, want as few kernels as can be? A list of words, or NCCL's bits. */
+/* Does this value of COLLET_CTA_POLICY ask for as few kernels as possible? It is a list of words, or a number of NCCL's bits. */
 bool config_policy_is_zero(const char *policy);
-/* Is it such a value? */
+/* Is this a valid value? */
 bool config_policy_is_known(const char *policy);
 
-/* What a value means in collet's words, where a variable has others, too; NULL: the default. From now on it is asked. */
+/* Translates a value into collet's words; NULL: the default. config_take_translator() installs it: then other words are accepted too. */
 typedef const char *config_translator(const char *name, const char *value);
 void config_take_translator(config_translator *translator);
 
-/* Is it a variable that sets a knob, by collet's name or by NCCL's? */
+/* Does this variable set a knob, by collet's name or by NCCL's? */
 bool config_reads(const char *variable);
 
-/* Overwrites in *config every AGREED knob with that of *from. */
+/* Copies all AGREED knobs of *from to *config. */
 void config_adopt(struct config *config, const struct config *from);
 
-/* Is every AGREED knob within its bounds? For what another process sent. */
+/* Are all AGREED knobs in range? For a configuration that another process sent. */
 bool config_agreed_valid(const struct config *config);
 
-/* A knob as people are shown it. */
+/* A knob, as shown to people. */
 struct config_value {
     const char *name, *help;
-    char text[CONFIG_TEXT_BYTES]; /* with its unit; "(hidden)" for a secret */
+    char text[CONFIG_TEXT_BYTES]; /* the value with its unit; "(hidden)" for a secret */
     bool is_default;
 };
 
-/* The knob of this index, from 0 on; false if there is none. */
+/* Gets the knob with this index, from 0; false: there is none. */
 bool config_value(const struct config *config, size_t index, struct config_value *value);
 
-/* A variable of a launcher (RANK, SLURM_PROCID …) or of CUDA; NULL if unset or empty. Nothing else reads the environment. */
+/* A variable of a launcher (RANK, SLURM_PROCID …) or of CUDA; NULL if unset or empty. Only this room reads the environment. */
 const char *config_env(const char *name);
 
 #endif

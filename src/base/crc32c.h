@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The CRC of what has the CRC `before`, followed by data. Of nothing it is 0. */
+/* The CRC of data that come after bytes with the CRC `before`. The CRC of no bytes is 0. */
 uint32_t crc32c(uint32_t before, const void *data, size_t bytes);
 
-/* The same on a CPU without an instruction for it. */
+/* Computes the same CRC without a special CPU instruction. */
 uint32_t crc32c_by_table(uint32_t before, const void *data, size_t bytes);
 
 #endif

@@ -12,7 +12,7 @@ bool err_is_told;
 static _Thread_local char last_text[ERR_TEXT_BYTES];
 
 enum collet_result err_set(enum collet_result code, const char *format, ...) {
-    /* Made aside first: an argument may be the text of an earlier failure, which lies in last_text. */
+    /* Formats into another buffer first: an argument may be the text of an earlier failure, which lies in last_text. */
     char text[ERR_TEXT_BYTES];
     va_list args;
     va_start(args, format);

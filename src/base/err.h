@@ -20,15 +20,15 @@
 
 #define ERR_TEXT_BYTES 512
 
-/* Stores the formatted text as the calling thread's last error, logs it at WARN, and returns code. %m works.
- * err_is_told: nothing is logged, for this is a program that prints err_last() itself. */
+/* Stores the formatted text as the calling thread's last error, logs it at WARN, and returns code. %m works. err_is_told: logs nothing,
+ * because this program prints err_last() itself. */
 extern bool err_is_told;
 enum collet_result err_set(enum collet_result code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Stores a text that another rank or thread already logged; no log line. Returns code. */
+/* Stores a text that another rank or thread has already logged, so it logs nothing. Returns code. */
 enum collet_result err_adopt(enum collet_result code, const char *text);
 
-/* The calling thread's last error text, "" if none. */
+/* The calling thread's last error text; "": none. */
 const char *err_last(void);
 
 #endif

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for `more` entries behind the `used` ones of an array that has room for *room: at least doubles it. array_p is
- * the address of the pointer to the first entry. False without memory: the array is as it was. */
+/* Makes room for `more` entries after `used` ones, in an array with room for *room: it at least doubles. array_p: address of the pointer
+ * to the first entry. False: no memory, and the array is unchanged. */
 static inline bool grow(void *array_p, size_t used, size_t more, int *room, size_t entry_bytes) {
     void *array;
     size_t wanted = used + more, doubled = 2 * (size_t)*room;

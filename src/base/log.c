@@ -22,17 +22,17 @@
 #include <unistd.h>
 
 #define LINE_BYTES 1024
-#define BURST_MS 20 /* for a pipe whose reader lives; one that is stuck is waited for once, not for each line */
+#define BURST_MS 20 /* maximum wait for a pipe whose reader is alive; a stuck pipe is waited for once, not per line */
 
 int log_level_now = -1;
 
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static unsigned wanted_subsystems;
 static int log_fd = STDERR_FILENO;
-static unsigned lines_lost; /* the next line that is written says so */
-static bool is_stuck;       /* the log did not take the last line */
+static unsigned lines_lost; /* reported by the next line that is written */
+static bool is_stuck;       /* the log did not accept the last line */
 
-/* VERSION is what NCCL_DEBUG often says. */
+/* NCCL_DEBUG is often set to VERSION. */
 static const struct {
     const char *name;
     enum log_level level;
@@ -116,7 +116,7 @@ void log_write(enum log_level level, enum log_subsystem subsystem, const char *f
 
     size_t length = (size_t)used + (size_t)(wanted < 0 ? 0 : wanted);
     if (length > most)
-        length = most; /* an overlong text loses its end, never its newline */
+        length = most; /* a long text is cut, but keeps its newline */
     line[length++] = '\n';
     const int wait_ms = __atomic_load_n(&is_stuck, __ATOMIC_RELAXED) ? 0 : BURST_MS;
     const bool lost_it = !output_write(log_fd, line, length, wait_ms);

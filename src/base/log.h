@@ -30,11 +30,11 @@ enum log_subsystem {
         LOG_SUBSYSTEM_COUNT
 };
 
-/* COLLET_DEBUG and COLLET_DEBUG_SUBSYS as values. False if there is no such level or subsystem. */
+/* Parse COLLET_DEBUG and COLLET_DEBUG_SUBSYS. False: there is no such level or subsystem. */
 bool log_parse_level(const char *text, enum log_level *level);
 bool log_parse_subsystems(const char *text, unsigned *bits);
 
-extern int log_level_now; /* -1 until the first line asks */
+extern int log_level_now; /* -1 until the first line is logged */
 int log_wanted_slow(enum log_level level, enum log_subsystem subsystem);
 void log_write(enum log_level level, enum log_subsystem subsystem, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -50,7 +50,7 @@ static inline int log_wanted(enum log_level level, enum log_subsystem subsystem)
             log_write(level, LOG_##subsystem, __VA_ARGS__);                                                            \
     } while (0)
 
-/* Written whatever the level: a user must know it, also without asking for a log. */
+/* Writes a line at any level: users must know this, even if they did not ask for a log. */
 #define log_always(subsystem, ...)                                                                                     \
     do {                                                                                                               \
         (void)log_wanted_slow(LOG_WARN, LOG_##subsystem); /* opens the log */                                          \

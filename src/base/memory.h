@@ -22,23 +22,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Memory for n entries, all zero, which free() frees. memory_p is the address of the pointer to the first entry. The text
- * tells the failure; the pointer is NULL then. */
+/* Allocates n zeroed entries; release them with free(). memory_p: address of the pointer to the first entry. On failure the pointer is
+ * NULL, and the text is the error. */
 enum collet_result memory_get(void *memory_p, size_t n, size_t entry_bytes, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The pointer that is declared so starts as NULL. */
+/* Frees a pointer at the end of its block. It must start as NULL. */
 #define SCOPED_FREE __attribute__((cleanup(memory_free)))
 void memory_free(void *memory_p);
 
-/* Arrays with one end. {0} is an empty one. */
+/* Arrays that are all freed together. {0} is an empty arena. */
 struct arena {
     struct arena_block *newest;
-    bool failed; /* there was no memory for one of them */
+    bool failed; /* some allocation failed */
 };
 #define SCOPED_ARENA __attribute__((cleanup(arena_free)))
 
-/* n entries, all zero. NULL without memory: see arena_check(). */
+/* Allocates n zeroed entries. NULL: no memory; see arena_check(). */
 void *arena_get(struct arena *arena, size_t n, size_t entry_bytes);
 enum collet_result arena_check(const struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -52,8 +52,8 @@ static inline pthread_mutex_t *memory_lock(pthread_mutex_t *mutex) {
 }
 static inline void memory_unlock(pthread_mutex_t *const *mutex) { pthread_mutex_unlock(*mutex); }
 
-/* A lock of the whole process. Another thread may hold it at the moment of a fork(), and does not exist in the child. So there it
- * is free: what it guards must be of use at any moment, as a list is to which an entry is added last of all. */
+/* A lock of the whole process. If another thread holds it during fork(), that thread does not exist in the child, so there the lock is
+ * free. The protected data must therefore be valid at every moment; for example, a list entry is linked last of all. */
 #define PROCESS_LOCK(name)                                                                                             \
     static pthread_mutex_t name = PTHREAD_MUTEX_INITIALIZER;                                                           \
     static void name##_renew(void) { name = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }                              \

@@ -12,7 +12,7 @@
 
 #define NAME_BYTES 64
 
-/* Takes the next name of a list; false at its end. */
+/* Takes the next name from a list; false: there is none. */
 static inline bool name_next(const char **list, char name[NAME_BYTES]) {
     *list += strspn(*list, ", ");
     size_t length = strcspn(*list, ", ");
@@ -21,7 +21,7 @@ static inline bool name_next(const char **list, char name[NAME_BYTES]) {
     return length > 0;
 }
 
-/* In any case. */
+/* Is the word in the list? Upper and lower case are equal. */
 static inline bool name_is_listed(const char *word, const char *list) {
     char name[NAME_BYTES];
     while (name_next(&list, name))

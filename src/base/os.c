@@ -43,7 +43,7 @@ bool os_process_stopped(int pid) {
         return false;
     ssize_t bytes = read(fd, text, sizeof text - 1);
     close(fd);
-    const char *name_end = bytes > 0 ? strrchr(text, ')') : NULL; /* "pid (name) state …", with any name */
+    const char *name_end = bytes > 0 ? strrchr(text, ')') : NULL; /* "pid (name) state …"; the name may be anything */
     return name_end != NULL && (name_end[2] == 'T' || name_end[2] == 't');
 }
 
@@ -55,7 +55,7 @@ static void fold(struct os_cpu_set *set, const cpu_set_t *cpus, size_t ncpus) {
             set->word[cpu % OS_CPUS / 64] |= 1ull << cpu % 64;
 }
 
-/* The kernel refuses a set that is too small for the machine, so the set grows until it is taken. */
+/* The kernel refuses a set that is too small for the machine, so this tries larger sets until one is accepted. */
 void os_cpu_set_get(struct os_cpu_set *set) {
     bool refused = true;
     *set = (struct os_cpu_set){{0}};
@@ -138,7 +138,7 @@ void os_random(void *bytes, size_t length) {
     while (length > 0) {
         ssize_t got = getrandom(at, length, 0);
         if (got < 0 && errno != EINTR) {
-            perror("collet: getrandom"); /* secrets come from here: to go on without would be worse than to stop */
+            perror("collet: getrandom"); /* needed for secrets: to stop is better than to go on without */
             abort();
         }
         if (got > 0) {
@@ -148,12 +148,12 @@ void os_random(void *bytes, size_t length) {
     }
 }
 
-/* Linux numbers caches from the CPU outwards. */
+/* Linux numbers the caches of a CPU from the inside to the outside. */
 static void cache_file(char path[96], int cpu, int index, const char *name) {
     snprintf(path, 96, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, name);
 }
 
-/* In KiB; 0: there is no such cache. */
+/* The size in KiB; 0: there is no such cache. */
 static uint64_t cache_kib(int cpu, int index) {
     char path[96];
     unsigned long long kib;
@@ -172,7 +172,7 @@ static void cache_sharers(int cpu, int index, struct os_cpu_set *set) {
     os_cpu_set_read(path, set);
 }
 
-/* The number of the last cache of a CPU; -1: Linux does not tell. */
+/* The index of the last cache of a CPU; -1: Linux does not tell. */
 static int last_cache(int cpu) {
     int index = 0;
     while (cpu >= 0 && cache_kib(cpu, index) > 0)
@@ -198,7 +198,7 @@ bool os_some_cpu_is_idle(void) {
     long ready = 0;
     FILE *file = os_fopen("/proc/loadavg", "re");
     if (file == NULL)
-        return true; /* nobody knows: a move may help */
+        return true; /* unknown: a move may help */
     const bool is_known = fscanf(file, "%*s %*s %*s %9ld/", &ready) == 1;
     fclose(file);
     return !is_known || ready <= sysconf(_SC_NPROCESSORS_ONLN);
@@ -295,7 +295,7 @@ static enum collet_result map_shared(int fd, size_t bytes, void **memory_p) {
     return COLLET_SUCCESS;
 }
 
-/* A kernel that does not know NOEXEC_SEAL refuses it; one that is set to require it refuses everything else. */
+/* An old kernel refuses the flag MFD_NOEXEC_SEAL. A kernel that is set to require it refuses everything else. */
 static int create_memfd(const char *name) {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     int fd;
@@ -308,7 +308,7 @@ enum collet_result os_shared_file(const char *name, size_t bytes, int *fd_p) {
     if (fd < 0)
         return err_set(os_memory_code(), "cannot create shared memory (memfd %s): %m%s", name, os_remedy());
     enum collet_result result = COLLET_SUCCESS;
-    struct rlimit limit; /* ftruncate() beyond it would end the process by a signal */
+    struct rlimit limit; /* beyond this limit, ftruncate() would end the process by a signal */
     const bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
     errno = EFBIG;
     if (!fits || fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)bytes) != 0 ||
@@ -333,8 +333,8 @@ enum collet_result os_shared_create(const char *name, size_t bytes, void **memor
     return result;
 }
 
-/* The other process says what it created; this makes sure, because touching memory behind the end of a file, or of a
- * file that shrinks later, kills the toucher. */
+/* Checks the size that another process told. Access beyond the end of a file, or of a file that shrinks later, would kill this
+ * process. */
 static enum collet_result check_shared(int fd, size_t bytes) {
     struct stat status;
     if (fstat(fd, &status) != 0)
@@ -372,11 +372,11 @@ enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p
     int own_fd;
     COLLET_TRY(os_shared_find(pid, fd, bytes, &own_fd));
     enum collet_result result = map_shared(own_fd, bytes, memory_p);
-    close(own_fd); /* the mapping stays */
+    close(own_fd); /* the mapping remains */
     return result;
 }
 
-/* The kernel moves at most 2 GiB at once, and stops where memory ends. */
+/* Copies in several steps: the kernel copies at most 2 GiB at once, and stops where a mapping ends. */
 static bool process_copy(int pid, void *here, uint64_t there, size_t bytes, bool reads) {
     ssize_t moved = 1;
     for (size_t at = 0; at < bytes && moved > 0; at += (size_t)moved) {

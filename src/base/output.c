@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What "%letter" stands for; NULL: nothing, it stays as it is. */
+/* The replacement for "%letter"; NULL: it stays unchanged. */
 static const char *word_of(char letter, int rank, char number[16]) {
     switch (letter) {
     case 'h': return os_host_name();
@@ -35,10 +35,10 @@ bool output_path(const char *pattern, int rank, char path[PATH_MAX]) {
     return used < PATH_MAX;
 }
 
-/* Devices, and names of descriptors like /dev/stderr, which are links. Nobody puts files there, but for /dev/shm. */
+/* Is this a device, or a descriptor's name such as /dev/stderr, which is a link? Only /dev/shm there holds plain files. */
 static bool is_device(const char *path) { return strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0; }
 
-/* Where all may write, somebody may have put a file: to read what is written, or a second name of a file that is this user's. */
+/* Does the file belong to this user alone? In a public directory, somebody may have made it or linked it, to read or destroy data. */
 static bool is_own(int fd) {
     struct stat about;
     return fstat(fd, &about) == 0 && about.st_uid == geteuid() && about.st_nlink == 1;
@@ -55,7 +55,7 @@ int output_open(const char *pattern, int rank, int flags) {
     if (fd >= 0 || errno != EEXIST || (fd = os_high(open(path, flags))) < 0 || is_device(path) || is_own(fd))
         return fd;
     close(fd);
-    errno = EACCES; /* as the kernel says it, where fs.protected_regular is set */
+    errno = EACCES; /* same error as the kernel's fs.protected_regular */
     return -1;
 }
 
@@ -88,7 +88,7 @@ static ssize_t write_some(int fd, const char *text, size_t bytes, int wait_ms) {
 
 bool output_write(int fd, const char *text, unsigned long bytes, int wait_ms) {
     const uint64_t end_ns = os_now_ns() + (uint64_t)wait_ms * 1000000;
-    while (bytes > 0) { /* another writer may take the room that this one has seen */
+    while (bytes > 0) { /* another writer may have taken the free room */
         ssize_t written = write_some(fd, text, bytes, wait_ms);
         const uint64_t now_ns = os_now_ns();
         if (wait_ms > 0)

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-static struct patrol *patrols; /* whose lists have had an entry */
+static struct patrol *patrols; /* patrols whose lists have had an entry */
 static pthread_mutex_t patrols_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In a child of fork(), where a thread of the parent may have held any lock. */
+/* After fork(): any lock may be held by a thread that only the parent has. */
 static void forget_parents_lists(void) {
     pthread_mutex_init(&patrols_lock, NULL);
     for (struct patrol *patrol = patrols; patrol != NULL; patrol = patrol->next) {

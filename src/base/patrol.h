@@ -20,21 +20,21 @@
 #define PATROL_OVER UINT64_MAX
 
 struct patrol {
-    const char *name; /* of the thread */
+    const char *name; /* name of the thread */
     uint64_t (*round)(
         void); /* nanoseconds until the next one, less than a second; 0: others may have the CPU first; PATROL_OVER: there is none */
-    void *list; /* the address of the pointer to its first entry */
+    void *list; /* address of the pointer to its first entry */
     pthread_mutex_t lock;
     bool runs;
-    struct patrol *next; /* of the process's */
+    struct patrol *next; /* next one in the process's list */
 };
 #define PATROL(name_, round_, list_)                                                                                   \
     { .name = (name_), .round = (round_), .list = (list_), .lock = PTHREAD_MUTEX_INITIALIZER }
 
-/* Takes its lock, before something comes onto the list. Once anything has, the mutex alone will do. */
+/* Takes the patrol's lock before an entry is added. Once the list has had an entry, the mutex alone is enough. */
 void patrol_lock(struct patrol *patrol);
 
-/* With its lock. If it runs already: no effect. */
+/* Starts the thread, if it does not run yet. The caller holds the lock. */
 enum collet_result patrol_start(struct patrol *patrol);
 
 #endif

@@ -6,14 +6,14 @@
 #ifndef COLLET_BASE_PORT_H
 #define COLLET_BASE_PORT_H
 
-/* Is this code for lanes of a GPU? The compiler leaves out what only CPUs do. */
+/* Is this code compiled for a GPU? Then the compiler removes the code for CPUs. */
 #if defined(__CUDA_ARCH__)
 #define PORT_IS_GPU 1
 #else
 #define PORT_IS_GPU 0
 #endif
 
-/* Or for lanes of a block, a GPU's or one that the host runs (fifo/lanes.h)? */
+/* Is this code compiled for lanes of a block: a GPU's, or one that the host emulates (fifo/lanes.h)? */
 #if defined(__CUDA_ARCH__) || defined(PORT_EMULATED)
 #define PORT_IN_BLOCK 1
 #else
@@ -26,7 +26,7 @@
 #define PORT_FN static inline
 #endif
 
-/* Buffers, slots and programs are global memory, whatever their addresses have passed through: a GPU reaches it by shorter
+/* Tells nvcc that this address is in global memory, as all buffers, slots and programs are. Then it can use shorter
  * instructions. */
 PORT_FN const void *port_global(const void *address) {
 #if defined(__CUDA_ARCH__)

@@ -10,7 +10,7 @@
 
 #include <sched.h>
 
-/* A yield to nobody takes 0.1 to 0.5 µs. Two switches, and what runs between them, take more. */
+/* A yield is long if another thread ran: two switches and that thread's work take more than this. Otherwise a yield takes 0.1 to 0.5 µs. */
 #define LONG_YIELD_NS 1500u
 #define BEARS_MOST_NS 1000000000u
 
@@ -29,7 +29,7 @@ bool roam_is_due(struct roam *roam, uint64_t yield_ns) {
     return true;
 }
 
-/* The first move stays with the last cache that the thread has. If that has not helped, any CPU will do. */
+/* The first move stays within the same last-level cache. If that did not help, the next one may go to any CPU. */
 void roam_yield(void) {
     static _Thread_local struct roam here;
     const bool is_first = here.bears_ns <= ROAM_BEARS_NS;

@@ -17,14 +17,14 @@
 
 void roam_yield(void);
 
-/* What a thread has lost to others, in yields one after the other. All zero: nothing. */
+/* The time that a thread has lost in consecutive yields. All zero: none. */
 struct roam {
     uint64_t lost_ns;
-    uint64_t bears_ns; /* so much loss, before it moves; 0: ROAM_BEARS_NS */
+    uint64_t bears_ns; /* loss after which it moves; 0: ROAM_BEARS_NS */
 };
 #define ROAM_BEARS_NS 10000u
 
-/* A yield has taken so long: has the thread lost more than it bears? Then it will bear more the next time, until a yield is short. */
+/* A yield took yield_ns. Has the thread lost enough time to move? After each move it waits longer for the next, until a yield is short. */
 bool roam_is_due(struct roam *roam, uint64_t yield_ns);
 
 #endif

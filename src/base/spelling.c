@@ -14,7 +14,7 @@ static int same_letter(char a, char b) { return toupper((unsigned char)a) == tou
 
 int spelling_distance(const char *a, const char *b) {
     size_t na = strlen(a), nb = strlen(b);
-    int d[SPELLING_WORD_MAX + 1][SPELLING_WORD_MAX + 1]; /* of the first i letters and the first j */
+    int d[SPELLING_WORD_MAX + 1][SPELLING_WORD_MAX + 1]; /* [i][j]: between the first i letters and the first j */
     if (na > SPELLING_WORD_MAX || nb > SPELLING_WORD_MAX)
         return SPELLING_FAR;
     for (size_t i = 0; i <= na; i++)
@@ -28,7 +28,7 @@ int spelling_distance(const char *a, const char *b) {
     return d[na][nb];
 }
 
-/* Of two words that are equally near, the one with the same first letter. */
+/* If two words are equally near, prefers the one with the same first letter. */
 void spelling_offer(struct spelling *s, const char *known) {
     const int distance = 2 * spelling_distance(s->word, known) + !same_letter(s->word[0], known[0]);
     if (distance > 2 * least(3, 1 + (int)strlen(s->word) / 4) + 1 || distance >= s->distance)

@@ -5,12 +5,12 @@
 #ifndef COLLET_BASE_SPELLING_H
 #define COLLET_BASE_SPELLING_H
 
-/* The fewest letters to insert, delete, replace or swap with their neighbour that make `b` of `a`, in any case.
- * SPELLING_FAR where one of the words is too long to compare. */
+/* The minimum number of letters to insert, delete, replace or swap with a neighbour to make `b` from `a`; case is ignored.
+ * SPELLING_FAR: one of the words is too long to compare. */
 enum { SPELLING_WORD_MAX = 63, SPELLING_FAR = 1000 };
 int spelling_distance(const char *a, const char *b);
 
-/* Begin with {what somebody wrote, SPELLING_FAR}, and offer the known words. Then hint ends the message. */
+/* Start with {the word that somebody wrote, SPELLING_FAR}. Offer all known words. Then append hint to the error text. */
 struct spelling {
     const char *word;
     int distance;  /* 0: the word is known */

@@ -12,7 +12,7 @@ static const struct {
 } OPS[COLLET_OP_COUNT] = {COLLET_OPS(X)};
 #undef X
 
-/* The order of rows, too: tables of C++ have no designators. */
+/* The order of rows as an enum: tables in C++ have no designators. */
 #define X(ENUM, ...) ROW_##ENUM,
 enum { COLLET_TYPES(X, ) };
 #undef X

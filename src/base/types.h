@@ -77,7 +77,7 @@
 #define TYPE_IF_WHOLE_REAL(X, Y) Y
 #define TYPE_NOTHING(...)
 
-/* The enumerators by name: TYPE_float is COLLET_FLOAT32, OP_sum is COLLET_SUM. */
+/* The enumerators by type name: TYPE_float is COLLET_FLOAT32, OP_sum is COLLET_SUM. */
 #define TYPE_NAMED(ENUM, name, ...) TYPE_##name = COLLET_##ENUM,
 #define OP_NAMED(ENUM, name, ...) OP_##name = COLLET_##ENUM,
 enum { COLLET_TYPES(TYPE_NAMED, ) COLLET_OPS(OP_NAMED) };
@@ -85,14 +85,14 @@ enum { COLLET_TYPES(TYPE_NAMED, ) COLLET_OPS(OP_NAMED) };
 const char *type_name(enum collet_type type); /* "float" …; "?" if none */
 const char *op_name(enum collet_op op);
 
-/* Callers of the public API pass any integer where an enum is declared. */
+/* Callers of the public API may pass any integer as an enum. */
 static inline int type_valid(enum collet_type type) { return (unsigned)type < COLLET_TYPE_COUNT; }
 static inline int op_valid(enum collet_op op) { return (unsigned)op < COLLET_OP_COUNT; }
 extern const uint8_t type_bytes[COLLET_TYPE_COUNT];
-static inline size_t type_size(enum collet_type type) { return type_bytes[type]; } /* of a valid type */
-int op_takes(enum collet_op op, enum collet_type type);                            /* both valid */
+static inline size_t type_size(enum collet_type type) { return type_bytes[type]; } /* type must be valid */
+int op_takes(enum collet_op op, enum collet_type type);                            /* both must be valid */
 
-/* How to read the bits of an element, for whoever makes or compares elements one by one. */
+/* The format of an element's bits, for code that makes or compares elements one by one. */
 struct type_format {
     const char *name;
     enum collet_type type;
@@ -102,13 +102,13 @@ struct type_format {
     int exponent_bits;
     uint64_t largest;
 };
-const struct type_format *type_format(enum collet_type type); /* of a valid type */
+const struct type_format *type_format(enum collet_type type); /* type must be valid */
 
-/* Bits of a type's exponent; 0: an integer. */
+/* Number of exponent bits of a type; 0: an integer. */
 #define TYPE_EXPONENT_BITS(element, fraction_bits)                                                                     \
     ((fraction_bits) > 0 ? 8 * (int)sizeof(element) - 1 - (fraction_bits) : 0)
 
-/* TYPE_FORMATS: the initialiser of an array of them. An element without fraction is a signed integer if −1 is below 0. */
+/* TYPE_FORMATS initialises an array of these. A type without fraction bits is a signed integer if −1 < 0 in it. */
 #define TYPE_FORMAT(ENUM, name, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, ...)         \
     {#name,           COLLET_##ENUM,                                                                                   \
      sizeof(element), (fraction_bits) > 0 || (element)-1 < (element)1,                                                 \
@@ -116,8 +116,8 @@ const struct type_format *type_format(enum collet_type type); /* of a valid type
      largest},
 #define TYPE_FORMATS COLLET_TYPES(TYPE_FORMAT, )
 
-/* The sum of a few large numbers is beyond a type with a short exponent, though their average is not. So elements of an
- * average are multiplied by 2^-shift first, which is about 1/nranks and rounds nothing of a normal number. */
+/* The sum of a few large numbers may overflow a type with a short exponent, although their average does not. So an average first
+ * multiplies its elements by 2^-shift, about 1/nranks. That rounds no normal number. */
 PORT_FN uint32_t type_average_shift(int exponent_bits, uint32_t nranks) {
     uint32_t most =
         exponent_bits > 0 && exponent_bits < 8 ? (1u << (exponent_bits - 1)) - 2 : 0; /* 2^-most is normal */
@@ -127,7 +127,7 @@ PORT_FN uint32_t type_average_shift(int exponent_bits, uint32_t nranks) {
     return shift;
 }
 
-uint64_t type_average_factor(enum collet_type type, uint32_t nranks); /* the bits of 2^-shift; 0: shift is 0 */
+uint64_t type_average_factor(enum collet_type type, uint32_t nranks); /* bits of 2^-shift; 0: shift is 0 */
 
 /* ---------------------------------------------------------------------------------------------------- conversions
  *
@@ -228,10 +228,9 @@ PORT_FN uint16_t type_store_bfloat16(float value) {
     return (uint16_t)((value != value ? nan : rounded) >> 16);
 }
 
-/* A sum of two floats of 8 bits in 16-bit lanes. Their bits are the upper bits of a half. For e4m3 the half is the number
- * divided by 256, so no exponent has to be changed. A half rounds such a sum to at least twice as many bits and two more
- * than the type has. So rounding twice gives the same as rounding once. The half of a NaN is a NaN, and quiet again after
- * a sum. */
+/* How are two 8-bit floats added in 16-bit lanes? Their bits are the upper bits of a half. For e4m3 that half is the number divided by
+ * 256, so the exponent need not change. A half rounds the sum to more than twice the bits of the type. So rounding twice gives the
+ * same result as rounding once. The half of a NaN is a NaN, quiet after a sum. */
 PORT_FN uint16_t type_half_of_f8e5m2(uint8_t bits) { return (uint16_t)(bits << 8); }
 PORT_FN uint16_t type_half_of_f8e4m3(uint8_t bits) {
     uint32_t magnitude = bits & 0x7fu;

@@ -13,7 +13,7 @@
 #define SLEEP_MAX_NS 1000000u
 
 bool wait_pause_slowly(struct waiter *w) {
-    uint32_t yields = w->polls - w->spin; /* 1 at the first */
+    uint32_t yields = w->polls - w->spin; /* 1 for the first one */
     if (yields == 1)
         w->idle_since_ns = os_now_ns();
     if (yields % LOOK_EVERY_YIELDS != 0) {
@@ -26,11 +26,11 @@ bool wait_pause_slowly(struct waiter *w) {
     uint64_t idle_ns = os_now_ns() - w->idle_since_ns;
     if (idle_ns < (w->yield_ns > 0 ? w->yield_ns : YIELD_NS))
         return true;
-    uint64_t sleep_ns = idle_ns / 16; /* so that sleeping adds little to a wait that is long already */
+    uint64_t sleep_ns = idle_ns / 16; /* sleep is short, compared with the wait so far */
     sleep_ns = sleep_ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : sleep_ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : sleep_ns;
     struct timespec pause = {.tv_nsec = (long)sleep_ns};
     nanosleep(&pause, NULL);
-    w->polls--; /* stay at this point of the cycle: sleep, look, sleep, look */
+    w->polls--; /* stays here in the cycle: sleep, look, sleep, look */
     return true;
 }
 

@@ -71,7 +71,7 @@ static int list_interfaces(struct ifaddrs **list) {
     return failed;
 }
 
-/* False for what cannot be offered to others: other families, and IPv6 addresses that only mean something on one link. */
+/* False: other hosts cannot use this address. It is of another family, or an IPv6 address that is valid on one link only. */
 static int from_sockaddr(const struct sockaddr *from, int family, struct address *address) {
     if (from == NULL || (family != 0 && from->sa_family != family))
         return 0;
@@ -107,7 +107,7 @@ static int listen_to(const struct sockaddr *name, socklen_t bytes) {
     return -1;
 }
 
-/* At all addresses and this port; 0: any. */
+/* Listens on all addresses of this host; port 0: any port. */
 static int listen_at(int family, int port) {
     const struct address all = {.family = family == AF_INET6 ? 6 : 4};
     return address_listen_at(&all, port);
@@ -125,7 +125,7 @@ int address_listen(int family, int port) {
     if (port != 0 || !config_port_range(config_process()->port_range, &first, &last))
         return listen_at(family, port);
     const int n = last - first + 1;
-    os_random(&start, sizeof start); /* many processes begin at the same time */
+    os_random(&start, sizeof start); /* many processes start at the same time */
     for (int k = 0; k < n; k++) {
         int fd = listen_at(family, first + (int)((start + (unsigned)k) % (unsigned)n));
         if (fd >= 0 || (errno != EADDRINUSE && errno != EACCES))
@@ -170,7 +170,7 @@ int address_interface_allowed(const char *ifname, const char *interface) {
     return exclude;
 }
 
-/* Asked of the driver, not of sysfs, which may show the interfaces of another network namespace. */
+/* Asks the driver: sysfs may show the interfaces of another network namespace. */
 static uint8_t speed_of(const char *interface) {
     struct ethtool_cmd command = {.cmd = ETHTOOL_GSET};
     struct ifreq request = {.ifr_data = (char *)&command};
@@ -187,7 +187,7 @@ static uint8_t speed_of(const char *interface) {
     return speed;
 }
 
-/* The number of an interface: of its first entry in the list. */
+/* The number of an interface: the index of its first entry in the list, plus 1. */
 static uint8_t link_of(const struct ifaddrs *list, const char *interface) {
     uint8_t number = 1;
     for (; strcmp(list->ifa_name, interface) != 0 && number < UINT8_MAX; list = list->ifa_next)
@@ -208,7 +208,7 @@ static enum sort sort_of(const struct ifaddrs *interface, const char *wanted) {
     return strcmp(interface->ifa_name, wanted) == 0 ? WANTED : OTHER;
 }
 
-/* What addresses are asked for. */
+/* Which addresses are wanted? */
 struct request {
     const char *ifname, *wanted;
     int family;
@@ -236,8 +236,8 @@ enum collet_result address_local(const char *ifname, int family, const char *wan
         return err_set(COLLET_ERR_SYSTEM, "cannot list the network interfaces: %m%s", os_remedy());
     memset(set->addresses, 0, sizeof set->addresses);
     set->count = 0;
-    collect(list, &request, WANTED, ADDRESS_MAX - 2, set); /* places stay free for another interface … */
-    collect(list, &request, OTHER, ADDRESS_MAX - 1, set);  /* … and for a machine by itself */
+    collect(list, &request, WANTED, ADDRESS_MAX - 2, set); /* leaves places free for another interface … */
+    collect(list, &request, OTHER, ADDRESS_MAX - 1, set);  /* … and for loopback */
     collect(list, &request, LOOPBACK, ADDRESS_MAX, set);
     freeifaddrs(list);
     if (set->count == 0)
@@ -285,7 +285,7 @@ bool address_came_to(int fd, const char *ifname) {
         memmove(address.ip, address.ip + 12, 4);
         memset(address.ip + 4, 0, 12);
     }
-    if (address_is_loopback(&address)) /* 127.0.0.2 is one too, and in no list */
+    if (address_is_loopback(&address)) /* 127.0.0.2 is loopback too, but in no list */
         snprintf(interface, sizeof interface, "lo");
     else
         address_interface(&address, interface);

@@ -16,7 +16,7 @@ struct apology {
     struct watch_task task;
     struct id id;
     struct failure failure;
-    int holders; /* who made it, and the watch; the last of them frees it */
+    int holders; /* its creator and the watch; the last one frees it */
 };
 
 static void let_go(struct apology *apology) {

@@ -11,8 +11,8 @@
 #include "boot/id.h"
 #include "boot/table.h"
 
-/* failure->rank is the rank that will not come; −1: no rank in particular. The call returns when the meeting point has been told, when
- * it cannot be told, or after patience_ns. It waits because the process may exit right after it. */
+/* Tells the meeting point that a rank will not come: failure->rank, or −1 for no rank in particular. Returns when that is told, when it
+ * cannot be told, or after patience_ns. It waits because the process may exit right after it. */
 void apology_make(const struct id *id, const struct failure *failure, uint64_t patience_ns);
 
 #endif

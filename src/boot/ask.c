@@ -42,7 +42,7 @@ void boot_count_at(struct boot *boot, const uint64_t *calls) {
     process_unlock();
 }
 
-/* With both locks. */
+/* The caller holds both locks. */
 static void fill_answer(const struct process *process, const struct boot *boot, struct boot_answer *answer) {
     const struct boot *sayer = boot;
     if (boot->said_bytes == 0)
@@ -82,7 +82,7 @@ enum collet_result boot_ask(struct boot *boot, int rank, uint64_t *question) {
 
 enum collet_result boot_try_answer(struct boot *boot, int rank, uint64_t question, struct boot_answer *answer) {
     size_t bytes = 0;
-    do /* answers to earlier questions may have come late */
+    do /* skips late answers to earlier questions */
         COLLET_TRY(boot_try_recv(boot, rank, boot_key(BOOT_ANSWER, 0), answer, sizeof *answer, &bytes));
     while (bytes != sizeof *answer || answer->question != question || answer->bytes > BOOT_STATUS_BYTES);
     return COLLET_SUCCESS;

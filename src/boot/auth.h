@@ -30,26 +30,26 @@
 #define AUTH_MAC_BYTES 32
 
 enum auth_state {
-    AUTH_WAITING, /* for the other end's next word */
+    AUTH_WAITING, /* waits for the next word of the other end */
     AUTH_PROVEN,
-    AUTH_REFUSED, /* the other end does not know the key, or is no collet */
-    AUTH_LOST,    /* the connection ended; see wire->error */
+    AUTH_REFUSED, /* the other end does not know the key, or is not collet */
+    AUTH_LOST,    /* the connection ended (wire->error) */
 };
 
 struct auth {
     uint8_t key[SECRET_BYTES];
     bool server, greeted;
-    uint16_t port;                       /* the server's */
-    uint8_t nonces[2][AUTH_NONCE_BYTES]; /* server's, client's */
+    uint16_t port;                       /* the server's port */
+    uint8_t nonces[2][AUTH_NONCE_BYTES]; /* [0] of the server, [1] of the client */
 };
 
 void auth_start(struct auth *auth, bool server, const uint8_t key[SECRET_BYTES], int port, struct wire *wire);
 
-/* Call when the wire is ready. Reads no further than the handshake goes. With AUTH_PROVEN the wire is ready for frames. When it
- * is over, the key is wiped. */
+/* Makes progress when the wire is ready. Reads only the handshake. AUTH_PROVEN: the wire is ready for frames. When the handshake is
+ * over, the key is wiped. */
 enum auth_state auth_try(struct auth *auth, struct wire *wire);
 
-/* Ends a handshake that may still be under way: the key is wiped. */
+/* Stops a handshake, at any point. The key is wiped. */
 void auth_stop(struct auth *auth);
 
 #endif

@@ -70,7 +70,7 @@ void boot_cancel_id(const struct collet_unique_id *unique_id, enum collet_result
 
 void boot_excuse(const struct collet_unique_id *unique_id, int rank, enum collet_result code) {
     char text[ERR_TEXT_BYTES];
-    if (code == COLLET_ERR_INVALID_ARGUMENT) /* it may still come, with others */
+    if (code == COLLET_ERR_INVALID_ARGUMENT) /* the rank may still come, with other arguments */
         return;
     snprintf(text, sizeof text, "%s", err_last());
     apologize(unique_id, rank, code, text, EXCUSE_NS);
@@ -86,7 +86,7 @@ enum collet_result boot_check_ranks(int nranks, int rank) {
     return COLLET_SUCCESS;
 }
 
-/* Have all ranks of a hub without a meeting point come? They share memory, unless COLLET_HOSTID says that they do not. */
+/* Have all ranks come, if there is no meeting point? They share memory, unless COLLET_HOSTID says otherwise. */
 static bool complete_here(struct hub *hub) {
     for (int rank = 0; rank < hub->nranks; rank++)
         if (hub->local[rank] == NULL || hub->peers[rank].pid == 0)
@@ -118,7 +118,7 @@ static enum collet_result join_here(const struct id *id, int nranks, int rank, c
     return COLLET_SUCCESS;
 }
 
-/* The id whose meeting point a rank goes to: each gets its share of the ranks. Listed ids are all the same one. */
+/* The id of the meeting point for a rank: each one gathers its share of the ranks. Listed ids are all the same one. */
 static enum collet_result choose_via(const struct collet_unique_id *ids, int nids, int nranks, int rank,
                                      struct id *via) {
     COLLET_TRY(id_unpack(&ids[(int64_t)rank * nids / nranks], via));
@@ -154,7 +154,7 @@ enum collet_result boot_join_by(const struct collet_unique_id *ids, int nids, in
     return COLLET_SUCCESS;
 }
 
-/* Where a watch serves the hub, that looks at the time. */
+/* Checks the deadline here. If a watch serves the hub, the watch checks it. */
 static enum collet_result check_time_here(struct boot *boot) {
     struct hub *hub = boot->hub;
     char missing[160], text[ERR_TEXT_BYTES];
@@ -242,7 +242,7 @@ enum collet_result boot_check(const struct boot *boot) {
 void boot_fail(struct boot *boot, enum collet_result code, const char *text) {
     struct hub *hub = boot->hub;
     pthread_mutex_lock(&hub->lock);
-    bool outsider = boot->rejected != COLLET_SUCCESS; /* a rank that was turned away has no say */
+    bool outsider = boot->rejected != COLLET_SUCCESS; /* a rejected rank may not make the others fail */
     pthread_mutex_unlock(&hub->lock);
     if (!outsider && hub_fail(hub, code, boot->rank, text) && hub->work != NULL)
         watch_post(hub->work);
@@ -288,7 +288,7 @@ bool boot_has_ended_here(const struct boot *boot, int rank) {
     return peers[rank].node == peers[boot->rank].node && edge_process_ended(peers[rank].pid);
 }
 
-/* A death is the cause, whoever is waited for: that rank may wait for the dead one, too. */
+/* The text of a timeout. A rank that died is the cause, whichever rank is waited for: that rank may wait for the dead one. */
 static enum collet_result err_time_is_up(const struct boot *boot, int rank, const char *what) {
     char name[HUB_NAME_BYTES];
     int dead = boot->hub->nranks - 1;
@@ -315,7 +315,7 @@ enum collet_result boot_check_wait(struct boot *boot, struct late *late, int ran
         return err_set(COLLET_ERR_REMOTE,
                        gone == rank ? "%s is gone, which was to %s" : "%s is gone, and a rank that lives has yet to %s",
                        name, what);
-    if (gone < 0 && os_now_ns() > deadline_ns) /* a death that is news wins over the time */
+    if (gone < 0 && os_now_ns() > deadline_ns) /* a death is a better answer than a timeout */
         return err_time_is_up(boot, rank, what);
     if (late_look(late))
         log_always(BOOT, "rank %d %s: for %s to %s", boot->rank, late_text(late), name, what);
@@ -354,8 +354,8 @@ int boot_missing_count(const struct boot *boot) { return __atomic_load_n(&boot->
 
 /* ------------------------------------------------------------------------------------------------------------- goodbye */
 
-/* The watch tells the others; this waits, usually for microseconds, until the words are the kernel's: the process may be
- * about to exit, and would otherwise be taken for dead. */
+/* Waits until the watch has given the goodbye to the kernel, usually for microseconds. The process may be about to exit. Without
+ * the goodbye, others would take it for dead. */
 static void await_flush(struct hub *hub) {
     struct timespec until;
     if (hub->work == NULL)
@@ -389,7 +389,7 @@ void boot_say_end(struct boot *boot, enum peer_state state) {
 }
 
 void boot_destroy(struct boot *boot) {
-    if (boot == NULL || boot->generation != process_generation()) /* a forked child has only a picture of it */
+    if (boot == NULL || boot->generation != process_generation()) /* after fork(), a child has only a copy of it */
         return;
     struct hub *hub = boot->hub;
     char text[ERR_TEXT_BYTES];

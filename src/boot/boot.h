@@ -25,205 +25,205 @@
 
 #define BOOT_CARDS 8
 
-/* What every rank knows of every rank; equal everywhere after init. */
+/* What every rank knows of every other rank. Equal on all ranks after init. */
 struct peer_info {
     int32_t rank;
-    int32_t node; /* the lowest rank that was found, by trying, to share memory with this one: same node, same host */
+    int32_t node; /* the lowest rank on the same host: a test found that it shares memory with this rank */
     int32_t pid;
     int32_t device;
-    uint64_t cards[BOOT_CARDS]; /* as its boot_self had them */
-    uint64_t process[2];        /* random identity of the process: equal means the same address space */
-    char host[64];              /* for messages */
-    struct os_cpu_set cpus;     /* that it could run on when it joined */
+    uint64_t cards[BOOT_CARDS]; /* cards of its boot_self */
+    uint64_t process[2];        /* random identity of its process; equal: the same address space */
+    char host[64];              /* for error texts */
+    struct os_cpu_set cpus;     /* CPUs that it could use when it joined */
 };
 
-/* What a rank says of itself when it joins. Boot only carries the cards: what is on card k, the transport with number k knows
+/* What a rank tells others when it joins. Boot only carries the cards: transport number k knows what card k means
  * (transport/transport.h). 0: nothing. */
 struct boot_self {
-    int32_t device; /* as in collet.h */
+    int32_t device; /* device number, as in collet.h */
     uint64_t cards[BOOT_CARDS];
 };
 
 enum peer_state {
     PEER_ALIVE,
-    PEER_LEFT,  /* said goodbye: what it sent is there, nothing more will come */
+    PEER_LEFT,  /* it said goodbye: its messages have come, and no more will follow */
     PEER_DEAD,  /* its process ended without a word */
-    PEER_ENDED, /* its process has said that it ends in order, without a goodbye of this rank */
-    PEER_LOST,  /* out of reach for too long: it counts as dead, though it may live */
+    PEER_ENDED, /* its process said that it ends in order, without a goodbye of this rank */
+    PEER_LOST,  /* out of reach for too long: it counts as dead, though it may be alive */
 };
 static inline bool peer_is_gone(enum peer_state state) { return state >= PEER_DEAD; }
 
 struct boot;
 struct late;
 
-/* The meeting point for a new id; see collet_get_unique_id(). */
+/* Makes a new id, with a meeting point: see collet_get_unique_id(). */
 enum collet_result boot_unique_id(struct collet_unique_id *id);
 
-/* A new id whose meeting point is nowhere but here, whatever COLLET_COMM_ID says. one_process: only for ranks of this
+/* Makes a new id whose meeting point is in this process, even if COLLET_COMM_ID is set. one_process: only for ranks of this
  * process. */
 enum collet_result boot_unique_id_fresh(bool one_process, struct collet_unique_id *id);
 
-/* No communicator will be created with an id that this process has made. Whoever comes to its meeting point within
- * COLLET_INIT_TIMEOUT hears why; then the meeting point is closed. */
+/* Cancels an id that this process made. Ranks that come to its meeting point within COLLET_INIT_TIMEOUT are told why. Then the
+ * meeting point is closed. */
 void boot_cancel_id(const struct collet_unique_id *id, enum collet_result code, const char *text);
 
-/* This rank (−1: the text names it) will not come to the meeting point of the id, because of the thread's last error, which stays.
- * The others hear it. Takes a second at most. */
+/* Tells the meeting point of the id that this rank will not come (−1: the text names it), because of the thread's last error, which is
+ * kept. The other ranks are told. Takes at most a second. */
 void boot_excuse(const struct collet_unique_id *id, int rank, enum collet_result code);
 
-/* INVALID_ARGUMENT if it is no id, of another version, or damaged. */
+/* INVALID_ARGUMENT: this is no id, is of another version, or is damaged. */
 enum collet_result boot_check_id(const struct collet_unique_id *id);
 
-#define BOOT_RANKS_MAX (1 << 20) /* of a communicator */
+#define BOOT_RANKS_MAX (1 << 20) /* maximum number of ranks of a communicator */
 
-/* INVALID_ARGUMENT if there can be no communicator of nranks ranks, or no such rank in it. */
+/* INVALID_ARGUMENT: nranks is not a valid number of ranks, or has no such rank. */
 enum collet_result boot_check_ranks(int nranks, int rank);
 
-/* An id that all ranks can compute for themselves: rank 0 will listen on host:port, with a
- * secret derived from the text. For COLLET_COMM_ID and MASTER_ADDR. */
+/* Makes an id that every rank can compute: rank 0 will listen on host:port. Its secret is
+ * derived from secret_text. For COLLET_COMM_ID and MASTER_ADDR. */
 enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id);
-/* Adds to a name what only those can compute who know this secret text; to no text, nothing. */
+/* Appends a hash of secret_text to a name: only processes that know the text can compute it. "": appends nothing. */
 enum collet_result boot_hide_name(const char *secret_text, char *name, size_t room);
 
-/* Starts to join: never waits. *config holds this rank's configuration; its AGREED knobs become rank 0's before
- * boot_try_init() succeeds. On failure *boot_p is unwritten. */
+/* Starts to join, without waiting. *config has this rank's configuration; before boot_try_init() succeeds, its AGREED knobs get rank
+ * 0's values. On failure *boot_p is not written. */
 enum collet_result boot_join(const struct collet_unique_id *id, int nranks, int rank, const struct boot_self *self,
                              struct config *config, struct boot **boot_p);
 
-/* The same with several ids, equal on all ranks. Each meeting point gathers a part of the ranks; they meet at the first. */
+/* Joins with several ids, equal on all ranks. Each meeting point gathers some of the ranks; they come together at the first one. */
 enum collet_result boot_join_by(const struct collet_unique_id *ids, int nids, int nranks, int rank,
                                 const struct boot_self *self, struct config *config, struct boot **boot_p);
 
-/* Advances init. IN_PROGRESS: call again (after a pause); SUCCESS: peers and messages are usable; else it failed, with
- * the cause in err_last(). Names the ranks that have not come after COLLET_WARN_AFTER; TIMEOUT after config.init_timeout. */
+/* Makes progress with init. IN_PROGRESS: call again after a pause. SUCCESS: peers and messages may be used. Else it failed; err_last()
+ * has the cause. After COLLET_WARN_AFTER it logs the missing ranks. TIMEOUT after config.init_timeout. */
 enum collet_result boot_try_init(struct boot *boot);
 
-const struct peer_info *boot_peers(const struct boot *boot); /* nranks entries; valid until boot_destroy() */
+const struct peer_info *boot_peers(const struct boot *boot); /* [nranks], valid until boot_destroy() */
 
-/* What a message is about. Its key begins with that, so that no room takes a message for its own that is another's; the rest
- * of the key is up to the sender and the receiver. */
+/* The subject of a message. Its key begins with the subject, so no room takes another room's message. Sender and receiver agree on the
+ * rest of the key. */
 enum boot_subject {
     BOOT_OFFER = 1,   /* chan: a consumer's offer to its producer */
-    BOOT_TRANSPORT,   /* a transport's own (transport_key()) */
+    BOOT_TRANSPORT,   /* for the transports (transport_key()) */
     BOOT_GPU_MEETING, /* kernels: a rank has a program on its GPU */
-    BOOT_PLACE,       /* plan: where a rank is */
+    BOOT_PLACE,       /* plan: where a rank runs */
     BOOT_GRAPH,       /* plan: the graph of a node */
     BOOT_ATLAS,       /* plan: the places of all ranks and the graphs of all nodes */
     BOOT_SPLIT,       /* api: a communicator is made of this one */
     BOOT_QUESTION,    /* boot: what is a rank waiting in? */
     BOOT_ANSWER,      /* boot: the answer */
-    BOOT_VOTE,        /* boot: to the judge of a consent */
-    BOOT_JUDGE,       /* boot: from it: it waits for votes now */
-    BOOT_VERDICT,     /* boot: from it */
-    BOOT_CENSUS,      /* boot: what is a rank doing? Somebody outside wants to know */
-    BOOT_REPORT,      /* boot: the answer */
-    BOOT_TESTED,      /* chan: a consumer to its producer: the test data came as they were sent */
+    BOOT_VOTE,        /* boot: a vote, to the judge of a consent */
+    BOOT_JUDGE,       /* boot: the judge is now waiting for votes */
+    BOOT_VERDICT,     /* boot: the judge's decision */
+    BOOT_CENSUS,      /* boot: what is a rank doing? Asked by somebody outside */
+    BOOT_REPORT,      /* boot: the answer to that */
+    BOOT_TESTED,      /* chan: to the producer: its test data came unchanged */
     BOOT_WINDOW,      /* chan: a window begins or ends */
     BOOT_COPIES       /* exec: where the words of copy engines are */
 };
 #define BOOT_KEY_REST ((1ull << 56) - 1)
 static inline uint64_t boot_key(enum boot_subject subject, uint64_t rest) { return (uint64_t)subject << 56 | rest; }
 
-/* Sends bytes (≤ BOOT_MESSAGE_BYTES) to rank `to`, itself included, under a key that the receiver asks for. Messages of
- * one (sender, key) arrive in order. Queued, never blocks. */
+/* Sends up to BOOT_MESSAGE_BYTES bytes to rank `to` (also to itself), with a key for which the receiver asks. Messages with one sender and
+ * key arrive in order. Queues the message, never blocks. */
 #define BOOT_MESSAGE_BYTES 1024
 enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void *data, size_t bytes);
 
-/* Takes the next message from rank `from` under key: SUCCESS and *bytes ≤ room, or IN_PROGRESS if there is none yet. */
+/* Takes the next message from rank `from` with this key. SUCCESS: *bytes ≤ room. IN_PROGRESS: none has come yet. */
 enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void *data, size_t room, size_t *bytes);
 
-/* What a rank waits in, for others to ask. Boot only carries the bytes. The asked rank's watch answers, so the rank itself may
- * be computing, or in a call of another communicator. */
+/* A rank's status: what it waits for. Others may ask for it. Boot only carries the bytes. The asked rank's watch thread answers, so the
+ * rank may be computing, or in a call on another communicator. */
 #define BOOT_STATUS_BYTES 128
 struct boot_answer {
     uint64_t question;
-    uint64_t now_ns;    /* os_now_ns() where the answer was made */
-    uint64_t calls;     /* collectives that the rank has begun */
-    uint32_t bytes;     /* of status; 0: it waits in no call */
-    uint32_t elsewhere; /* 1: status is of another communicator of its process */
+    uint64_t now_ns;    /* os_now_ns() of the answering host */
+    uint64_t calls;     /* number of collectives that the rank has begun */
+    uint32_t bytes;     /* bytes of status; 0: it waits in no call */
+    uint32_t elsewhere; /* 1: status is of another communicator in its process */
     char status[BOOT_STATUS_BYTES];
 };
-void boot_say(struct boot *boot, const void *status, size_t bytes); /* bytes 0: it waits no more */
-/* Where this rank counts its collectives; NULL: nowhere any more. */
+void boot_say(struct boot *boot, const void *status, size_t bytes); /* sets the status; bytes 0: none */
+/* Sets the address of this rank's counter of collectives; NULL: it has none any more. */
 void boot_count_at(struct boot *boot, const uint64_t *calls);
 enum collet_result boot_ask(struct boot *boot, int rank, uint64_t *question);
-/* IN_PROGRESS: it has not come. A process that is stopped does not answer. */
+/* Takes the answer. IN_PROGRESS: not yet. A stopped process does not answer. */
 enum collet_result boot_try_answer(struct boot *boot, int rank, uint64_t question, struct boot_answer *answer);
 
-/* What a rank is doing, for collet-status (census.h). Boot only carries the bytes. The watch calls the reporter, with locks of
- * this room held. */
+/* Describes what a rank is doing, for collet-status (census.h). Boot only carries the bytes. The watch thread calls the reporter while it
+ * holds locks of this room. */
 #define BOOT_REPORT_BYTES 960
 struct boot_reporter {
-    size_t (*report)(const void *owner, char report[BOOT_REPORT_BYTES]); /* returns the report's bytes */
+    size_t (*report)(const void *owner, char report[BOOT_REPORT_BYTES]); /* returns the number of bytes */
     const void *owner;
 };
 
-/* A key that all ranks of the communicator can compute, and nobody else: of one use of its secret, `what`, for whom. The caller
- * wipes it. */
+/* Computes a key that only ranks of the communicator can compute: for one use of its secret (`what`, for `whom`). The caller must
+ * wipe it. */
 #define BOOT_KEY_BYTES 32
 void boot_derive_key(const struct boot *boot, const char *what, const void *whom, size_t whom_bytes,
                      uint8_t key[BOOT_KEY_BYTES]);
 
-/* A number that all ranks of the communicator have, and no other communicator; it gives nothing away. */
+/* A number that only ranks of this communicator have. It reveals nothing about the secret. */
 uint64_t boot_tag(const struct boot *boot);
 
-/* The code of the communicator's first failure, or SUCCESS. One load, cheap in a wait loop. The watch, boot_fail() and local
+/* The code of the communicator's first failure, or SUCCESS. It is one load, cheap in a wait loop. The watch, boot_fail() and local
  * peers set it. */
 enum collet_result boot_failed(const struct boot *boot);
-/* The text of that failure, "" if none; valid until boot_destroy(). */
+/* The text of that failure; "": none. Valid until boot_destroy(). */
 const char *boot_failed_text(const struct boot *boot);
-/* boot_failed(). Its text, with the rank that it was learnt from, becomes the calling thread's last error. */
+/* Like boot_failed(). The text, and the rank from which it came, become the calling thread's last error. */
 enum collet_result boot_check(const struct boot *boot);
 
-/* Makes the communicator fail everywhere: the first failure wins, on this rank at once, on the others as the news spreads.
- * A code of ABORTED arrives elsewhere as ABORTED too. Works at any time after boot_join(), also while init is going on. */
+/* Makes the communicator fail on all ranks: at once on this one, later on the others, as the news spreads. The first failure wins.
+ * ABORTED is ABORTED on the other ranks too. May be called at any time after boot_join(), also during init. */
 void boot_fail(struct boot *boot, enum collet_result code, const char *text);
 
-/* What is known of a rank now. Death alone does not fail the communicator: a rank that waits for the dead one's
- * data decides that (and calls boot_fail). *since_ns (may be NULL): os_now_ns() of the news. */
+/* What is known of a rank now? A death alone does not make the communicator fail: a rank that waits for the dead rank's data
+ * decides that, and calls boot_fail(). *since_ns: os_now_ns() of the news; may be NULL. */
 enum peer_state boot_peer_state(const struct boot *boot, int rank, uint64_t *since_ns);
 
-/* What became of a rank that is not alive, and its last call as far as it said: "left … after its call 6". The thread's own text. */
+/* Says what happened to a rank that is not alive, with its last call if known: "left … after its call 6". The text is the thread's. */
 const char *boot_fate(const struct boot *boot, int rank);
 
-/* How long what a rank sent before its end may be under way: over a network (far), or through memory. */
+/* How long may a rank's last messages still be on their way: over a network (far), or in memory? */
 uint64_t boot_grace_ns(bool far);
-/* What is known of a rank, but ALIVE until that time has passed since the news. */
+/* What is known of a rank; ALIVE until that time has passed since the news. */
 enum peer_state boot_peer_settled(const struct boot *boot, int rank, bool far);
 
-/* Has the process of this rank ended, as the kernel of this host knows? The news of a death passes other processes, and these may have no
- * CPU for long. False for ranks of other hosts. */
+/* Does this host's kernel know that the rank's process has ended? The news of a death passes other processes, which may have no CPU
+ * for long. False for ranks on other hosts. */
 bool boot_has_ended_here(const struct boot *boot, int rank);
 
-/* The caller waits for a message of this rank, which is to do `what`. May it still come? IN_PROGRESS, or why not: the
- * communicator failed, the rank is gone, or deadline_ns has passed. Says so once if that takes long. late: the caller's wait, zeroed
- * before; NULL: the communicator is being created. */
+/* Waits for a message of this rank, which must do `what`: may it still come? IN_PROGRESS: yes. Else why not: the communicator failed, the
+ * rank is gone, or deadline_ns has passed. Logs once if the wait is long. late: the caller's state, zero at first; NULL: during
+ * init. */
 enum collet_result boot_check_wait(struct boot *boot, struct late *late, int rank, uint64_t deadline_ns,
                                    const char *what);
 
-/* A wire that broke may be the second thing that happened: the other rank died, or failed because of a third one. That news is
- * on its way, and this is how long it may take. */
+/* When a connection breaks, the cause may be elsewhere: the other rank died, or failed because of a third one. The news of it may take
+ * this long. */
 #define BOOT_NEWS_WAIT_NS 1500000000u
-/* result (< 0), found on a wire, with the last error as its text. look(whom) is asked for news during that time: it returns
- * the failure that is the cause (< 0) and sets the text, else result and its text stay. Other failures than of wires return at once. */
+/* Looks for the cause of `result` (< 0), found on a connection; its text is the last error. look(whom) is called during that time: if it
+ * returns a failure (< 0), that is the cause, with its text. Else result and its text stay. Other kinds of failure return at once. */
 enum collet_result boot_explain(enum collet_result result, enum collet_result (*look)(const void *whom),
                                 const void *whom);
 
-/* The rank that died, or was lost, first; −1: none has. */
+/* The rank that died, or was lost, before all others; −1: none. */
 int boot_first_gone(const struct boot *boot);
 
-/* A rank on another host of which nothing has been heard for some heartbeats, and through which messages may go; −1: none. */
+/* A rank on another host that has missed some heartbeats, while messages may go through its process; −1: none. */
 int boot_silent_rank(const struct boot *boot);
 
-/* The number of ranks known dead or gone; one load, to keep wait loops cheap. */
+/* The number of ranks that are dead or have left; one load, cheap in a wait loop. */
 int boot_missing_count(const struct boot *boot);
 
-/* Tells the other ranks that this one has left, or ends with its process, and waits for BOOT_GOODBYE_NS at most until that is said. */
+/* Tells the other ranks that this rank has left, or that its process ends. Waits until that is sent, at most BOOT_GOODBYE_NS. */
 void boot_say_end(struct boot *boot, enum peer_state state);
 
-/* Says goodbye to the other ranks (no effect if the communicator failed) and frees boot. NULL is fine. The hub goes on
- * routing for other processes until they have left too, or this process exits. The last rank of a process waits, for
- * BOOT_GOODBYE_NS at most, until its words are the kernel's, so that the process may exit at once. */
+/* Says goodbye to the other ranks (unless the communicator failed) and frees boot. NULL is fine. The hub goes on routing messages of other
+ * processes, until they have left or this process exits. The last rank of a process waits until the kernel has its goodbye, at most
+ * BOOT_GOODBYE_NS, so the process may then exit. */
 #define BOOT_GOODBYE_NS 200000000
 void boot_destroy(struct boot *boot);
 

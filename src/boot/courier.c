@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESEND_NS 200000000ull /* doubles while nothing is heard */
-#define RESEND_DOUBLINGS 5     /* at most */
+#define RESEND_NS 200000000ull /* doubles as long as nothing is heard */
+#define RESEND_DOUBLINGS 5     /* maximum number of doublings */
 
 struct lane {
-    struct letter_queue kept; /* sent and not yet confirmed */
+    struct letter_queue kept; /* sent, but not confirmed */
     uint64_t next_to_send, next_to_get;
-    uint64_t sent_ns; /* when the first of `kept` was sent last */
+    uint64_t sent_ns; /* time at which the first letter of `kept` was last sent */
     int resends;
 };
 
@@ -91,7 +91,7 @@ bool courier_receive(struct courier *courier, const struct parcel *parcel, const
         lane->next_to_get++;
         courier->deliver(courier, letter);
     }
-    confirm(courier, parcel->from_place); /* also a repetition: the confirmation may have been lost */
+    confirm(courier, parcel->from_place); /* confirms a repeated letter too: the first confirmation may be lost */
     return true;
 }
 

@@ -15,37 +15,37 @@
 
 #include "boot/hub.h"
 
-/* Goes through the tree; `data` of a letter follows. */
+/* Header of a letter on its way through the tree; the letter's data follow. */
 struct parcel {
-    int32_t to_place, from_place; /* processes, as the tree numbers them */
-    int32_t to, from;             /* ranks; to < 0: no letter, only `next` */
+    int32_t to_place, from_place; /* numbers of processes in the tree */
+    int32_t to, from;             /* ranks; to < 0: there is no letter, only `next` */
     uint64_t key;
-    uint64_t number; /* of the letter in its lane, from 0 */
-    uint64_t next;   /* the sender of the parcel has all letters of this lane's other direction before this */
+    uint64_t number; /* number of the letter in its lane, from 0 */
+    uint64_t next;   /* acknowledgement: the sender has all letters of the opposite direction before this one */
     uint32_t hops, zero;
 };
 
-struct lane; /* between this process and another one, both directions */
+struct lane; /* both directions between this process and another one */
 
 struct courier {
     int self, nplaces;
-    struct lane *lanes; /* by place */
-    bool changed;       /* the tree is not as it was made */
+    struct lane *lanes; /* [place] */
+    bool changed;       /* the tree is not the original one any more */
     struct watch_timer timer;
-    /* Sends a parcel a step toward parcel->to_place; what cannot be sent at the moment is dropped. */
+    /* Sends a parcel one hop toward parcel->to_place; drops it if that is not possible now. */
     void (*carry)(struct courier *courier, struct parcel *parcel, const void *data, size_t bytes);
-    /* Gets each letter for this process, once. Takes it. */
+    /* Called once per letter for this process. Takes ownership. */
     void (*deliver)(struct courier *courier, struct letter *letter);
 };
 
 enum collet_result courier_init(struct courier *courier, int self, int nplaces);
-void courier_fini(struct courier *courier); /* harmless on a zeroed one */
+void courier_fini(struct courier *courier); /* does nothing if zeroed */
 
-void courier_send(struct courier *courier, int place, struct letter *letter); /* takes the letter */
-/* A parcel for this process. False if there is no memory. */
+void courier_send(struct courier *courier, int place, struct letter *letter); /* takes ownership */
+/* Handles a parcel for this process. False: no memory. */
 bool courier_receive(struct courier *courier, const struct parcel *parcel, const void *data, size_t bytes);
-void courier_again(struct courier *courier, int place);  /* the way there is another one: sends anew */
-void courier_hurry(struct courier *courier);             /* the tree has changed: sends anew */
+void courier_again(struct courier *courier, int place);  /* the way to it has changed: sends again */
+void courier_hurry(struct courier *courier);             /* the tree has changed: sends again */
 void courier_forget(struct courier *courier, int place); /* it will not answer any more */
 
 #endif

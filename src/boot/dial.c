@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FIRST_DEADLINE_NS 500000000ull /* of an attempt; doubles from round to round */
-#define DEADLINE_DOUBLINGS 3           /* at most */
+#define FIRST_DEADLINE_NS 500000000ull /* for one attempt; doubles in each round */
+#define DEADLINE_DOUBLINGS 3           /* maximum number of doublings */
 #define FIRST_PAUSE_NS 10000000ull     /* between rounds; doubles too */
 #define PAUSE_DOUBLINGS 5
 
@@ -47,7 +47,7 @@ static void attempt_failed(struct dial *dial, const char *why, bool refused) {
     dial->wire = NULL;
     dial->all_refused = dial->all_refused && refused;
     dial->attempt++;
-    /* From the timer, not from here: a chain of attempts that fail at once must not become a chain of calls. */
+    /* Uses the timer: attempts that fail at once must not become nested calls. */
     watch_timer_set(&dial->timer, os_now_ns());
 }
 
@@ -93,7 +93,7 @@ static void on_dial_ready(struct wire *wire) {
     }
 }
 
-/* A connect() to a free port of this host may pick that very port for its own end and meet itself. */
+/* If no process listens on a port of this host, connect() may choose the same port for its own end, and so connect to itself. */
 static bool meets_itself(int fd) {
     struct sockaddr_storage here = {0}, there = {0};
     socklen_t here_bytes = sizeof here, there_bytes = sizeof there;

@@ -19,9 +19,9 @@
 
 #define UNPROVEN_NS 5000000000ull
 #define UNPROVEN_MAX 256
-#define YOUNG_NS 500000000ull    /* so long an entrant is safe from making room: it may be one of many honest ones */
-#define ACCEPTS_PER_TURN 32      /* so that handshakes go on between bursts of connections */
-#define BREATHER_NS 100000000ull /* pause when there are no descriptors left */
+#define YOUNG_NS 500000000ull    /* minimum time before a new entrant may be removed: it may be honest */
+#define ACCEPTS_PER_TURN 32      /* maximum, so that handshakes go on between bursts of connections */
+#define BREATHER_NS 100000000ull /* pause if no descriptor is free */
 
 struct entrant {
     struct door *door;
@@ -31,14 +31,14 @@ struct entrant {
     struct entrant *next, **link;
 };
 
-/* At all doors of this process, each with its successor. On the watch thread, so the list needs no lock. */
+/* The list of entrants at all doors of this process, oldest first. Only the watch thread uses it, so it needs no lock. */
 static struct entrant **oldest(void) {
     struct process *process = process_lock();
     process_unlock();
     return &process->entrants;
 }
 
-/* Strangers get no more than a part of the descriptors that this process may have. */
+/* Have unproven connections used up their share of this process's descriptors? */
 static bool is_crowded(void) {
     struct rlimit limit;
     rlim_t count = 0;
@@ -70,7 +70,7 @@ enum collet_result door_open(struct door *door, int family, int port, const char
 
 /* ----------------------------------------------------------------------------------------------------------- entrants */
 
-/* Takes the entrant from the list and returns its wire. */
+/* Removes the entrant from the list. Returns its wire. */
 static struct wire *entrant_leave(struct entrant *entrant) {
     struct wire *wire = entrant->wire;
     *entrant->link = entrant->next;
@@ -85,7 +85,7 @@ static struct wire *entrant_leave(struct entrant *entrant) {
     return wire;
 }
 
-/* Are there many entrants, and all have only just come? Then others wait outside. Else the oldest makes room. */
+/* Are there many entrants, all of them new? Then others must wait outside. Otherwise the oldest one may be removed. */
 static bool is_full(struct door *door) {
     const uint64_t old_ns = is_crowded() ? (*oldest())->deadline_ns - UNPROVEN_NS + YOUNG_NS : 0;
     door->full = os_now_ns() < old_ns;
@@ -133,7 +133,7 @@ static void entrant_create(struct door *door, int fd) {
         watch_timer_set(&door->timer, entrant->deadline_ns);
 }
 
-/* Ends those whose time is up, and listens again after a breather. */
+/* Removes entrants whose time is over. Listens again after a pause. */
 static void door_timer(struct watch_timer *timer) {
     struct door *door = WATCH_OWNER(timer, struct door, timer);
     while (*oldest() != NULL && (*oldest())->deadline_ns <= os_now_ns())
@@ -144,11 +144,11 @@ static void door_timer(struct watch_timer *timer) {
         watch_timer_set(timer, (*oldest())->deadline_ns);
 }
 
-/* Somebody waits outside, and there is no descriptor for the connection. Makes room by ending the oldest unproven one. If
- * there is none, this process itself has too many descriptors. False: do not try again now. */
+/* A connection waits, but no descriptor is free. Removes the oldest unproven connection. If there is none, this process itself
+ * uses too many descriptors. False: do not try again now. */
 static bool make_room_for_next(struct door *door) {
     struct pollfd outside = {.fd = door->listener.fd, .events = POLLIN};
-    if (poll(&outside, 1, 0) == 0) /* accept() takes a descriptor before it looks whether there is anybody */
+    if (poll(&outside, 1, 0) == 0) /* accept() takes a descriptor even if nobody waits */
         return false;
     if (os_more_descriptors())
         return true;

@@ -15,27 +15,27 @@ struct door {
     struct watch_fd listener; /* fd −1: closed */
     int port;
     bool v6, serving;
-    char ifname[CONFIG_TEXT_BYTES]; /* interfaces that it lets in by, as in COLLET_SOCKET_IFNAME; "": all */
+    char ifname[CONFIG_TEXT_BYTES]; /* interfaces by which connections may come (COLLET_SOCKET_IFNAME); "": all */
     uint8_t key[SECRET_BYTES];
-    int nentrants;    /* connections that have not proven themselves */
-    bool full;        /* does not listen, until one of them leaves, or the oldest of all doors is old */
-    bool has_refused; /* a connection that did not know the key */
+    int nentrants;    /* number of connections without a proof yet */
+    bool full;        /* does not listen until one of them leaves, or the oldest of all doors is old */
+    bool has_refused; /* some connection did not know the key */
     struct watch_timer timer;
-    /* Gets the wire of one that did; must set its ready and owner, or destroy it. */
+    /* Gets the wire of a connection that proved the key. It must set its ready and owner, or destroy it. */
     void (*proven)(struct door *door, struct wire *wire);
-    /* Somebody waits outside, and this process has no file descriptor for it. May close the door. */
+    /* A connection waits, but this process has no file descriptor for it. May close the door. */
     void (*exhausted)(struct door *door, const char *text);
 };
 
-/* Any thread: listens on all addresses of the host (family: 0 both, AF_INET, AF_INET6) on this port; 0: any that is free.
- * A port that is taken is an error: the process that took it gets the connections of this job. Connections that come by
- * another interface than ifname allows are ended without a word. */
+/* Opens a door, on any thread: listens on all addresses of the host (family: 0 both, AF_INET, AF_INET6). port 0: any free port. A
+ * port that is in use is an error, because another process would get this job's connections. Connections by an interface that
+ * ifname forbids are closed without a word. */
 enum collet_result door_open(struct door *door, int family, int port, const char *ifname);
 
-/* On the watch thread. */
+/* Starts to accept connections; only on the watch thread. */
 enum collet_result door_serve(struct door *door, const uint8_t key[SECRET_BYTES],
                               void (*proven)(struct door *door, struct wire *wire),
                               void (*exhausted)(struct door *door, const char *text));
-void door_close(struct door *door); /* harmless if closed; before door_serve(), from any thread */
+void door_close(struct door *door); /* does nothing if closed; before door_serve(), any thread may call it */
 
 #endif

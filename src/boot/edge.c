@@ -57,7 +57,7 @@ void edge_become(struct edge *edge, const struct edge *like, struct edge **list)
     put_in_list(edge, list);
 }
 
-/* Takes the edge apart and leaves the wire. */
+/* Frees the edge, but not the wire, which it returns. */
 static struct wire *edge_leave(struct edge *edge) {
     struct wire *wire = edge->wire;
     take_from_list(edge);
@@ -72,14 +72,14 @@ static struct wire *edge_leave(struct edge *edge) {
 void edge_destroy(struct edge *edge) { wire_destroy(edge_leave(edge)); }
 void edge_finish(struct edge *edge) { wire_finish(edge_leave(edge)); }
 
-/* A kernel that answers for a process says that the process ended; anything else may be the network's doing. */
+/* The connection has ended. If the other host's kernel ended it, the process ended. Any other error may come from the network. */
 static void edge_ended(struct edge *edge) {
     const int error = edge->wire->error;
     edge->lost(edge, error == 0 || error == ECONNRESET || error == EPIPE ? PEER_DEAD : PEER_LOST,
                error != 0 ? strerror(error) : "its connection ended");
 }
 
-/* One read. False if the edge was lost by it. */
+/* Reads once. False: this ended the edge. */
 static bool read_once(struct edge *edge) {
     const size_t longest = wire_room(edge->max_bytes);
     bool open = wire_fill(edge->wire, longest > READ_BYTES ? longest : READ_BYTES);
@@ -99,7 +99,7 @@ static bool read_once(struct edge *edge) {
     return got >= 0 && open;
 }
 
-/* All that has come. A dead process's last words, perhaps its goodbye, come before the news of its death. */
+/* Reads everything that has come. A dead process's last messages, perhaps its goodbye, are read before the news of its death. */
 static bool read_all(struct edge *edge) {
     bool dry = false;
     while (!dry) {
@@ -133,7 +133,7 @@ void edge_watch_process(struct edge *edge, pid_t pid) {
         close(edge->pidfd.fd);
         edge->pidfd.fd = -1;
     }
-    log_info(BOOT, "no pidfd for process %d: polling instead", (int)pid); /* also if it ended just now */
+    log_info(BOOT, "no pidfd for process %d: polling instead", (int)pid); /* also if it has just ended */
 }
 
 bool edge_process_ended(pid_t pid) {
@@ -151,7 +151,7 @@ void edge_beat(struct edge *edge, uint64_t silence_ns) {
     wire_send(edge->wire, EDGE_HEARTBEAT, NULL, 0, NULL, 0);
     const bool ended = edge->pid != 0 && edge->pidfd.fd < 0 && kill(edge->pid, 0) != 0 && errno == ESRCH;
     const bool silent = silence_ns != 0 && edge_silence_ns(edge) > silence_ns;
-    /* Judged after reading: a dead process may have said goodbye, and perhaps it was this process that slept. */
+    /* Decides after reading: a dead process may have said goodbye, or this process may have slept. */
     if ((!ended && !silent) || !read_all(edge))
         return;
     if (ended)

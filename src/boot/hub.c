@@ -148,13 +148,13 @@ void hub_unlist(struct hub *hub) {
     process_unlock();
 }
 
-/* With the process's lock: a hub that only its ranks hold must not be found any more when the last of them goes. */
+/* Removes a rank. The process's lock is held: when the last rank goes, nobody may find a hub that only ranks hold. */
 static void take_out(struct process *process, struct boot *boot) {
     struct hub *hub = boot->hub;
     pthread_mutex_lock(&hub->lock);
     hub->local[boot->rank] = NULL;
     hub->nlocal--;
-    if (hub->work != NULL) /* with the lock: the task may go once it sees that nobody is left */
+    if (hub->work != NULL) /* with the lock: the task may be freed as soon as no rank is left */
         watch_post(hub->work);
     else if (hub->nlocal == 0)
         unlist(process, hub);
@@ -187,7 +187,7 @@ static struct hub *find_gathering(const struct process *process, const uint8_t s
     return hub;
 }
 
-/* May this rank join a hub that was found? */
+/* May this rank join the hub that was found? */
 static enum collet_result check_place(struct hub *hub, int nranks, int rank) {
     if (hub->nranks != nranks)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
@@ -226,7 +226,7 @@ enum collet_result hub_join(const struct id *id, const struct id *via, int nrank
     }
     process_unlock();
     if (made != NULL)
-        hub_release(made); /* the creator's reference; the boot's and the watch's remain */
+        hub_release(made); /* the creator's reference; the boot and the watch have their own */
     if (result == COLLET_SUCCESS)
         *boot_p = boot;
     return result;
@@ -240,7 +240,7 @@ bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *te
     if (first) {
         snprintf(hub->failed_text, sizeof hub->failed_text, "%s", text);
         hub->failed_rank = rank;
-        /* Pairs with the acquire in hub_failed() and through it with boot_failed() in wait loops. */
+        /* Pairs with the acquire in hub_failed(), which boot_failed() calls in wait loops. */
         __atomic_store_n(&hub->failed_word, code < 0 ? code : COLLET_ERR_INTERNAL, __ATOMIC_RELEASE);
         for (int k = 0; k < hub->nranks; k++)
             if (hub->local[k] != NULL && hub->local[k]->end_word != NULL)
@@ -303,7 +303,7 @@ void hub_send(struct hub *hub, struct letter *letter) {
     watch_post(hub->work);
 }
 
-/* Is this letter for the process, not for the rank? Then *answer is what it is answered with; NULL: nothing. */
+/* Is this letter for the process, not for a rank? Then *answer is the reply; NULL: none. */
 static bool is_for_process(struct hub *hub, const struct letter *letter, struct letter **answer) {
     *answer = NULL;
     if (letter->key >> 56 == BOOT_QUESTION) {
@@ -349,7 +349,7 @@ struct letter *hub_collect(struct boot *boot, int from, uint64_t key) {
 
 bool hub_knows_itself(struct hub *hub, const struct card *cards) {
     const uint64_t *here =
-        process_identity(); /* before the hub's lock: a rank that joins holds the process's and takes this one */
+        process_identity(); /* first of all: a rank that joins takes the process's lock, and then this hub's */
     bool right = true;
     SCOPED_LOCK(&hub->lock);
     for (int rank = 0; rank < hub->nranks && right; rank++) {

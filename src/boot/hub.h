@@ -19,13 +19,13 @@
 
 #include <pthread.h>
 
-/* A message on its way, or a notice to all ranks. */
+/* A message to a rank, or a notice to all ranks. */
 struct letter {
     struct letter *next;
-    int32_t to; /* LETTER_TO_ALL: the state `key` of rank `from` */
+    int32_t to; /* LETTER_TO_ALL: `key` is the new state of rank `from` */
     int32_t from;
     uint64_t key;
-    uint64_t number; /* the courier's */
+    uint64_t number; /* set by the courier */
     uint32_t bytes;
     char data[];
 };
@@ -36,34 +36,34 @@ struct letter_queue {
 };
 void letter_queue_init(struct letter_queue *queue);
 void letter_append(struct letter_queue *queue, struct letter *letter);
-struct letter *letter_take(struct letter_queue *queue); /* the first; NULL if none */
-/* NULL if there is no memory. data NULL: the caller writes it. */
+struct letter *letter_take(struct letter_queue *queue); /* takes the first one; NULL: empty */
+/* Creates a letter; NULL: no memory. data NULL: the caller writes the data. */
 struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes);
-void letter_free(struct letter *letter); /* wiped: it may have brought the id of another communicator. NULL is fine */
+void letter_free(struct letter *letter); /* wipes it first: it may contain another communicator's id. NULL is fine */
 #define SCOPED_LETTER __attribute__((cleanup(letter_free_at)))
 void letter_free_at(struct letter **letter);
 
-/* How rank 0's clock differs from that of this host (clock.c). */
+/* The difference between rank 0's clock and this host's (clock.c). */
 struct boot_clock {
-    int rounds;                  /* done */
-    uint64_t question, asked_ns; /* of the round that is under way; 0: none is */
-    uint64_t round_trip_ns;      /* the shortest so far */
-    int64_t add_ns;              /* as that round trip has it */
+    int rounds;                  /* number of completed rounds */
+    uint64_t question, asked_ns; /* of the current round; 0: none */
+    uint64_t round_trip_ns;      /* shortest round trip so far */
+    int64_t add_ns;              /* the difference, measured by that round trip */
 };
 
-/* A rank of this process. The handle of boot.h. */
+/* One rank of this process: the handle of boot.h. */
 #define MAILBOX_COUNT 64
 struct boot {
     struct hub *hub;
     int rank;
     struct boot_self self;
-    unsigned generation; /* of the process that made it */
+    unsigned generation; /* number of the process that made it */
     struct config *config;
-    struct config own_config; /* as it was at boot_join(): for the watch, which must not read the caller's */
-    bool announced;           /* to the meeting point; the watch's own */
-    bool adopted;             /* *config has rank 0's agreed values; the caller's own */
-    uint64_t deadline_ns;     /* of init */
-    struct late late;         /* for other ranks, behind init */
+    struct config own_config; /* copy made by boot_join(), for the watch, which must not read the caller's */
+    bool announced;           /* the meeting point knows it; only the watch uses this */
+    bool adopted;             /* *config has rank 0's agreed values; only the caller uses this */
+    uint64_t deadline_ns;     /* deadline of init */
+    struct late late;         /* a wait for other ranks, after init */
     int32_t *end_word;        /* boot_end_word(); NULL: none */
     enum collet_result rejected;
     char rejected_text[ERR_TEXT_BYTES];
@@ -71,16 +71,16 @@ struct boot {
     struct boot_clock clock;
     struct consent_memory *spare_memory; /* consent.c */
 
-    /* With the process's lock (ask.c): */
-    const uint64_t *calls; /* the number of collectives so far; NULL: not known */
-    uint64_t questions;    /* asked so far; the rank's own */
+    /* Protected by the process's lock (ask.c): */
+    const uint64_t *calls; /* number of its collectives so far; NULL: unknown */
+    uint64_t questions;    /* number of questions that this rank has asked */
     struct boot_reporter reporter;
-    size_t said_bytes; /* of what it waits in; 0: it does not wait */
+    size_t said_bytes; /* bytes of its status; 0: it does not wait */
     char said[BOOT_STATUS_BYTES];
-    struct boot *next_sayer, **sayer_link; /* in the process's list of those that wait */
+    struct boot *next_sayer, **sayer_link; /* list of the process's ranks that wait */
 };
 
-/* Makes the answer of a rank of this process to a question; NULL if it has left, or there is no memory. */
+/* Makes this rank's answer to a question. NULL: the rank has left, or there is no memory. */
 struct letter *hub_answer(struct hub *hub, const struct letter *question);
 
 enum hub_phase { HUB_GATHERS, HUB_LINKS, HUB_READY };
@@ -88,38 +88,38 @@ enum hub_phase { HUB_GATHERS, HUB_LINKS, HUB_READY };
 struct hub {
     pthread_mutex_t lock;
     pthread_cond_t flushed;
-    int references; /* one per boot, one of the watch's side */
+    int references; /* one per boot, and one of the watch */
     int nranks;
     enum hub_phase phase;
-    struct watch *watch;     /* NULL: all ranks are in this process, nothing is to be watched */
-    struct watch_task *work; /* tells the watch's side that there is something to do */
+    struct watch *watch;     /* NULL: all ranks are in this process, so there is nothing to watch */
+    struct watch_task *work; /* wakes the watch's side */
 
-    struct arena arena;  /* has the arrays */
-    struct boot **local; /* by rank; NULL: lives elsewhere, or has left */
+    struct arena arena;  /* owns the arrays */
+    struct boot **local; /* [rank] NULL: in another process, or has left */
     int nlocal;
     struct peer_info *peers;
     enum peer_state *states;
     uint64_t *since_ns;
-    uint64_t *last_calls; /* of those that have said so: the number of collectives that they had begun; else 0 */
-    int missing_count;    /* grows behind the state that it counts; pairs with boot_missing_count() */
-    int silent_rank;      /* on another host, of a neighbour in the tree that has missed heartbeats; −1: none */
+    uint64_t *last_calls; /* [rank] number of collectives that it had begun, if it has said so; else 0 */
+    int missing_count;    /* stored after the state that it counts; pairs with boot_missing_count() */
+    int silent_rank;      /* a neighbour in the tree, on another host, has missed heartbeats; −1: none */
 
-    uint64_t awake_until_ns; /* later, this process may be lost to the others, since it slept; 0: nobody is lost so */
+    uint64_t awake_until_ns; /* this process has slept: after this time others may call it lost; 0: it has not slept */
 
-    int failed_rank; /* that found the failure; −1: none in particular */
-    int failed_word; /* written last, with release: a reader that sees it may read the text */
+    int failed_rank; /* rank that found the failure; −1: none in particular */
+    int failed_word; /* stored last, with release: a reader that sees it may read the text */
     char failed_text[ERR_TEXT_BYTES];
 
-    struct consent_memory *consents;       /* what ranks of this process have agreed on */
-    struct letter_queue outbox;            /* for the watch's side */
-    uint64_t flushes_wanted, flushes_done; /* boot_destroy() waits briefly for its goodbye to be handed to the kernel */
+    struct consent_memory *consents;       /* agreements of ranks of this process */
+    struct letter_queue outbox;            /* letters for the watch's side */
+    uint64_t flushes_wanted, flushes_done; /* boot_destroy() waits until the kernel has its goodbye */
 
-    struct config agreed; /* rank 0's configuration */
+    struct config agreed; /* configuration of rank 0 */
     struct id id;
-    struct id via;    /* whose meeting point its ranks go to; another one than id's passes them on */
-    struct hub *next; /* in the process's list of those that gather */
+    struct id via;    /* id of the meeting point for this process's ranks; it may pass them on to another one */
+    struct hub *next; /* next one in the process's list of gathering hubs */
 
-    /* The watch's own (census.c, reception.c): */
+    /* Used only by the watch (census.c, reception.c): */
     struct census *censuses;
     uint64_t census_count;
     struct hub *next_received;
@@ -128,54 +128,54 @@ struct hub {
 uint64_t hub_tag(const struct hub *hub); /* boot_tag() */
 
 enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p);
-void hub_release(struct hub *hub); /* one reference; the last frees */
+void hub_release(struct hub *hub); /* drops one reference; the last one frees */
 
-/* Makes rank's boot, a reference to the hub and a place in hub->local. */
+/* Makes the boot of a rank, with a reference to the hub and an entry in hub->local. */
 enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *self, struct config *config,
                            struct boot **boot_p);
-/* Undoes it, reference included. */
+/* Undoes hub_add(), with the reference. */
 void hub_remove(struct boot *boot);
 
-/* Adds a rank to the gathering hub of the id in this process, or to a new one, which goes to the meeting point of via.
- * equip() gives a new hub its work task and the reference of the watch's side; without a watch there is none. */
+/* Adds a rank to this process's gathering hub of the id. If there is none, makes one, which goes to the meeting point of via. equip()
+ * gives a new hub its work task and the watch's reference; without a watch there is none. */
 enum collet_result hub_join(const struct id *id, const struct id *via, int nranks, int rank,
                             const struct boot_self *self, struct config *config, struct watch *watch,
                             enum collet_result (*equip)(struct hub *hub), struct boot **boot_p);
-/* No longer to be found by hub_join(). */
+/* Hides the hub from hub_join(). */
 void hub_unlist(struct hub *hub);
 
-/* Fails the hub of the id with this secret in this process, if there is one that gathers. */
+/* Makes this process's gathering hub with this secret fail, if there is one. */
 void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result code, const char *text);
 
-/* The first failure wins; false if there was one before. rank: that found it; −1: none in particular. */
+/* The first failure wins; false: there was one before. rank: which rank found it; −1: none in particular. */
 bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *text);
 enum collet_result hub_failed(const struct hub *hub);
-/* In whose name a process fails that lacks something of its own: its lowest rank's. −1: of another failure its text tells. */
+/* The rank that is named if this process lacks a resource: its lowest one. −1: for other failures the text says enough. */
 int hub_rank_to_blame(struct hub *hub, enum collet_result code);
 
-/* ALIVE → LEFT or DEAD, once; false if it was not alive. */
+/* Changes ALIVE to LEFT or DEAD, once. False: it was not ALIVE. */
 bool hub_set_state(struct hub *hub, int rank, enum peer_state state, uint64_t calls);
 enum peer_state hub_state(struct hub *hub, int rank, uint64_t *since_ns); /* since_ns may be NULL */
 
-/* To a rank of this process, or through the watch to another one. Takes the letter. */
+/* Sends a letter to a rank: directly if it is in this process, else through the watch. Takes ownership. */
 void hub_send(struct hub *hub, struct letter *letter);
-/* To the mailbox of a rank of this process; dropped if it has left. A question is answered, and so is a vote that
- * comes too late. Takes the letter. */
+/* Puts a letter into the mailbox of a rank of this process; drops it if the rank has left. Answers questions, and votes that come too
+ * late. Takes ownership. */
 void hub_deliver(struct hub *hub, struct letter *letter);
-/* The next one for boot's rank; NULL if none. The caller frees it. */
+/* The next letter for boot's rank; NULL: none. The caller frees it. */
 struct letter *hub_collect(struct boot *boot, int from, uint64_t key);
 
-/* Does the table have the ranks of this process, and only them, in this process and as they described themselves? */
+/* Does the table show exactly this process's ranks in this process, as they described themselves? */
 struct card;
 bool hub_knows_itself(struct hub *hub, const struct card *cards);
-/* What a card says of its rank. With the hub's lock. */
+/* Stores the facts on a card. The caller holds the hub's lock. */
 void hub_set_peer(struct hub *hub, const struct card *card);
-/* The cards of all ranks. The ranks of this process find out which nodes they are of. */
+/* Stores the cards of all ranks. The ranks of this process then find their nodes. */
 enum collet_result hub_set_peers(struct hub *hub, const struct card *cards);
-/* Init is complete. */
+/* Ends init: stores the nodes. */
 void hub_complete(struct hub *hub, const int32_t *nodes);
 
-/* "rank 3 (host n1, pid 77)", as far as known. */
+/* Writes "rank 3 (host n1, pid 77)", as far as known. */
 #define HUB_NAME_BYTES 112
 void hub_name_rank(const struct hub *hub, int rank, char text[HUB_NAME_BYTES]);
 

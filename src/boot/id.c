@@ -21,7 +21,7 @@ struct packed_id {
     uint8_t listed;
     uint8_t naddresses;
     uint16_t port, zero;
-    uint32_t check; /* over the rest with this field zero: tells a damaged copy from a wrong secret */
+    uint32_t check; /* checksum of the rest, with this field 0: shows damage, as opposed to a wrong secret */
     struct address addresses[ADDRESS_MAX];
     uint8_t secret[SECRET_BYTES];
 };
@@ -88,7 +88,7 @@ static enum collet_result check_secret(const char *secret) {
     return COLLET_SUCCESS;
 }
 
-/* A recorded handshake lets somebody guess the text offline. Each guess costs as much time and memory as this. */
+/* Derives a secret from text, slowly. With a recorded handshake somebody could guess the text offline; each guess costs this much. */
 static enum collet_result stretch(const char *where, const char *text, uint8_t secret[SECRET_BYTES]) {
     uint8_t salt[crypto_pwhash_SALTBYTES];
     crypto_generichash(salt, sizeof salt, (const uint8_t *)where, strlen(where), NULL, 0);
@@ -109,8 +109,8 @@ enum collet_result boot_unique_id_at(const char *host, int port, const char *sec
     made.set.port = (uint16_t)port;
 
     COLLET_TRY(check_secret(config_process()->secret));
-    /* From the text, not from the addresses: ranks may resolve the host differently. Who is left over from before a restart does
-     * not know the secret of the next run. */
+    /* Hashes the text, not the addresses: ranks may resolve the host differently. The restart count changes the secret, so processes from
+     * before a restart do not know it. */
     const char *restart = config_env("SLURM_RESTART_COUNT");
     char where[ADDRESS_HOST_BYTES + 32];
     int length = snprintf(where, sizeof where, "%s:%d/%.8s", host, port, restart != NULL ? restart : "");
@@ -130,7 +130,7 @@ void id_key(const uint8_t secret[SECRET_BYTES], const char *what, const void *wh
     crypto_generichash_final(&state, key, SECRET_BYTES);
 }
 
-#define HIDDEN_BYTES 8 /* of a name */
+#define HIDDEN_BYTES 8 /* bytes of the hash */
 
 enum collet_result boot_hide_name(const char *secret_text, char *name, size_t room) {
     SCOPED_KEY uint8_t key[SECRET_BYTES];

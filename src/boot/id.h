@@ -13,23 +13,23 @@
 #define SECRET_BYTES 32
 
 struct id {
-    bool listed; /* by host and port: rank 0 opens the meeting point; else it was open before the id was made */
-    struct address_set set; /* where to look for it; empty: all ranks are in the process that made the id */
+    bool listed;            /* 1: rank 0 opens the meeting point; 0: it was open before the id was made */
+    struct address_set set; /* addresses of the meeting point; empty: all ranks are in the process that made the id */
     uint8_t secret[SECRET_BYTES];
 };
 
-/* What knows a secret is wiped where its block ends: SCOPED_KEY uint8_t key[SECRET_BYTES]; SCOPED_ID struct id id; */
+/* Variables with secrets are wiped at the end of their block: SCOPED_KEY uint8_t key[SECRET_BYTES]; SCOPED_ID struct id id; */
 #define SCOPED_KEY __attribute__((cleanup(id_wipe_key)))
 #define SCOPED_ID __attribute__((cleanup(id_wipe)))
 void id_wipe_key(uint8_t (*key)[SECRET_BYTES]);
 void id_wipe(struct id *id);
 
 void id_pack(const struct id *id, struct collet_unique_id *packed);
-/* INVALID_ARGUMENT if packed is no id, of another version, or damaged. */
+/* INVALID_ARGUMENT: packed is no id, is of another version, or is damaged. */
 enum collet_result id_unpack(const struct collet_unique_id *packed, struct id *id);
 
-/* The key of one use of a secret: `what` for whom (bytes of any kind). Keys of different uses prove nothing about each
- * other. */
+/* Derives the key of one use of a secret: `what`, for `whom` (any bytes). A key says nothing about keys of other
+ * uses. */
 void id_key(const uint8_t secret[SECRET_BYTES], const char *what, const void *whom, size_t whom_bytes,
             uint8_t key[SECRET_BYTES]);
 

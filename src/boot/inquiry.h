@@ -12,12 +12,12 @@
 
 struct inquiry;
 
-/* Called once. state: PEER_ALIVE, and then a wire to it, which it takes; PEER_DEAD or PEER_LOST; why: how that was found. */
+/* Called once. PEER_ALIVE: wire leads to the process, and the callee owns it. PEER_DEAD or PEER_LOST: why says how that was found. */
 typedef void (*inquiry_result_fn)(void *owner, int place, enum peer_state state, struct wire *wire, const char *why);
 
-/* Refusals for gone_ns mean that it is dead, and no answer until deadline_ns that it is lost. NULL if there is no memory. */
+/* Starts an inquiry. If it is refused for gone_ns, the process is dead; without answer until deadline_ns, it is lost. NULL: no memory. */
 struct inquiry *inquiry_start(const struct address_set *set, const uint8_t key[SECRET_BYTES], uint64_t gone_ns,
                               uint64_t deadline_ns, inquiry_result_fn result, void *owner, int place);
-void inquiry_stop(struct inquiry *inquiry); /* without a result; NULL is fine */
+void inquiry_stop(struct inquiry *inquiry); /* no result is reported; NULL is fine */
 
 #endif

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPREAD_NS 50000ull /* per rank: so long a meeting point takes to let a guest in */
+#define SPREAD_NS 50000ull /* per rank: the time in which a meeting point accepts one guest */
 #define SPREAD_MOST_NS 1000000000ull
 
 static void dial_root(struct join *join);
@@ -28,7 +28,7 @@ static void fail_init(struct join *join, enum collet_result code, const char *te
 
 /* ------------------------------------------------------------------------------------------------------------ announcing */
 
-/* Finds a rank that the meeting point has not been told of and marks it; −1 if there is none. */
+/* Finds a rank that the meeting point does not know yet, and marks it as announced; −1: none. */
 static int next_unannounced(struct hub *hub, struct boot_self *self, struct config *config) {
     int found = -1;
     SCOPED_LOCK(&hub->lock);
@@ -44,7 +44,7 @@ static int next_unannounced(struct hub *hub, struct boot_self *self, struct conf
     return found;
 }
 
-/* Rank 0's knobs travel only so far as they are everybody's: the secret, for one, is not. */
+/* Announces a rank. Only rank 0's AGREED knobs are sent: other knobs, such as the secret, stay here. */
 static void announce(struct join *join, int rank, const struct boot_self *self, const struct config *config) {
     struct card card;
     struct config agreed;
@@ -101,7 +101,7 @@ static void say_ready(struct join *join) {
 }
 
 void join_ask(struct join *join) {
-    join->asks = true; /* also the meeting point that will be found */
+    join->asks = true; /* the question also waits for a meeting point that is found later */
     if (join->root != NULL)
         wire_send(join->root, TABLE_ASK, NULL, 0, NULL, 0);
 }
@@ -114,7 +114,7 @@ void join_continue(struct join *join) {
 
 /* ------------------------------------------------------------------------------------------------------------ the frames */
 
-/* False, here and below: the meeting point cannot mean that. */
+/* Here and below, false means: a meeting point cannot say that. */
 static bool on_reject(struct join *join, const struct frame *frame) {
     struct rejection rejection;
     if (!rejection_read(frame->data, frame->bytes, &rejection))
@@ -128,7 +128,7 @@ static bool on_news(struct join *join, const struct frame *frame) {
     return true;
 }
 
-/* All have come: here is where this process stands among them. No rank of it can come any more. */
+/* All ranks have come. This message is the position of this process. No further rank of it may come. */
 static bool on_seat(struct join *join, const struct frame *frame) {
     struct hub *hub = join->hub;
     struct seat seat;
@@ -166,14 +166,14 @@ static bool on_root_frame(struct join *join, const struct frame *frame) {
     case TABLE_NODES: return hub_failed(join->hub) != COLLET_SUCCESS || tree_take_table(join->tree, frame);
     case TABLE_DONE: join->done = true; return true;
     case TABLE_FAIL: return on_root_fail(join, frame);
-    case TABLE_OVER: join->met = false; return true; /* that was an earlier communicator with the same listed id */
+    case TABLE_OVER: join->met = false; return true; /* an earlier communicator with the same listed id */
     default: return false;
     }
 }
 
 /* --------------------------------------------------------------------------------------------------------- connecting */
 
-/* False if there is no rank that could still be wanted. */
+/* False: no rank of this process is still wanted. */
 static bool announce_again(struct hub *hub) {
     bool any = false;
     SCOPED_LOCK(&hub->lock);
@@ -215,7 +215,7 @@ static void root_ready(struct wire *wire) {
     int got;
     while ((got = wire_next(wire, TABLE_PART_BYTES, &frame)) > 0 && on_root_frame(join, &frame))
         ;
-    if (got != 0) /* neither all read nor all understood */
+    if (got != 0) /* not all could be read and understood */
         fail_init(
             join, COLLET_ERR_REMOTE,
             "the meeting point sent what cannot be: another version of collet, or somebody on the way changed it");
@@ -224,7 +224,7 @@ static void root_ready(struct wire *wire) {
         root_lost(join);
 }
 
-/* This meeting point may not be that of the communicator's id. */
+/* This meeting point may pass ranks on: tells it the communicator's id. */
 static void say_where_to(struct join *join) {
     const struct hub *hub = join->hub;
     struct collet_unique_id id;
@@ -247,7 +247,7 @@ static void on_root_proven(struct dial *dial, struct wire *wire) {
     root_ready(wire);
 }
 
-/* A listed meeting point may still have to come. Any other one was there before its id was. */
+/* A listed meeting point may open later. Every other one was open before its id was made. */
 static void on_root_round_failed(struct dial *dial) {
     struct join *join = WATCH_OWNER(dial, struct join, dial);
     char text[ERR_TEXT_BYTES];
@@ -266,7 +266,7 @@ static void on_root_round_failed(struct dial *dial) {
     fail_init(join, COLLET_ERR_REMOTE, text);
 }
 
-/* Guests that come one after the other find the meeting point's door free. */
+/* Spreads the ranks' connections over time, so the meeting point can accept one after the other. */
 static uint64_t spread_ns(int nranks) {
     const uint64_t wanted_ns = (uint64_t)nranks * SPREAD_NS;
     return wanted_ns < SPREAD_MOST_NS ? wanted_ns : SPREAD_MOST_NS;
@@ -282,7 +282,7 @@ static void dial_root(struct join *join) {
 void join_start(struct join *join) { dial_root(join); }
 
 void join_fail(struct join *join, const struct failure *failure) {
-    /* Directly where that is possible: this process may be about to exit, and with it the meeting point. */
+    /* Directly, if the meeting point is in this process: the process may be about to exit. */
     bool told = join->hub->phase != HUB_READY && rendezvous_fail(join->hub->via.secret, failure);
     if (!told && join->root != NULL)
         wire_send(join->root, TABLE_FAIL, failure, sizeof *failure, NULL, 0);

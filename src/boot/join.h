@@ -10,31 +10,31 @@
 
 struct join {
     struct hub *hub;
-    struct tree *tree;             /* to be linked */
-    struct address_set listener;   /* where the tree's door is */
-    struct dial dial;              /* to the meeting point */
-    struct wire *root;             /* to the meeting point, proven; NULL: not, or not any more */
-    bool met;                      /* we have been connected to it */
-    bool linking;                  /* the process's seat has come */
-    char meeting[CARD_TEXT_BYTES]; /* who has the meeting point; from then on */
+    struct tree *tree;             /* the tree, to be linked */
+    struct address_set listener;   /* addresses of the tree's door */
+    struct dial dial;              /* dials the meeting point */
+    struct wire *root;             /* proven wire to the meeting point; NULL: not connected */
+    bool met;                      /* it has been connected once */
+    bool linking;                  /* the seat of this process has come */
+    char meeting[CARD_TEXT_BYTES]; /* the process with the meeting point; known after that */
     bool ready_said;
     bool done;                 /* the meeting point has nothing more to say */
-    bool asks;                 /* who is missing */
-    char news[ERR_TEXT_BYTES]; /* who is missing, in the meeting point's words */
+    bool asks;                 /* a question is waiting: who is missing? */
+    char news[ERR_TEXT_BYTES]; /* the answer of the meeting point */
 };
 
-/* Begins to dial. hub, tree and listener must be set. Whatever becomes of it, hub->work is posted. */
+/* Starts to dial. hub, tree and listener must be set. hub->work is posted when something changes. */
 void join_start(struct join *join);
-/* Does what has become possible: announces new ranks, says that this process is ready. */
+/* Does what is possible now: announces new ranks, or says that this process is ready. */
 void join_continue(struct join *join);
-/* Tells the meeting point of a failure, in whatever state, and leaves it. */
+/* Tells the meeting point of a failure, in any state, and leaves it. */
 void join_fail(struct join *join, const struct failure *failure);
 void join_stop(struct join *join);
 
-/* Who or what is being waited for. join_ask() lets the meeting point say it, soon. */
+/* join_ask() asks the meeting point who is missing. join_waiting_text() describes what is being waited for. */
 void join_ask(struct join *join);
 void join_waiting_text(const struct join *join, char *text, size_t room);
-/* Is there a meeting point that has never said which ranks are missing? */
+/* Is there a meeting point that has not yet said which ranks are missing? */
 bool join_expects_news(const struct join *join);
 
 #endif

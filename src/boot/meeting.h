@@ -15,10 +15,10 @@ enum meeting_state { MEETING_GATHERS, MEETING_LINKS, MEETING_FAILED };
 struct guest {
     struct rendezvous *meeting;
     struct wire *wire;
-    int nranks;  /* that it brought */
-    bool asks;   /* who is missing */
-    bool via;    /* what it says is for another meeting point */
-    bool astray; /* for one to which this one does not lead */
+    int nranks;  /* number of ranks that it brought */
+    bool asks;   /* it wants to know who is missing */
+    bool via;    /* its messages are for another meeting point */
+    bool astray; /* they are for one that this one does not serve */
     struct guest *next, **link;
 };
 
@@ -29,24 +29,24 @@ struct rendezvous {
     uint8_t secret[SECRET_BYTES];
     enum meeting_state state;
     struct guest *guests;
-    struct relay *relay; /* NULL: the ranks meet here */
+    struct relay *relay; /* NULL: the ranks meet at this one */
     struct watch_timer end;
     struct failure failure;
     struct rendezvous *next;
 
-    /* From the first JOIN on: */
+    /* Set by the first JOIN: */
     int nranks;
-    struct arena arena;   /* has the next two */
-    struct guest **owner; /* by rank; NULL: has not come */
-    uint8_t *have;        /* by rank: came (MEETING_GATHERS), reported its node (MEETING_LINKS) */
+    struct arena arena;   /* owns the next two */
+    struct guest **owner; /* [rank] NULL: has not come */
+    uint8_t *have;        /* [rank] 1: has come (MEETING_GATHERS), or has reported its node (MEETING_LINKS) */
     int nhave;
     struct table table;
 };
 
-/* To all guests that brought ranks. */
+/* Sends to all guests that brought ranks. */
 void meeting_tell(struct rendezvous *meeting, enum table_frame type, const void *data, size_t bytes);
-/* Init is over for everybody. False: the meeting is gone, since nobody can come late and ask. */
+/* Ends init for everybody. False: the meeting is freed, because no late guest can come. */
 bool meeting_fail(struct rendezvous *meeting, const struct failure *failure);
-void meeting_destroy(struct rendezvous *meeting); /* what is queued for guests is sent */
+void meeting_destroy(struct rendezvous *meeting); /* queued messages for guests are sent first */
 
 #endif

@@ -22,26 +22,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ASK_NS 500000000ull     /* before a warning or a deadline, the meeting point is asked who is missing */
-#define ANSWER_NS 3000000000ull /* longest time for its answer, where one of the two processes stood still or is busy */
-#define LOOK_NS 20000000ull     /* until the next look for it */
+#define ASK_NS 500000000ull /* time before a warning or deadline at which it asks the meeting point who is missing */
+#define ANSWER_NS 3000000000ull /* maximum wait for the answer: a process may be busy, or was stopped */
+#define LOOK_NS 20000000ull     /* time until it looks for the answer again */
 
 struct member {
     struct hub *hub;
     struct watch_task work;
     struct join join;
     struct tree tree;
-    struct watch_timer timer; /* of the warning and the deadlines of init */
-    struct late late;         /* init */
+    struct watch_timer timer; /* for the warning and the deadlines of init */
+    struct late late;         /* init's own wait */
     char believed[128];
-    uint64_t asked_for_ns; /* the warning or the deadline for which the meeting point was asked who is missing */
-    uint64_t asked_ns;     /* when it was asked */
+    uint64_t asked_for_ns; /* time of the warning or deadline for which it has asked */
+    uint64_t asked_ns;     /* time of the question */
     bool started, failure_told;
 };
 
 /* ------------------------------------------------------------------------------------------------- warning and deadline */
 
-/* The earliest deadline among this process's ranks; 0: there are none. */
+/* The earliest deadline of this process's ranks; 0: none. */
 static uint64_t first_deadline(struct hub *hub, int *timeout_s) {
     uint64_t first_ns = 0;
     SCOPED_LOCK(&hub->lock);
@@ -55,7 +55,7 @@ static uint64_t first_deadline(struct hub *hub, int *timeout_s) {
     return first_ns;
 }
 
-/* Is the deadline over, and all that can be known about the ranks that are missing is known? */
+/* Has the deadline passed, and is everything known about the missing ranks that can be known? */
 static bool time_is_up(const struct member *member, uint64_t deadline_ns, uint64_t now_ns) {
     if (now_ns < deadline_ns)
         return false;
@@ -64,7 +64,7 @@ static bool time_is_up(const struct member *member, uint64_t deadline_ns, uint64
     return member->asked_for_ns == deadline_ns && now_ns >= member->asked_ns + ANSWER_NS;
 }
 
-/* Looks whether init takes too long, and when to look again. */
+/* Checks whether init takes too long. Sets the time of the next check. */
 static void check_time(struct member *member) {
     const uint64_t now_ns = os_now_ns();
     char waiting[320], text[ERR_TEXT_BYTES];
@@ -136,8 +136,8 @@ static void send_letters(struct member *member) {
     }
 }
 
-/* Is no rank of this process left, and nobody else who could need what it routes? The others of a communicator that has
- * failed may still agree on who lives. And while no parent is connected, a goodbye may have died on its way. */
+/* May this side end? Only if no rank of this process is left, and no other process needs it to route. After a failure, others may still
+ * have to agree on who lives. While no parent is connected, a goodbye may have been lost. */
 static bool is_over(const struct member *member) {
     struct hub *hub = member->hub;
     const bool heard = tree_is_heard(&member->tree);
@@ -176,14 +176,14 @@ static void work(struct watch_task *task) {
 
     if (!is_over(member))
         return;
-    hub_unlist(hub); /* before the decision is final: now no rank can come any more */
+    hub_unlist(hub); /* before it decides to end: now no rank can come any more */
     if (is_over(member) && !watch_task_queued(task))
         member_destroy(member);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
-/* Of the rank for which the hub was made. */
+/* The configuration of the rank for which the hub was made. */
 static const struct config *config_of_first(const struct hub *hub) {
     int rank = 0;
     while (hub->local[rank] == NULL)

@@ -8,7 +8,7 @@
 
 #include "boot/hub.h"
 
-/* Gives the hub its side on the watch, which runs already, with a reference to the hub. Nothing happens before the first
+/* Creates the watch's side of a hub, with a reference to the hub. The watch already runs. Nothing happens before the first
  * watch_post(hub->work). */
 enum collet_result member_create(struct hub *hub);
 

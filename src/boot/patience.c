@@ -2,7 +2,7 @@
 #include "boot/patience.h"
 
 void *patient_malloc(size_t bytes) {
-    static _Thread_local int naps; /* since this thread last got memory */
+    static _Thread_local int naps; /* number of naps since this thread last got memory */
     void *memory;
     while ((memory = malloc(bytes)) == NULL && patience_left(&naps))
         ;

@@ -14,7 +14,7 @@
 #define PATIENCE_NAPS 100
 #define PATIENCE_NAP_NS 10000000
 
-/* False: it has been long enough. *naps starts at 0. */
+/* Sleeps for a nap. False: the patience is over. *naps starts at 0. */
 static inline bool patience_left(int *naps) {
     if (*naps == PATIENCE_NAPS)
         return false;

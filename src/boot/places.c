@@ -24,7 +24,7 @@ static void settle(struct place *place, const struct card *card) {
     memcpy(place->process, card->process, sizeof place->process);
 }
 
-/* The numbers of processes by their random identities: an open hash table, twice as large as it need be. */
+/* Finds the number of a process by its identity: an open hash table, twice as large as needed. */
 struct numbers {
     int *slots; /* number + 1; 0: free */
     size_t mask;
@@ -37,7 +37,7 @@ static int *find_slot(const struct numbers *numbers, const struct places *places
     return &numbers->slots[at];
 }
 
-/* Numbers the processes of ranks 0 … nranks−1 anew. False if a connected one turns out to be another one. */
+/* Numbers the processes of ranks 0 … nranks−1 again. False: a connected process turns out to be a different one. */
 static bool number_all(struct places *places, const struct card *cards, int nranks, const struct numbers *numbers) {
     places->count = 0;
     for (int rank = 0; rank < nranks; rank++) {
@@ -102,8 +102,8 @@ int places_choose_parent(const struct places *places, int of) {
     return -1;
 }
 
-/* Up from the target until one of our neighbours. Who comes to the top without having met one, or us, is in another part
- * of the tree. */
+/* Goes from the target up to one of our neighbours. If it reaches the top, without a neighbour or this process, the target is in a
+ * different part of the tree. */
 int places_next_hop(const struct places *places, int parent, int target) {
     for (int place = target; place != places->self; place = places_parent(place)) {
         if (places->list[place].edge != NULL)
@@ -111,7 +111,7 @@ int places_next_hop(const struct places *places, int parent, int target) {
         if (place == 0)
             return parent >= 0 && places->list[parent].edge != NULL ? parent : -1;
     }
-    return -1; /* below us, where an edge is missing at the moment */
+    return -1; /* below us, but an edge is missing at the moment */
 }
 
 bool places_children_connected(const struct places *places) {

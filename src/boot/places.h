@@ -13,51 +13,51 @@
 
 struct edge;
 
-/* A process. Numbered in the order of their lowest ranks, so rank 0's is place 0; place p's parent is (p−1) / 8. */
+/* A process. Its number (place) counts processes by lowest rank, so rank 0 is in place 0. The parent of place p is (p−1) / 8. */
 struct place {
     int lowest_rank, pid;
     uint64_t process[2];
     struct address_set listener;
-    struct edge *edge;       /* NULL: we are not connected to it, as in the tree */
-    struct edge *shortcut;   /* NULL: we have none to it (shortcut.h) */
-    struct inquiry *sought;  /* that may become one; NULL: none is under way */
-    bool answered;           /* it has sent something by that */
-    bool unreachable;        /* by a shortcut */
-    struct inquiry *inquiry; /* whether it lives; NULL: none is under way */
-    bool gone;               /* not to be connected to any more */
-    int moves;               /* how often it has come to another parent */
-    uint64_t awaited_ns;     /* since when it should have come to us; 0: it need not */
-    uint64_t accuses_ns;     /* since when it says that its parent is lost, to which we have an edge; 0: it does not */
+    struct edge *edge;       /* edge of the tree; NULL: not connected */
+    struct edge *shortcut;   /* NULL: none (shortcut.h) */
+    struct inquiry *sought;  /* inquiry that may become a shortcut; NULL: none */
+    bool answered;           /* something has come by the shortcut */
+    bool unreachable;        /* no shortcut reaches it */
+    struct inquiry *inquiry; /* does it live? NULL: no inquiry */
+    bool gone;               /* do not connect to it any more */
+    int moves;               /* number of times that it changed its parent */
+    uint64_t awaited_ns;     /* time since which it should connect to us; 0: it need not */
+    uint64_t accuses_ns;     /* time since which it says that its parent is lost, to which we have an edge; 0: never */
 };
 
 struct places {
-    struct arena arena; /* has the arrays */
+    struct arena arena; /* owns the arrays */
     int count, self;
     struct place *list;
     int *of_rank;
 };
 
-/* Those of all ranks' processes. */
+/* Creates the places of all ranks' processes. */
 enum collet_result places_create(struct places *places, const struct card *cards, int nranks);
-/* What a process's seat says: how many there are, and its parent. */
+/* Creates the places from this process's seat, which has their number and the parent. */
 enum collet_result places_create_seat(struct places *places, const struct seat *seat, int nranks);
-/* The rest, from the table. REMOTE, without a text: that contradicts the seat, or what connected processes said of themselves.
+/* Fills in the rest from the table. REMOTE, without a text: the table contradicts the seat, or what connected processes said.
  * NO_MEMORY. */
 enum collet_result places_fill(struct places *places, const struct card *cards, int nranks);
-void places_destroy(struct places *places); /* harmless on a zeroed one */
+void places_destroy(struct places *places); /* does nothing if zeroed */
 
-/* To whom a place connects at first; −1: it is the root. */
+/* The original parent of a place; −1: it is the root. */
 int places_parent(int place);
 
-/* To whom a place connects when some are gone: its nearest ancestor that is not gone; if all are, the lowest place
- * before it that is not; −1: it is the root. */
+/* The parent of a place if some places are gone: its nearest ancestor that is not gone; if all are, the lowest place before it that
+ * is not gone. −1: it is the root. */
 int places_choose_parent(const struct places *places, int of);
 
-/* The neighbour in whose part of the tree `target` is; parent is the one that was chosen. −1: there is none at the
+/* The next hop toward `target`: the neighbour in whose part of the tree it is. parent: the chosen one. −1: none at the
  * moment. */
 int places_next_hop(const struct places *places, int parent, int target);
 
-/* Do the edges to all children stand? A child that has left and gone already counts as well. */
+/* Are the edges to all children connected? A child that has already left counts too. */
 bool places_children_connected(const struct places *places);
 
 #endif

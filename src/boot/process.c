@@ -13,7 +13,7 @@
 #include <string.h>
 
 static struct process the_process = {.lock = PTHREAD_MUTEX_INITIALIZER};
-/* Only kept in view, so that leak checkers do not take what hangs on it for lost. */
+/* Keeps the parent's state reachable, so leak checkers do not report it. */
 static struct process parents_process __attribute__((used));
 unsigned process_forks;
 static bool sodium_works;
@@ -24,7 +24,7 @@ static void forget_parent(void) {
     process_forks++;
 }
 
-/* Before there are threads: libsodium begins with a lock of its own, which a child that is forked then could never open. */
+/* Runs before there are threads: libsodium starts with a lock. A child that is forked at that moment could never take it. */
 __attribute__((constructor)) static void process_begin(void) {
     pthread_atfork(NULL, NULL, forget_parent);
     sodium_works = sodium_init() >= 0;

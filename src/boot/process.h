@@ -15,38 +15,38 @@
 #define PROBE_BYTES 4096
 #define PROBE_NONCE_BYTES 16
 
-/* Shared memory with a random content. A process that can map it and finds the nonce shares memory with this process. */
+/* Shared memory with random content. A process that can map it, and finds the nonce there, shares memory with this process. */
 struct probe {
-    int32_t fd; /* −1: this system makes none; then nobody shares memory with us */
+    int32_t fd; /* −1: this system has none, so nobody shares memory with us */
     uint8_t nonce[PROBE_NONCE_BYTES];
 };
 
 struct process {
     pthread_mutex_t lock;
-    uint64_t identity[2]; /* constant once process_lock() has returned */
-    struct probe probe;   /* constant once process_probe() has returned */
+    uint64_t identity[2]; /* constant after process_lock() */
+    struct probe probe;   /* constant after process_probe() */
     bool probe_made;
     struct watch *watch;
     struct hub *gathering;
-    uint64_t issues;                  /* of calls on streams, so far; the number of the newest group */
-    struct boot *sayers;              /* ranks of this process that wait in a call, and say in which */
-    struct collet_comm *free_handles; /* of destroyed communicators, to be used again */
+    uint64_t issues;                  /* number of the newest group with calls on streams */
+    struct boot *sayers;              /* ranks of this process that wait in a call */
+    struct collet_comm *free_handles; /* handles of destroyed communicators, for reuse */
     struct reception *reception;      /* NULL: none yet */
     struct exporter *exporter;        /* NULL: nobody wants metrics */
-    struct rendezvous *meetings;      /* touched by the watch thread only, without the lock */
-    int shortcuts;                    /* of all communicators (boot/shortcut.h); the same */
-    struct entrant *entrants;         /* who stands at its doors (boot/door.h), the oldest first; the same */
+    struct rendezvous *meetings;      /* only for the watch thread, without the lock */
+    int shortcuts;                    /* likewise: number of shortcuts of all communicators (boot/shortcut.h) */
+    struct entrant *entrants;         /* likewise: unproven connections at its doors (boot/door.h), the oldest first */
 };
 
-/* The process, locked. Critical sections are short; a hub's lock may be taken inside. */
+/* Locks the process. Critical sections are short; a hub's lock may be taken inside. */
 struct process *process_lock(void);
 void process_unlock(void);
 
 const uint64_t *process_identity(void);
-bool process_is_here(const uint64_t identity[2]);      /* is it this one? */
-enum collet_result process_probe(struct probe *probe); /* an error: no descriptor, or no memory, for it now */
+bool process_is_here(const uint64_t identity[2]);      /* does this identity belong to this process? */
+enum collet_result process_probe(struct probe *probe); /* errors: no descriptor, or no memory, at the moment */
 
-/* The number of forks on the way to this process. What was made under another number belongs to an ancestor. */
+/* The number of forks before this process. Objects made under another number belong to a parent. */
 extern unsigned process_forks;
 static inline unsigned process_generation(void) { return process_forks; }
 

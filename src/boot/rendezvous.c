@@ -52,7 +52,7 @@ static struct wire *guest_leave(struct guest *guest) {
 
 void meeting_destroy(struct rendezvous *meeting) {
     struct rendezvous **link = &process_lock()->meetings;
-    process_unlock(); /* the list is the watch thread's */
+    process_unlock(); /* only the watch thread uses the list */
     while (*link != meeting)
         link = &(*link)->next;
     *link = meeting->next;
@@ -73,7 +73,7 @@ void meeting_tell(struct rendezvous *meeting, enum table_frame type, const void 
             wire_send(guest->wire, type, data, bytes, NULL, 0);
 }
 
-/* Whoever was to come has come by now, or has given up. */
+/* All late guests have come by now, or have given up. */
 static void end_failed(struct watch_timer *timer) { meeting_destroy(WATCH_OWNER(timer, struct rendezvous, end)); }
 
 bool meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
@@ -89,7 +89,7 @@ bool meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
     return somebody_may_come;
 }
 
-/* As meeting_fail(), for all: there is no memory for `what`, here. */
+/* Like meeting_fail(), because there is no memory for `what` on this host. */
 static bool fail_without_memory(struct rendezvous *meeting, const char *what) {
     struct failure failure = {.code = COLLET_ERR_NO_MEMORY, .rank = -1};
     snprintf(failure.text, sizeof failure.text, "no memory for %s at the meeting point (host %s, pid %d)", what,
@@ -99,8 +99,8 @@ static bool fail_without_memory(struct rendezvous *meeting, const char *what) {
 
 /* --------------------------------------------------------------------------------------------------------- the frames */
 
-/* While ranks are missing, a rank that contradicts the others has a place that another one should have: init cannot succeed,
- * and ends for all. False, as in all handlers here: guest or meeting are gone. */
+/* Rejects a rank that contradicts the others. It has the place of a rank that is missing, so init cannot succeed, and ends for all.
+ * Returns false if guest or meeting is freed, like all handlers here. */
 static bool reject(struct guest *guest, const struct card *card, const char *text) {
     struct rendezvous *meeting = guest->meeting;
     struct rejection rejection = {.rank = card->rank, .code = COLLET_ERR_INVALID_ARGUMENT};
@@ -125,7 +125,7 @@ static bool meeting_table_create(struct rendezvous *meeting, int nranks) {
     return true;
 }
 
-/* Is something wrong with this newcomer? What? */
+/* Is something wrong with this newcomer? Then text says what. */
 static bool find_fault(const struct rendezvous *meeting, const struct card *card, char text[ERR_TEXT_BYTES]) {
     char who[CARD_TEXT_BYTES], other[CARD_TEXT_BYTES];
     card_text(card, who);
@@ -148,7 +148,7 @@ static bool find_fault(const struct rendezvous *meeting, const struct card *card
     return false;
 }
 
-/* "rank 0 (host n1, pid 77)", of the process that this meeting point is in. */
+/* Writes "rank 0 (host n1, pid 77)", for the process of this meeting point. */
 static void meeting_text(const struct rendezvous *meeting, char text[CARD_TEXT_BYTES]) {
     snprintf(text, CARD_TEXT_BYTES, "none of the ranks");
     for (int rank = meeting->nranks - 1; rank >= 0; rank--)
@@ -169,7 +169,7 @@ static void send_seats(struct rendezvous *meeting, const struct places *places) 
     table_send_cards(&meeting->table, meeting->owner[0]->wire);
 }
 
-/* The last rank has come. False, as in all handlers here: guest or meeting are gone. */
+/* The last rank has come. Returns false if guest or meeting is freed, like all handlers here. */
 static bool begin_linking(struct rendezvous *meeting) {
     struct places places;
     meeting->state = MEETING_LINKS;
@@ -185,7 +185,7 @@ static bool begin_linking(struct rendezvous *meeting) {
     return made;
 }
 
-/* Why this guest's ranks do not belong here; NULL: they do. */
+/* The reason why this guest's ranks may not join here; NULL: they may. */
 static const char *find_detour(const struct guest *guest) {
     const struct rendezvous *meeting = guest->meeting;
     return guest->via == (meeting->relay != NULL) && !guest->astray
@@ -217,7 +217,7 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
     if (find_fault(meeting, &card, text))
         return reject(guest, &card, text);
     if (meeting->nranks == 0 && !meeting_table_create(meeting, card.nranks)) {
-        guest->nranks++; /* it is to hear of the failure */
+        guest->nranks++; /* it must hear of the failure */
         fail_without_memory(meeting, "the table of ranks");
         return false;
     }
@@ -232,10 +232,10 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
     return ++meeting->nhave < meeting->nranks || meeting->relay != NULL || begin_linking(meeting);
 }
 
-/* Everybody's edges stand. The guest of rank 0 hears it last: this process may exit when it does. */
+/* All processes have their edges. The guest of rank 0 is told last: this process may exit after that. */
 static void send_nodes(struct rendezvous *meeting) {
     struct wire *first = meeting->owner[0]->wire;
-    door_close(&meeting->door); /* first: ranks may soon come back with the same listed id, for another communicator */
+    door_close(&meeting->door); /* first: ranks may soon return with the same listed id */
     for (struct guest *guest = meeting->guests; guest != NULL; guest = guest->next)
         if (guest->wire != first)
             wire_send(guest->wire, guest->nranks > 0 ? TABLE_DONE : TABLE_OVER, NULL, 0, NULL, 0);
@@ -265,7 +265,7 @@ static bool on_guest_ready(struct guest *guest, const struct frame *frame) {
     }
     if (meeting->nhave < meeting->nranks)
         return true;
-    for (int rank = 0; rank < meeting->nranks; rank++) /* what shares memory with a node's member is of that node */
+    for (int rank = 0; rank < meeting->nranks; rank++) /* sharing memory with a rank of a node means the same node */
         nodes[rank] = nodes[nodes[rank]];
     send_nodes(meeting);
     return false;
@@ -292,7 +292,7 @@ static bool on_guest_fail(struct guest *guest, const struct frame *frame) {
     return meeting_fail(guest->meeting, &failure);
 }
 
-/* Also the first to be heard of may be one that will not come. */
+/* A rank that will not come may be the first one of which the meeting point hears. */
 static bool on_absent(struct guest *guest, const struct frame *frame) {
     struct rendezvous *meeting = guest->meeting;
     struct failure failure;
@@ -388,7 +388,7 @@ static void on_meeting_exhausted(struct door *door, const char *text) {
     if (meeting->state == MEETING_FAILED)
         return;
     log_warn(BOOT, "%s", text);
-    hub_fail_gathering(meeting->secret, COLLET_ERR_SYSTEM, text); /* perhaps it is this process that waits outside */
+    hub_fail_gathering(meeting->secret, COLLET_ERR_SYSTEM, text); /* this process itself may be waiting outside */
     meeting_fail(meeting, &failure);
 }
 

@@ -8,12 +8,12 @@
 #include "boot/id.h"
 #include "boot/table.h"
 
-/* Opens the meeting point of an id from any thread: one that is listed (on the first free port of id->set), or a fresh
- * one, for which it fills in everything of *id. */
+/* Opens the meeting point of an id; any thread may call it. If id is listed, it uses the first free port of id->set. Otherwise it makes a
+ * fresh id and fills in *id. */
 enum collet_result rendezvous_open(struct id *id);
 
-/* On the watch thread: tells a failure to all guests of this secret's meeting point, if it is in this process. False if it
- * is not, or is over. */
+/* Tells a failure to all guests of this secret's meeting point, on the watch thread. False: that meeting point is not in this process,
+ * or is over. */
 bool rendezvous_fail(const uint8_t secret[SECRET_BYTES], const struct failure *failure);
 
 #endif

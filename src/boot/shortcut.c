@@ -9,9 +9,9 @@
 
 #define SHORTCUTS_MAX 4096
 #define SEEK_NS 3000000000ull
-#define NEAR_HOPS 2 /* to a neighbour, or past one */
+#define NEAR_HOPS 2 /* a neighbour, or a neighbour's neighbour */
 
-/* A child has a higher number than its parent. */
+/* Are two places near in the tree? A child has a higher number than its parent. */
 static bool is_near(int a, int b) {
     int hops = 0;
     for (; a != b && hops <= NEAR_HOPS; hops++)
@@ -33,7 +33,7 @@ static void add(struct shortcuts *all, int more) {
     *count_of_process() += more;
 }
 
-/* Those of all communicators take a part of the descriptors that this process may have. */
+/* May there be one more? All communicators' shortcuts together get a share of this process's descriptors. */
 static bool has_room(void) {
     struct rlimit limit;
     const bool plenty = getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max / 4 >= SHORTCUTS_MAX;
@@ -44,7 +44,7 @@ bool shortcut_pays(const struct shortcuts *all, int place) {
     return !all->places->list[place].unreachable && !is_near(place, all->places->self) && has_room();
 }
 
-/* The first of two that were dialled at the same time is sent by; what comes by the other one is heard. */
+/* If both ends dialled at once, letters are sent on the first of the two shortcuts; the other one only receives. */
 static void stand(struct shortcuts *all, struct edge *edge) {
     struct place *place = &all->places->list[edge->place];
     if (place->shortcut == NULL) {
@@ -91,8 +91,8 @@ bool shortcut_take(struct shortcuts *all, struct edge *edge, int number) {
     return true;
 }
 
-/* Its place; letters for that go by the tree, or by another shortcut, from now on. Where nothing has come back, the other end did
- * not take it: that has too many, or the path swallows everything. It would be the same again. */
+/* Removes a shortcut. Returns its place, whose letters now use the tree or another shortcut. If nothing ever came by it, the other end did
+ * not accept it, or the network drops everything; then no new attempt is made. */
 static int leave(struct shortcuts *all, const struct edge *edge) {
     struct place *place = &all->places->list[edge->place];
     if (place->shortcut == edge) {
@@ -112,12 +112,12 @@ void shortcut_lost(struct shortcuts *all, struct edge *edge) {
 void shortcuts_tidy(struct shortcuts *all, uint64_t idle_ns) {
     for (struct edge *edge = all->edges, *next; edge != NULL; edge = next) {
         next = edge->next;
-        const bool answered = all->places->list[edge->place].answered; /* else it may be busy, as while it is dialled */
+        const bool answered = all->places->list[edge->place].answered; /* if not, the other end may be busy */
         if (os_now_ns() - edge->heard_ns < (answered || idle_ns > SEEK_NS ? idle_ns : SEEK_NS))
             continue;
         int place = leave(all, edge);
         edge_finish(edge);
-        courier_again(all->courier, place); /* a path that swallows everything */
+        courier_again(all->courier, place); /* the network drops everything */
     }
 }
 

@@ -24,19 +24,19 @@
 struct shortcuts {
     struct places *places;
     struct courier *courier;
-    struct edge like;                 /* what every shortcut begins as: its handlers of frames and of its end */
-    void (*greet)(struct edge *edge); /* says at the other end of a new one who we are */
+    struct edge like;                 /* template of every shortcut: the functions for its frames and for its end */
+    void (*greet)(struct edge *edge); /* tells the other end of a new one who we are */
     struct edge *edges;
-    int count; /* also those that are being dialled. The process counts all communicators' */
+    int count; /* number of shortcuts, also of those being dialled; the process counts those of all communicators */
 };
 
-/* Would a letter pass more than one process on its way through the tree, and may there be one more shortcut? */
+/* Would a letter through the tree pass more than one other process, and is one more shortcut allowed? */
 bool shortcut_pays(const struct shortcuts *all, int place);
-void shortcut_seek(struct shortcuts *all, int place, const uint8_t key[SECRET_BYTES]); /* key: of its door */
-/* The process of this place has come to our door with this edge. False: there are too many, the edge is as it was. */
+void shortcut_seek(struct shortcuts *all, int place, const uint8_t key[SECRET_BYTES]); /* key: of that process's door */
+/* Makes a shortcut of an edge by which a process has come to our door. False: there are too many; the edge stays as it was. */
 bool shortcut_take(struct shortcuts *all, struct edge *edge, int place);
 void shortcut_lost(struct shortcuts *all, struct edge *edge);
-void shortcuts_tidy(struct shortcuts *all, uint64_t idle_ns); /* closes those that have been idle for so long */
-void shortcuts_close(struct shortcuts *all);                  /* what is queued in them is sent */
+void shortcuts_tidy(struct shortcuts *all, uint64_t idle_ns); /* closes shortcuts that were idle for this long */
+void shortcuts_close(struct shortcuts *all);                  /* queued frames are sent first */
 
 #endif

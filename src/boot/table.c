@@ -18,7 +18,7 @@ static void host_key(const struct config *config, uint8_t key[HOST_KEY_BYTES]) {
         snprintf(text, sizeof text, "hostid %s", config->hostid);
     else
         snprintf(text, sizeof text, "boot %s", os_boot_id());
-    if (config->hostid[0] == '\0' && os_boot_id()[0] == '\0') /* unknown: no other process can be known to be here */
+    if (config->hostid[0] == '\0' && os_boot_id()[0] == '\0') /* unknown: then only this process is known to be here */
         memcpy(key, process_identity(), HOST_KEY_BYTES);
     else
         crypto_generichash(key, HOST_KEY_BYTES, (const uint8_t *)text, strlen(text), NULL, 0);
@@ -36,8 +36,8 @@ void card_text(const struct card *card, char text[CARD_TEXT_BYTES]) {
     snprintf(text, CARD_TEXT_BYTES, "rank %d (host %s, pid %d)", card->rank, card->host, card->pid);
 }
 
-/* Quietly false where os_shared_open() would report an error: that the other process is out of reach is an answer here,
- * not a failure. */
+/* May this card's probe be opened? False, without an error, where os_shared_open() would set one: here an unreachable process is
+ * an answer, not a failure. */
 static bool may_be_probe(const struct card *card) {
     char path[64];
     struct stat status;
@@ -45,7 +45,7 @@ static bool may_be_probe(const struct card *card) {
     return card->probe.fd >= 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size == PROBE_BYTES;
 }
 
-/* A rank without a descriptor cannot know. Taken for a no, that would make one host look like two. */
+/* Tests whether memory is shared. Without a descriptor it fails: if it answered no, one host would look like two. */
 static enum collet_result look_for_memory(const struct card *other, bool *shares) {
     void *memory;
     *shares = false;
@@ -67,7 +67,7 @@ enum collet_result card_find_node(const struct card *cards, int rank, int32_t *n
         if (memcmp(card->host_key, self->host_key, HOST_KEY_BYTES) != 0)
             continue;
         bool shares = memcmp(card->process, self->process, sizeof self->process) == 0;
-        /* Ranks of one process follow each other: what failed for one fails for the next. */
+        /* Ranks of one process often follow each other: if one failed, the next is not tried. */
         if (!shares && (unreachable == NULL || memcmp(card->process, unreachable->process, sizeof card->process) != 0))
             COLLET_TRY(look_for_memory(card, &shares));
         if (shares)
@@ -140,7 +140,7 @@ void table_free(struct table *table) {
     table->nodes = NULL;
 }
 
-/* Copies the next entries of an array of which `have` are there. */
+/* Copies the next entries into an array that already has `have` of them. */
 static bool take_part(const struct table *table, void *entries, size_t entry_bytes, int *have,
                       const struct frame *frame) {
     const size_t count = frame->bytes / entry_bytes;
@@ -159,7 +159,7 @@ static bool cards_valid(const struct table *table) {
     return true;
 }
 
-/* Each node is the lowest of its ranks. */
+/* Checks that each node number is the node's lowest rank. */
 static bool nodes_valid(const struct table *table) {
     const int32_t *nodes = table->nodes;
     for (int rank = 0; rank < table->nranks; rank++)
@@ -185,7 +185,7 @@ static enum table_step take_nodes(struct table *table, const struct frame *frame
 }
 
 enum table_step table_take(struct table *table, const struct frame *frame) {
-    if (table->cards == NULL || table->nodes == NULL) /* it has not begun, or is over */
+    if (table->cards == NULL || table->nodes == NULL) /* not begun, or over */
         return TABLE_NONSENSE;
     switch (frame->type) {
     case TABLE_KNOBS:

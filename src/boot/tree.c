@@ -47,20 +47,20 @@
 #define HOPS_MAX 64 /* a letter can go in circles while processes disagree about which of them live */
 #define DIAL_PATIENCE_NS 5000000000ull
 #define BEATS_MISSED 2
-/* A process that died has ended all its edges by then, as far as its kernel answers. */
+/* A dead process's kernel has ended all its edges by this time, if it can be reached. */
 #define JUDGEMENT_NS 1000000000ull
-#define WORD_NS 1000000000ull        /* for the meeting point to say why init has failed */
-#define INQUIRY_MIN_NS 2500000000ull /* what a busy process may take to answer at least */
+#define WORD_NS 1000000000ull        /* maximum time in which the meeting point says why init has failed */
+#define INQUIRY_MIN_NS 2500000000ull /* minimum time for the answer of a busy process */
 #define NEVER_NS (UINT64_MAX / 2)
 
 enum tree_frame {
-    TREE_HELLO = 1, /* struct hello; the first frame upwards */
-    TREE_SHORTCUT,  /* struct hello; the first frame on a shortcut. All others on it are parcels */
-    TREE_PARCEL,    /* struct parcel, a letter's data */
+    TREE_HELLO = 1, /* struct hello: the first frame toward the parent */
+    TREE_SHORTCUT,  /* struct hello: the first frame on a shortcut. All others there are parcels */
+    TREE_PARCEL,    /* struct parcel, and a letter's data */
     TREE_STATE,     /* struct state_news */
     TREE_FAIL,      /* struct failure */
-    TREE_MOVED,     /* struct moved: letters may have got lost */
-    /* and the parts of the table, with their numbers of enum table_frame */
+    TREE_MOVED,     /* struct moved: letters may be lost */
+    /* further types: the parts of the table (enum table_frame) */
 };
 _Static_assert(sizeof(struct parcel) + BOOT_MESSAGE_BYTES <= TABLE_PART_BYTES,
                "an edge's longest frame is a part of the table");
@@ -72,10 +72,10 @@ struct hello {
 
 struct state_news {
     int32_t rank, state;
-    uint64_t calls; /* as in hub->last_calls */
+    uint64_t calls; /* see hub->last_calls */
 };
 
-/* A process has come to another parent, for the times-th time. */
+/* A process has a new parent, for the times-th time. */
 struct moved {
     int32_t place, times;
 };
@@ -90,13 +90,13 @@ static bool is_on_our_host(const struct tree *tree, int place) {
     return node_of(tree, place) == node_of(tree, tree->places.self);
 }
 static struct place *place_of(const struct tree *tree, int number) { return &tree->places.list[number]; }
-/* Of its door. */
+/* The key of that process's door. */
 static void place_key(const struct tree *tree, const struct place *place, uint8_t key[SECRET_BYTES]) {
     id_key(tree->hub->id.secret, "tree", place->process, sizeof place->process, key);
 }
 static void changed(const struct tree *tree) { watch_post(tree->hub->work); }
 
-/* rank: in whose name; −1: the text tells */
+/* rank: the rank that is named as the finder; −1: the text says enough. */
 static void fail_hub_for(const struct tree *tree, enum collet_result code, int rank, const char *text) {
     if (!hub_fail(tree->hub, code, rank, text))
         return;
@@ -148,7 +148,7 @@ static bool on_moved(struct tree *tree, const struct edge *from, const struct fr
     if (moved.place < 0 || moved.place >= tree->places.count)
         return false;
     if (moved.times <= place_of(tree, moved.place)->moves)
-        return true; /* it is no news */
+        return true; /* already known */
     place_of(tree, moved.place)->moves = moved.times;
     courier_hurry(&tree->courier);
     spread_moved(tree, &moved, from);
@@ -157,21 +157,21 @@ static bool on_moved(struct tree *tree, const struct edge *from, const struct fr
 
 /* ------------------------------------------------------------------------------------------------------------ letters */
 
-/* A step toward parcel->to_place. What finds no way is dropped: the sender's courier sends it anew. */
+/* Sends a parcel one hop toward parcel->to_place. If there is no way, drops it: the sender's courier sends it again. */
 static void forward(struct tree *tree, struct parcel *parcel, const void *data, size_t bytes) {
     int hop = places_next_hop(&tree->places, tree->parent, parcel->to_place);
     if (hop >= 0 && parcel->hops++ < HOPS_MAX)
         edge_send(place_of(tree, hop)->edge, TREE_PARCEL, parcel, sizeof *parcel, data, bytes);
 }
 
-/* Begins with a connection, whose other letters find the shortcut. */
+/* Is a shortcut worth its cost? Yes, when a connection is being made: its other letters will use the shortcut. */
 static bool is_worth_seeking(const struct tree *tree, const struct parcel *parcel) {
     const struct place *place = place_of(tree, parcel->to_place);
     return parcel->to >= 0 && parcel->key >> 56 == BOOT_OFFER && place->shortcut == NULL && place->sought == NULL &&
            shortcut_pays(&tree->shortcuts, parcel->to_place);
 }
 
-/* A letter waits for a shortcut that is sought: the courier hears of it. */
+/* Sends a parcel. If a shortcut is being sought, the letter waits, and the courier is told later. */
 static void carry(struct courier *courier, struct parcel *parcel, const void *data, size_t bytes) {
     struct tree *tree = WATCH_OWNER(courier, struct tree, courier);
     const struct place *place = place_of(tree, parcel->to_place);
@@ -227,14 +227,14 @@ static bool anyone_alive(const struct tree *tree, int place) {
     return false;
 }
 
-/* Not to be asked or connected to any more. */
+/* Marks a process: it is not asked, or connected to, any more. */
 static void place_gone(struct place *place) {
     place->gone = true;
     inquiry_stop(place->inquiry);
     place->inquiry = NULL;
 }
 
-/* COLLET_HEARTBEAT_TIMEOUT, and what a connection may take at least; without that timeout, centuries. */
+/* COLLET_HEARTBEAT_TIMEOUT, but at least the time that a connection needs; without that timeout, centuries. */
 static uint64_t patience_ns(const struct tree *tree) {
     if (tree->silence_ns == 0)
         return NEVER_NS;
@@ -252,7 +252,7 @@ static void on_inquiry_result(void *owner, int number, enum peer_state state, st
         place_lost(tree, number, state, why);
 }
 
-/* Is the process still there, and part of the communicator? */
+/* Asks a process whether it is still there, as part of the communicator. */
 static void inquire(struct tree *tree, int number, uint64_t deadline_ns) {
     struct place *place = place_of(tree, number);
     SCOPED_KEY uint8_t key[SECRET_BYTES];
@@ -262,8 +262,8 @@ static void inquire(struct tree *tree, int number, uint64_t deadline_ns) {
     place->inquiry = inquiry_start(&place->listener, key, DIAL_GONE_NS, deadline_ns, on_inquiry_result, tree, number);
 }
 
-/* A process of another host is lost, or silent. Is it alone? All others of that host are asked at once, but for those that
- * this process is connected to. */
+/* A process on another host is lost, or silent. Is its host lost? Asks all other processes there at once, except those to which this
+ * process is connected. */
 static void suspect_host_of(struct tree *tree, int suspect, uint64_t deadline_ns) {
     if (!tree->running || is_on_our_host(tree, suspect))
         return;
@@ -273,13 +273,13 @@ static void suspect_host_of(struct tree *tree, int suspect, uint64_t deadline_ns
             inquire(tree, number, deadline_ns);
 }
 
-/* The parent may have ended since init failed. The meeting point knows all names and says why, perhaps in a moment. */
+/* The time for the meeting point's reason is over. (The parent may have ended because init failed; the meeting point would say why.) */
 static void on_lost_early(struct watch_timer *timer) {
     struct tree *tree = WATCH_OWNER(timer, struct tree, lost_early);
     fail_hub(tree, COLLET_ERR_REMOTE, tree->why_lost_early);
 }
 
-/* A process is out of reach: what is left of its ranks is dead, or lost. */
+/* A process cannot be reached any more: its remaining ranks are dead, or lost. */
 static void place_lost(struct tree *tree, int number, enum peer_state state, const char *why) {
     struct hub *hub = tree->hub;
     struct place *place = place_of(tree, number);
@@ -316,12 +316,12 @@ static void place_lost(struct tree *tree, int number, enum peer_state state, con
 static void on_lost(struct edge *edge, enum peer_state state, const char *why) {
     struct tree *tree = edge->owner;
     int place = edge->place;
-    if (edge->wire->error == ENOMEM) /* it is this process that cannot be reached */
+    if (edge->wire->error == ENOMEM) /* this process itself has no memory for the connection */
         fail_hub(tree, COLLET_ERR_NO_MEMORY, "no memory for the connections of the control plane");
     if (place >= 0)
         place_of(tree, place)->edge = NULL;
     if (place >= 0 && (tree->known || place == tree->parent))
-        place_lost(tree, place, state, why); /* tells it, too: it may live */
+        place_lost(tree, place, state, why); /* tells the process too, which may be alive */
     edge_finish(edge);
 }
 
@@ -332,13 +332,13 @@ static bool ignore_frame(struct edge *edge, const struct frame *frame) {
     return true;
 }
 
-/* The other end ends this edge when it knows why: were it ended here, it might take us for dead. */
+/* Stops using an edge. The other end closes it when it knows why. If it were closed here, that end might take us for dead. */
 static void forsake(struct edge *edge) {
     edge->place = -1;
     edge->frame = ignore_frame;
 }
 
-/* It is lost to others, so it is lost here. Children go to another parent. */
+/* Others say that this process is lost, so it is lost here too. Its children choose another parent. */
 static void leave(struct tree *tree, struct place *place) {
     if (place->edge != NULL)
         forsake(place->edge);
@@ -347,7 +347,7 @@ static void leave(struct tree *tree, struct place *place) {
         find_parent(tree);
 }
 
-/* So it is, also to those that have not noticed. */
+/* The other processes say that this one is lost. Makes that true everywhere. */
 static void lose_self(struct tree *tree) {
     static const char why[] =
         "the other ranks count this process as lost: it was stopped, or out of reach, for COLLET_HEARTBEAT_TIMEOUT";
@@ -413,7 +413,7 @@ static bool on_state(struct tree *tree, const struct edge *from, const struct fr
     return true;
 }
 
-/* Both ends say all they know when an edge comes up. Who is lost to the others knows nothing about them. */
+/* A new edge: both ends send everything they know. A process that the others have lost knows nothing about them. */
 static void edge_up(struct tree *tree, struct edge *edge) {
     struct place *place = place_of(tree, edge->place);
     const int self = tree->places.self;
@@ -428,14 +428,14 @@ static void edge_up(struct tree *tree, struct edge *edge) {
     changed(tree);
 }
 
-/* This process has come to another parent. */
+/* Tells that this process has a new parent. */
 static void say_moved(struct tree *tree) {
     const struct moved moved = {tree->places.self, ++place_of(tree, tree->places.self)->moves};
     courier_hurry(&tree->courier);
     spread_moved(tree, &moved, NULL);
 }
 
-/* Watches the processes of this node's neighbours, once nodes are known. */
+/* Watches a neighbour's process, if it is on this host. (Nodes are known now.) */
 static void watch_neighbour(struct tree *tree, struct edge *edge) {
     edge->heard_ns = os_now_ns();
     if (is_on_our_host(tree, edge->place))
@@ -456,11 +456,11 @@ static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *f
     if (hello.place <= tree->places.self || hello.place >= tree->places.count)
         return false;
     struct place *place = place_of(tree, hello.place);
-    if (!tree->known) /* places_fill() compares it with the table */
+    if (!tree->known) /* places_fill() compares it with the table later */
         memcpy(place->process, hello.process, sizeof hello.process);
     else if (memcmp(hello.process, place->process, sizeof hello.process) != 0)
         return false;
-    if (place->edge != NULL) /* it has given up that one, or it would not come again */
+    if (place->edge != NULL) /* the process has given up that edge, or it would not come again */
         edge_destroy(place->edge);
     edge->place = hello.place;
     edge_up(tree, edge);
@@ -500,7 +500,7 @@ static void on_shortcut_lost(struct edge *edge, enum peer_state state, const cha
 
 /* ----------------------------------------------------------------------------------------------------------- the table */
 
-/* All cards are there: hands them on, and lets the hub know its peers. */
+/* All cards have come: passes them on, and gives the hub its peers. */
 static bool learn_cards(struct tree *tree) {
     struct hub *hub = tree->hub;
     const struct card *cards = tree->table.cards;
@@ -525,7 +525,7 @@ static bool learn_cards(struct tree *tree) {
     return true;
 }
 
-/* All nodes are there, so all processes have linked: init is complete, here and soon below. */
+/* All nodes have come, so all processes are linked. Init is complete here, and soon below. */
 static void learn_nodes(struct tree *tree) {
     struct hub *hub = tree->hub;
     for (struct edge *edge = tree->edges; edge != NULL; edge = edge->next)
@@ -578,7 +578,7 @@ static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
         if (!failure_read(frame->data, frame->bytes, &failure))
             return false;
         hub_fail(tree->hub, (enum collet_result)failure.code, failure.rank, failure.text);
-        changed(tree); /* the work task spreads it */
+        changed(tree); /* the work task tells the others */
         return true;
     case TABLE_KNOBS:
     case TABLE_CARDS:
@@ -590,7 +590,7 @@ static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
 /* --------------------------------------------------------------------------------------------------------- connecting */
 
 static size_t longest_frame(const struct tree *tree) {
-    return TABLE_PART_BYTES + (size_t)tree->hub->nranks; /* a verdict has a byte per rank (consent.h) */
+    return TABLE_PART_BYTES + (size_t)tree->hub->nranks; /* a decision has one byte per rank (consent.h) */
 }
 
 static struct edge *add_edge(struct tree *tree, struct wire *wire, int place) {
@@ -610,13 +610,13 @@ static void on_child(struct door *door, struct wire *wire) {
         edge_read(edge);
 }
 
-/* Should it come to us, as a child of ours or of one that was lost? */
+/* Should this process connect to us, as our child, or as a child of a lost process? */
 static bool is_awaited(const struct tree *tree, int number) {
     const struct place *place = &tree->places.list[number];
     return !place->gone && place->edge == NULL && places_choose_parent(&tree->places, number) == tree->places.self;
 }
 
-/* A process that is no child of ours wants a shortcut. Without one it takes the tree. */
+/* A connection waits, but there is no descriptor. If it needs no edge of the tree, it only wanted a shortcut, and uses the tree. */
 static void on_door_exhausted(struct door *door, const char *text) {
     struct tree *tree = WATCH_OWNER(door, struct tree, door);
     bool needed = !tree->running;
@@ -653,7 +653,7 @@ static bool patience_over(const struct tree *tree, uint64_t since_ns) {
     return os_now_ns() - since_ns > patience_ns(tree);
 }
 
-/* During init, a parent that does not answer may be slow. Afterwards it was there before, so it is gone. */
+/* The parent does not answer. During init it may be slow. After init it was there before, so now it is gone. */
 static void on_parent_round_failed(struct dial *dial) {
     struct tree *tree = WATCH_OWNER(dial, struct tree, dial);
     if (!tree->running && dial->exhausted)
@@ -680,7 +680,7 @@ static void find_parent(struct tree *tree) {
     if (tree->running && tree->orphan_ns == 0)
         tree->orphan_ns = os_now_ns();
     const bool late =
-        tree->orphan_ns != 0 && os_now_ns() - tree->orphan_ns > DIAL_GONE_NS; /* its goodbye would be here */
+        tree->orphan_ns != 0 && os_now_ns() - tree->orphan_ns > DIAL_GONE_NS; /* a goodbye would have come by now */
     if (late && is_on_our_host(tree, tree->parent) && edge_process_ended(place->pid)) {
         place_lost(tree, tree->parent, PEER_DEAD, "its process ended");
         return;
@@ -690,8 +690,8 @@ static void find_parent(struct tree *tree) {
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
-/* A lost process leaves children that should come to us now. If they were lost with it, only we can notice. One that lives may be
- * slow. Or it has let go of the communicator, and we do not hear the others any more that know: then its door is closed. */
+/* Looks for children of lost processes, which should connect to us now. If they were lost too, only this process can notice it. A living
+ * child may be slow. Or it has left, and those that know it cannot reach us; then its door is closed. */
 static void look_for_orphans(struct tree *tree) {
     const struct places *places = &tree->places;
     const uint64_t now_ns = os_now_ns();
@@ -712,7 +712,7 @@ static void look_for_orphans(struct tree *tree) {
     }
 }
 
-/* The parent is silent, or is heard again. */
+/* The parent has become silent, or is heard again. */
 static void seek_silent_parent(struct tree *tree, bool is_silent) {
     if (!is_silent)
         dial_stop(&tree->dial);
@@ -720,7 +720,7 @@ static void seek_silent_parent(struct tree *tree, bool is_silent) {
         dial_parent(tree);
 }
 
-/* Whoever is silent for half the time may be about to be lost. Then it is known by that time whether its host is. */
+/* A process that is silent for half of the timeout may soon be lost. Until then it will be known whether its whole host is lost. */
 static void look_for_silence(struct tree *tree) {
     const uint64_t now_ns = os_now_ns();
     int silent_rank = -1;
@@ -736,10 +736,10 @@ static void look_for_silence(struct tree *tree) {
         const uint64_t left_ns = silence_ns < tree->silence_ns ? tree->silence_ns - silence_ns : 0;
         suspect_host_of(tree, edge->place, now_ns + (left_ns > INQUIRY_MIN_NS ? left_ns : INQUIRY_MIN_NS));
     }
-    __atomic_store_n(&tree->hub->silent_rank, silent_rank, __ATOMIC_RELAXED); /* for texts alone */
+    __atomic_store_n(&tree->hub->silent_rank, silent_rank, __ATOMIC_RELAXED); /* only for texts */
 }
 
-/* Who was silent is lost to all, itself included: those that it was connected to may have been silent, too, and tell it nothing. */
+/* If this process slept too long, the others have lost it. It must count itself as lost: neighbours that were silent too cannot tell it. */
 static void look_whether_we_slept(struct tree *tree) {
     const uint64_t now_ns = os_now_ns(), soon_ns = 4 * tree->beat_ns, half_ns = tree->silence_ns / 2;
     const uint64_t awake_ns = tree->beaten_ns + (half_ns > soon_ns ? half_ns : soon_ns);
@@ -753,7 +753,7 @@ static void beat(struct watch_timer *timer) {
     struct tree *tree = WATCH_OWNER(timer, struct tree, beat);
     watch_timer_set(timer, os_now_ns() + tree->beat_ns);
     look_whether_we_slept(tree);
-    for (int place = 0; place < tree->places.count; place++) /* by place: a beat may take away any edge */
+    for (int place = 0; place < tree->places.count; place++) /* by place: a beat may remove any edge */
         if (place_of(tree, place)->edge != NULL)
             edge_beat(place_of(tree, place)->edge, tree->running ? tree->silence_ns : 0);
     if (!tree->running)

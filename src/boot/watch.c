@@ -27,11 +27,11 @@
 
 struct watch {
     int epoll_fd, wake_fd;
-    pthread_mutex_t lock; /* of the queue */
+    pthread_mutex_t lock; /* protects the queue */
     struct watch_task *tasks, **tasks_end;
-    struct watch_timer *timers; /* the thread's own, as what follows */
-    struct watch_timer *firing; /* those of `timers` that are due */
-    uint64_t next_due_ns;       /* none of `timers` is due before; UINT64_MAX: there is none */
+    struct watch_timer *timers; /* only for the thread, like all below */
+    struct watch_timer *firing; /* those of `timers` whose time has come */
+    uint64_t next_due_ns;       /* none of `timers` is due before this; UINT64_MAX: there is none */
 };
 
 static _Thread_local struct watch *mine; /* set on the watch thread */
@@ -61,7 +61,7 @@ static void enlist(struct watch_timer *timer, struct watch_timer **list) {
     *list = timer;
 }
 
-/* How long to sleep, in ms for epoll_wait(): −1 without timers. */
+/* The timeout for epoll_wait() in ms: −1 without timers. */
 static int sleep_ms(const struct watch *watch, uint64_t now_ns) {
     if (watch->next_due_ns == UINT64_MAX)
         return -1;
@@ -69,7 +69,7 @@ static int sleep_ms(const struct watch *watch, uint64_t now_ns) {
     return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
-/* Moves the timers that are due to the list `firing`. */
+/* Moves the timers whose time has come to the list `firing`. */
 static void find_due(struct watch *watch, uint64_t now_ns) {
     struct watch_timer *next;
     watch->next_due_ns = UINT64_MAX;
@@ -84,8 +84,8 @@ static void find_due(struct watch *watch, uint64_t now_ns) {
     }
 }
 
-/* Fires what is due and returns how long to sleep. What becomes due while it fires waits for the next turn, so that
- * descriptors have theirs. */
+/* Runs the timers whose time has come. Returns how long to sleep. A timer that becomes due in this time waits for the next turn, so
+ * descriptors have their turn. */
 static int fire_timers(struct watch *watch) {
     const uint64_t now_ns = os_now_ns();
     struct watch_timer *timer;
@@ -100,7 +100,7 @@ static int fire_timers(struct watch *watch) {
 
 static void *watch_main(void *argument) {
     struct watch *watch = mine = argument;
-    pthread_setname_np(pthread_self(), "collet-watch"); /* fails if there is no /proc: then it has no name */
+    pthread_setname_np(pthread_self(), "collet-watch"); /* fails without /proc: then there is no name */
     for (;;) {
         run_tasks(watch);
         int timeout_ms = fire_timers(watch);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-/* Something to be done on the watch thread. Lives in the object that it concerns. */
+/* Work for the watch thread. The object that it concerns contains it. */
 struct watch_task {
     void (*run)(struct watch_task *task);
     struct watch *watch;
@@ -20,21 +20,21 @@ struct watch_task {
     bool queued;
 };
 
-/* From any thread. */
-enum collet_result watch_start(struct watch **watch_p); /* or finds it running */
+/* For any thread: */
+enum collet_result watch_start(struct watch **watch_p); /* finds it if it runs already */
 void watch_task_init(struct watch_task *task, struct watch *watch, void (*run)(struct watch_task *task));
-void watch_post(struct watch_task *task); /* runs it soon; once, however often posted before it ran */
+void watch_post(struct watch_task *task); /* runs it soon, once, even if it was posted several times */
 bool watch_task_queued(struct watch_task *task);
 
-/* On the watch thread only. One callback runs at a time, and it may free any object, its own included, after having
- * taken it from the watch. */
+/* Only for the watch thread. It runs one callback at a time. A callback may free any object, also its own, after it has removed
+ * the object from the watch. */
 struct watch_fd {
     int fd;
     void (*ready)(struct watch_fd *watched, uint32_t events); /* EPOLLIN, … */
 };
 enum collet_result watch_add(struct watch_fd *watched, uint32_t events);
 void watch_change(struct watch_fd *watched, uint32_t events);
-/* Always before close(): a descriptor that a forked child holds too would go on reporting events. */
+/* Call it before close(): if a forked child holds the descriptor too, it would still report events. */
 void watch_remove(struct watch_fd *watched);
 
 struct watch_timer {
@@ -42,10 +42,10 @@ struct watch_timer {
     uint64_t due_ns;
     struct watch_timer *next, **link; /* link NULL: off */
 };
-void watch_timer_set(struct watch_timer *timer, uint64_t due_ns); /* in os_now_ns() time; replaces an earlier one */
+void watch_timer_set(struct watch_timer *timer, uint64_t due_ns); /* a time of os_now_ns(); replaces an earlier one */
 void watch_timer_stop(struct watch_timer *timer);
 
-/* The object around a member of it. */
+/* The object that contains this member. */
 #define WATCH_OWNER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 #endif

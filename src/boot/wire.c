@@ -21,21 +21,21 @@
 _Static_assert(WIRE_KEY_BYTES == crypto_aead_chacha20poly1305_ietf_KEYBYTES, "a wire's keys are the cipher's");
 
 struct frame_head {
-    uint32_t type, bytes; /* of the payload, without the MAC */
+    uint32_t type, bytes; /* bytes of the payload, without the MAC */
 };
 
 /* ------------------------------------------------------------------------------------------------------------ buffers */
 
 static size_t content(const struct wire_buffer *buffer) { return buffer->end - buffer->begin; }
 
-/* A frame may have carried the id of another communicator. */
+/* Frees a buffer. It is wiped first: a frame may contain the id of another communicator. */
 static void wipe(struct wire_buffer *buffer) {
     if (buffer->data != NULL)
         sodium_memzero(buffer->data, buffer->room);
     free(buffer->data);
 }
 
-/* Makes room for `bytes` more behind the content. */
+/* Makes room for `bytes` more after the content. */
 static bool reserve(struct wire_buffer *buffer, size_t bytes) {
     if (buffer->room - buffer->end >= bytes)
         return true;
@@ -70,7 +70,7 @@ static bool append(struct wire_buffer *buffer, const void *data, size_t bytes) {
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
-/* Most connections are silent most of the time: a buffer that is empty takes no memory. */
+/* Frees an empty buffer: most connections are silent most of the time. */
 static void release(struct wire_buffer *buffer) {
     if (content(buffer) > 0)
         return;
@@ -78,7 +78,7 @@ static void release(struct wire_buffer *buffer) {
     *buffer = (struct wire_buffer){.data = NULL};
 }
 
-/* Sends what the socket takes; the rest waits for EPOLLOUT. An error is left for the reading side to find. */
+/* Sends what the socket takes; the rest waits for EPOLLOUT. Reading will report an error. */
 static void flush(struct wire *wire) {
     while (content(&wire->out) > 0) {
         ssize_t sent =
@@ -130,17 +130,17 @@ void wire_destroy(struct wire *wire) {
         return;
     watch_timer_stop(&wire->timer);
     watch_remove(&wire->watched);
-    shutdown(wire->watched.fd, SHUT_RDWR); /* close() alone ends nothing while a forked child holds the socket */
+    shutdown(wire->watched.fd, SHUT_RDWR); /* close() alone has no effect while a forked child holds the socket */
     close(wire->watched.fd);
     wipe(&wire->in);
     wipe(&wire->out);
-    sodium_memzero(wire, sizeof *wire); /* the keys */
+    sodium_memzero(wire, sizeof *wire); /* wipes the keys */
     free(wire);
 }
 
 static void finish_late(struct watch_timer *timer) { wire_destroy(WATCH_OWNER(timer, struct wire, timer)); }
 
-/* Reads the rest to nowhere. Closing with unread bytes would reset the connection and might lose what was sent last. */
+/* Reads and drops what still comes: closing a socket with unread bytes resets the connection, and might lose the last bytes sent. */
 static void finish_ready(struct wire *wire) {
     if (content(&wire->out) == 0)
         shutdown(wire->watched.fd, SHUT_WR);
@@ -232,14 +232,14 @@ static struct nonce next_nonce(struct wire_cipher *cipher) {
     return nonce;
 }
 
-/* Turns `bytes` of payload, behind which there is room, into ciphertext and MAC, where they are. */
+/* Encrypts `bytes` of payload in place, and appends the MAC, for which there is room. */
 static void seal(struct wire_cipher *cipher, const struct frame_head *head, uint8_t *payload) {
     struct nonce nonce = next_nonce(cipher);
     crypto_aead_chacha20poly1305_ietf_encrypt(payload, NULL, payload, head->bytes, (const uint8_t *)head, sizeof *head,
                                               NULL, (const uint8_t *)&nonce, cipher->key);
 }
 
-/* The reverse. False if this is not the frame that the other end sent next. */
+/* Decrypts in place. False: this is not the frame that the other end sent next. */
 static bool open_seal(struct wire_cipher *cipher, const struct frame_head *head, uint8_t *sealed) {
     struct nonce nonce = next_nonce(cipher);
     return crypto_aead_chacha20poly1305_ietf_decrypt(sealed, NULL, NULL, sealed, head->bytes + MAC_BYTES,

@@ -23,22 +23,22 @@ struct wire_buffer {
     size_t begin, end, room; /* content: data[begin … end) */
 };
 
-/* One direction of a wire after the handshake. A key serves one direction of one connection, so no nonce comes twice. */
+/* One direction of a wire after the handshake. Each direction of each connection has its own key, so no nonce is used twice. */
 #define WIRE_KEY_BYTES 32
 struct wire_cipher {
     uint8_t key[WIRE_KEY_BYTES];
-    uint64_t frames; /* so far; the number of the next one */
+    uint64_t frames; /* frames so far: number of the next one */
 };
 
 struct wire {
     struct watch_fd watched;
-    struct watch_timer timer; /* of wire_finish() */
+    struct watch_timer timer; /* for wire_finish() */
     struct wire_buffer in, out;
     struct wire_cipher receives, sends;
     bool jammed; /* the socket did not take all of `out` */
-    bool dry;    /* the last wire_fill() read all there was */
-    int error;   /* errno of what ended the connection; 0: the other end closed it */
-    /* There is something to wire_fill(). May destroy the wire. */
+    bool dry;    /* the last wire_fill() read everything there was */
+    int error;   /* errno that ended the connection; 0: the other end closed it */
+    /* Called if wire_fill() can read something. May destroy the wire. */
     void (*ready)(struct wire *wire);
     void *owner;
 };
@@ -49,32 +49,32 @@ struct frame {
     const char *data; /* valid until the next wire_fill() */
 };
 
-/* Takes over fd (closed on failure too). A connect() in progress is fine: its failure is one of the first read. */
+/* Takes ownership of fd, also on failure. connect() may be in progress: its failure shows at the first read. */
 enum collet_result wire_create(int fd, void (*ready)(struct wire *), void *owner, struct wire **wire_p);
 void wire_destroy(struct wire *wire); /* NULL is fine */
 
-/* Lets go of the wire: what is queued is sent, then the connection is ended; within 2 s in any case. NULL is fine. */
+/* Gives up the wire: sends what is queued, then ends the connection, within 2 s. NULL is fine. */
 void wire_finish(struct wire *wire);
 
-/* Reads what has come, at most until `limit` bytes are in the buffer. False: the connection is at its end, with
- * wire->error; the bytes that came before are in the buffer. */
+/* Reads until `limit` bytes are in the buffer, or no more have come. False: the connection has ended, see wire->error; the bytes that came
+ * before are in the buffer. */
 bool wire_fill(struct wire *wire, size_t limit);
-/* The limit for a wire that carries frames of up to max_bytes. */
+/* The limit for a wire whose frames have up to max_bytes. */
 size_t wire_room(size_t max_bytes);
 
-/* The handshake's words: the next `bytes` bytes, or NULL if not all have come. */
+/* Takes the next `bytes` bytes of the handshake; NULL: not all have come. */
 const void *wire_take(struct wire *wire, size_t bytes);
-bool wire_starts_with(const struct wire *wire, const void *expected, size_t bytes); /* so far as bytes have come */
+bool wire_starts_with(const struct wire *wire, const void *expected, size_t bytes); /* compares what has come */
 void wire_put(struct wire *wire, const void *data, size_t bytes);
 
-/* The handshake is over: from here on there are only frames. */
+/* Ends the handshake: from now on there are only frames. */
 void wire_begin_frames(struct wire *wire, const uint8_t receive_key[WIRE_KEY_BYTES],
                        const uint8_t send_key[WIRE_KEY_BYTES]);
 
-/* The next frame: 1; none yet: 0; longer than max_bytes, or not what the other end sent next: −1. */
+/* Takes the next frame. 1: taken. 0: none yet. −1: it is longer than max_bytes, or not the one that the other end sent next. */
 int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame);
-/* Queues a frame of two parts (either may be empty) and sends what the socket takes. If that fails, the wire will soon be
- * ready() with an error to read. */
+/* Queues a frame of two parts (either may be empty) and sends as much as the socket takes. If that fails, ready() is called soon, and the
+ * read reports the error. */
 void wire_send(struct wire *wire, uint32_t type, const void *head, size_t head_bytes, const void *data, size_t bytes);
 
 #endif

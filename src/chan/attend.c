@@ -24,10 +24,10 @@ static uint64_t attend_all(void);
 static struct chan *listed;
 static struct patrol patrol = PATROL("collet-attend", attend_all, &listed);
 
-/* With the chan's lock. If it has failed, memory that it was lent is the program's again. */
+/* Attends to the connections of one chan; the caller holds its lock. Not if it has failed: lent memory belongs to the program again. */
 static void attend_one(struct chan *chan) {
     if (__atomic_load_n(&chan->proxy, __ATOMIC_ACQUIRE) != NULL)
-        return; /* its connections are the proxy's, which attends to them */
+        return; /* the proxy owns these connections, and attends to them */
     if (boot_failed(chan->owner.boot) != COLLET_SUCCESS)
         return;
     for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
@@ -35,7 +35,7 @@ static void attend_one(struct chan *chan) {
             conn->transport->attend(conn);
 }
 
-/* With the list's lock, which is free while a device is asked. The chan's own lock then keeps it on the list. */
+/* The caller holds the list's lock. It is released while a device is asked; chan's own lock then keeps chan on the list. */
 static uint64_t attend_all(void) {
     for (struct chan *chan = listed; chan != NULL; chan = chan->next_chan) {
         if (!call_lock_try(chan->lock))

@@ -20,7 +20,7 @@
 
 /* ---- which transport ---- */
 
-/* Every name that COLLET_TRANSPORT lists must be one of a transport, and COLLET_DIRECT's are known. */
+/* Checks that COLLET_TRANSPORT lists only transports, and COLLET_DIRECT only known ways. */
 enum collet_result chan_check_names(const struct config *config) {
     const char *list = config->transport, *ways = config->direct;
     char name[NAME_BYTES];
@@ -47,7 +47,7 @@ static bool allowed(const struct config *config, const struct transport *t) {
     return !lacks_encryption(config, t) && (config->transport[0] == '\0' || name_is_listed(t->name, config->transport));
 }
 
-/* The first of the transports from *t on. */
+/* The first transport, from *t on, that is allowed and reaches from rank a to rank b; NULL: none. */
 static const struct transport *find_transport(const struct transport *const *t, const struct conn_owner *owner, int a,
                                               int b) {
     const char *why;
@@ -61,7 +61,7 @@ const struct transport *chan_pair_transport(const struct chan *chan, int a, int 
     return find_transport(transports, &chan->owner, a, b);
 }
 
-/* Why each transport before `chosen` (NULL: all of them) is not used with peer. */
+/* Lists the reasons why each transport before `chosen` (NULL: every transport) is not used with peer. */
 static void list_reasons(const struct conn_owner *owner, int peer, const struct transport *chosen, char *text,
                          size_t room) {
     text[0] = '\0';
@@ -87,7 +87,7 @@ static enum collet_result err_unreachable(const struct conn_owner *owner, int pe
 
 /* ---- table ---- */
 
-/* Are slots of this communicator's connections messages? Where any are, some of rank 0's are: to another host. */
+/* Does any connection of this communicator send each slot as a message? If one does, so does one of rank 0: it leads to another host. */
 static bool sends_messages(const struct chan *chan) {
     for (int rank = 1; rank < chan->owner.nranks; rank++) {
         const struct transport *transport = chan_pair_transport(chan, 0, rank);
@@ -97,19 +97,19 @@ static bool sends_messages(const struct chan *chan) {
     return false;
 }
 
-/* Ranks of this host that have no CPU of their own must hand theirs over at once when they wait. The others too, if not
- * at once: the scheduler may have put two of them on one CPU while another is idle, and a yield costs little else. */
+/* How many polls does a waiting rank make before it yields its CPU? A rank without a CPU of its own must yield at once. Other ranks yield
+ * later: the scheduler may have put two of them on one CPU while another is idle, and a yield costs little. */
 #define SPIN_ALONE 100u
 #define SPIN_CROWDED 1u
 
-/* On a machine with one CPU the kernel's own work, a network's packets among it, waits for that CPU too; and a yield does not
- * always give way to it, or gives way for a whole time slice, while a sleeper is woken at once. */
+/* On a machine with one CPU, the kernel's own work (network packets, for example) waits for that CPU too. A yield may not let it run, or
+ * may give away a whole time slice. A thread that sleeps is woken at once. */
 #define YIELD_ALONE_NS 100000u
 
-/* A producer whose payload is lent waits for its consumer. Where they share a CPU, that takes a switch or two. */
+/* A producer that lends a payload waits for its consumer. If they share a CPU, that takes one or two context switches. */
 #define KERNEL_FROM_CROWDED 65536u
 
-/* How patiently this rank waits, and for what; and how much of the last cache is its own. */
+/* Decides how this rank waits, from which size the kernel copies, and how much of the last-level cache is this rank's. */
 static void waiting_init(struct chan *chan, bool kernel_copies) {
     struct conn_owner *owner = &chan->owner;
     const struct config *config = owner->config;
@@ -189,7 +189,7 @@ void chan_destroy(struct chan *chan) {
     free(chan);
 }
 
-/* NULL: it was never asked for. */
+/* The connection; NULL: nobody has asked for it yet. */
 static struct conn *find_conn(const struct chan *chan, int peer, int channel, int lane, enum conn_side side) {
     struct conn key = {.peer = peer, .channel = channel, .lane = lane, .side = side};
     void *found = tfind(&key, &chan->index, by_key);
@@ -241,7 +241,7 @@ enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, 
 
 /* ---- set-up ---- */
 
-/* The transport that another connection with the same rank fell back to; NULL: none did. */
+/* The transport to which another connection with the same rank has fallen back; NULL: none has. */
 static const struct transport *find_fallback(const struct conn *conn) {
     const struct conn *other = conn->owner->first;
     while (other != NULL && (other->peer != conn->peer || !other->fell_back))
@@ -249,7 +249,7 @@ static const struct transport *find_fallback(const struct conn *conn) {
     return other != NULL ? other->transport : NULL;
 }
 
-/* The consumer chooses, so what it has learnt of a network it need not learn again. */
+/* The consumer chooses the transport: so if one network failed, later connections do not try it again. */
 static enum collet_result consumer_begin(struct conn *conn) {
     struct conn_blob offer = {0};
     const struct transport *fallback = find_fallback(conn);
@@ -277,7 +277,7 @@ static enum collet_result producer_begin(struct conn *conn) {
     return COLLET_SUCCESS;
 }
 
-/* A documented line: the two ranks, the direction, the transport, and why no better one. */
+/* Logs a line that is documented: both ranks, the direction, the transport, and why no transport before it is used. */
 static void log_connection(const struct conn *conn) {
     char reasons[256];
     list_reasons(conn->owner, conn->peer, conn->transport, reasons, sizeof(reasons));
@@ -285,7 +285,7 @@ static void log_connection(const struct conn *conn) {
              conn_arrow(conn), conn->peer, conn->transport->name, reasons);
 }
 
-/* Whether slots are written past the caches: to begin with as CPUs were found to be, then as the end finds its lines. */
+/* Are slots written past the caches? At first that depends on the distance of the CPUs; later the end measures its cache lines. */
 static void stores_init(struct conn *conn) {
     conn->end.place.nt_stores = (int32_t)conn->owner->config->nt_stores;
     conn->end.place.far = conn->far ? FIFO_PLACE_FAR_MAX : 0;
@@ -301,7 +301,7 @@ static uint32_t roam_bytes_of(const struct conn *conn) {
     return roam < stride ? roam : stride;
 }
 
-/* The transport turned out not to reach the peer, and the other end knows: both begin anew with the next one. */
+/* The transport cannot reach the peer after all, and the other end knows it too: both ends start again with the next transport. */
 static enum collet_result conn_fall_back(struct conn *conn) {
     const struct transport *const *t = transports;
     while (*t != conn->transport)

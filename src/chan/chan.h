@@ -21,94 +21,94 @@ struct tracer;
 
 /* The connections of one rank of one communicator, and how the rank waits for them. */
 struct chan {
-    /* From chan_create() and chan_plan() on: */
+    /* Set by chan_create() and chan_plan(): */
     struct conn_owner owner; /* the rank */
     struct waiter patience;  /* how this rank waits */
     bool far;                /* the CPUs of this node are far from each other */
-    uint64_t cache_bytes;    /* this rank's part of the last cache */
-    int64_t timeout_ms;      /* longest time without progress */
-    const char *name;        /* of the communicator; "": it has none */
-    struct tracer *tracer;   /* NULL: nothing is traced */
+    uint64_t cache_bytes;    /* this rank's share of the last-level cache, in bytes */
+    int64_t timeout_ms;      /* maximum time without progress */
+    const char *name;        /* name of the communicator; "": none */
+    struct tracer *tracer;   /* NULL: no tracing */
 
     /* windows.c, on GPUs */
     struct gpu_window *windows;
-    uint64_t window_meetings; /* of all ranks */
-    bool had_team;            /* a window had a team; all ranks know it from the same registration on … */
-    bool had_lent;            /* … and that a window was lent */
+    uint64_t window_meetings; /* number of meetings of all ranks */
+    bool had_team;            /* some window had a team; all ranks know it after the same registration … */
+    bool had_lent;            /* … and some window was lent */
 
-    /* Its connections grow in number: */
-    struct conn **last; /* where the next of owner.first goes */
+    /* The table of connections: */
+    struct conn **last; /* end of the list owner.first: the next connection goes here */
     uint64_t counters[CONN_COUNTERS];
-    void *index; /* by key: a tree of tsearch() */
+    void *index; /* tree of tsearch(), by key */
 
     /* attend.c */
     struct call_lock *lock; /* held while this struct is used; NULL: not listed */
-    struct chan *next_chan; /* in the list of the process's */
-    uint64_t attended_ns;   /* when its own rank last did so */
+    struct chan *next_chan; /* next one in the process's list */
+    uint64_t attended_ns;   /* time at which its own rank last attended to it */
 
-    /* Guests: what a room above keeps once per rank. That room alone writes it; others ask whether it is there. */
+    /* State that other rooms keep per rank. Only the named file writes it; others ask whether it is there. */
     struct proxy_client *proxy; /* layers/gpu/proxy.c carries slots over networks; NULL: the executor does */
     struct inquest *inquest;    /* exec/exec_inquest.c; NULL: none yet. chan_destroy() frees it */
     struct copies *copies;      /* layers/gpu/exec_copies.c; NULL: none yet */
 };
 
-/* What connections are made with. */
+/* Options of chan_create(). */
 struct chan_options {
     struct boot *boot;
     const struct config *config;
     int nranks, rank;
-    struct gpu_rank *gpu;   /* NULL: the rank is on host memory */
+    struct gpu_rank *gpu;   /* NULL: the rank uses host memory */
     bool far;               /* as in struct chan */
-    bool kernel_copies;     /* the kernel copies between processes of this node sooner than slots do */
-    bool turns;             /* some processes of the communicator take turns on a GPU; the same on all ranks */
-    int64_t timeout_ms;     /* 0: the configuration's */
+    bool kernel_copies;     /* the kernel copies between processes of this node faster than slots do */
+    bool turns;             /* some processes of the communicator take turns on a GPU; equal on all ranks */
+    int64_t timeout_ms;     /* 0: take the configuration's */
     const char *name;       /* as in struct chan; NULL: none */
-    struct call_lock *lock; /* the communicator's; while nobody holds it, others attend to the connections (attend.c) */
+    struct call_lock *lock; /* lock of the communicator; while nobody holds it, others attend (attend.c) */
 };
 
-/* What the slots of a communicator depend on, beside its configuration. */
+/* The numbers that decide the sizes of slots, together with the configuration. */
 struct chan_scale {
-    int nranks, node_ranks; /* of each node; if they differ in that, of any that all ranks agree on */
-    bool messages;          /* slots are messages (transport.h) */
-    bool on_gpus;           /* ranks are */
+    int nranks, node_ranks; /* node_ranks: ranks per node; if nodes differ, those of a node that all ranks agree on */
+    bool messages;          /* each slot is a message (transport.h) */
+    bool on_gpus;           /* ranks are on GPUs */
     bool turns;             /* processes take turns on a GPU */
 };
-/* Of memory, for one rank's connections of one kind, in one direction on one channel. */
+/* Maximum memory of a rank's connections of one kind, for one direction and channel. */
 #define CHAN_BUDGET_BYTES (320u << 20)
-/* As in struct conn_owner. */
+/* Computes the layout of each kind of connections: see struct conn_owner. */
 void chan_layouts(const struct config *config, const struct chan_scale *scale,
                   struct fifo_layout layouts[PROG_CONNECTS_COUNT]);
-/* Room to roam in, per slot: where neighbours are many, their connections fill the caches together. */
+/* Bytes per slot within which payloads roam. With many neighbours it is less, because their connections share the caches. */
 uint32_t chan_roam_bytes(int neighbours);
 
-/* Do COLLET_TRANSPORT and COLLET_DIRECT name what there is? As tuner_check_names(). */
+/* Are all names in COLLET_TRANSPORT and COLLET_DIRECT known? Compare tuner_check_names(). */
 enum collet_result chan_check_names(const struct config *config);
 
 enum collet_result chan_create(const struct chan_options *options, struct chan **chan_p);
 void chan_destroy(struct chan *chan); /* closes all connections; NULL is fine */
 
-/* What the planner decides for all connections, before the first conn_get(): see struct conn_owner. */
+/* Stores what the planner decides for all connections (struct conn_owner). Call it before the first conn_get(). */
 void chan_plan(struct chan *chan, const struct map *map, bool tied, bool whole_lines, bool joined);
 
-/* The connection, created in state NEW if it is asked for the first time. Errors: NO_MEMORY, UNSUPPORTED (no allowed
- * transport reaches the peer; the text says why for each). */
+/* Gets a connection; the first call creates it, in state NEW. Errors: NO_MEMORY, UNSUPPORTED (no allowed transport reaches the
+ * peer; the text says why for each). */
 enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, enum conn_side side,
                             struct conn **conn_p);
 
-/* Moves a connection toward READY: SUCCESS when it is, IN_PROGRESS while it is not, or a failure. */
+/* Moves a connection toward READY. SUCCESS: it is READY. IN_PROGRESS: not yet. Else a failure. */
 enum collet_result conn_try(struct conn *conn);
 
-/* attend.c: a rank that has waited for idle_ns, or has not done so for long, does what other ranks may be waiting for: on any
- * connection of chan, whose lock the thread holds, and of the process's other communicators that nobody is using. */
+/* attend.c: if this rank has waited for idle_ns, or has not attended for long, it does what other ranks may wait for. It attends to all
+ * connections of chan, whose lock this thread holds, and to the process's other communicators that nobody is using. */
 void chan_attend(struct chan *chan, uint64_t idle_ns, uint64_t now_ns);
-/* From now on a thread does so too, while there are such communicators. */
+/* From now on a thread attends too, while this process has communicators. */
 void chan_attend_always(void);
-/* From now on chan is one of those others, while nobody holds the lock of its calls. */
+/* Adds chan to the process's list: others may attend to it while nobody holds its lock. */
 void chan_list(struct chan *chan, struct call_lock *lock);
-void chan_unlist(struct chan *chan); /* the thread holds that lock; never listed is fine */
+void chan_unlist(struct chan *chan); /* the caller holds that lock; chan need not be listed */
 
-/* The transport that two ranks use with each other: the first of the registry that is allowed and reaches; the answer is
- * the same on every rank. NULL if there is none. */
+/* The transport between two ranks: the first one of the registry that is allowed and reaches. Every rank gets the same answer. NULL:
+ * there is none. */
 const struct transport *chan_pair_transport(const struct chan *chan, int a, int b);
 
 #endif

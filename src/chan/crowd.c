@@ -33,7 +33,7 @@ int crowd_of_node(const struct peer_info *peers, int nranks, int node) {
     return ranks;
 }
 
-/* Ranks that can run nowhere but on the CPUs of this one, itself included. */
+/* Number of ranks that can only run on CPUs of this rank, itself included. */
 static int ranks_within(const struct peer_info *peers, int nranks, const struct peer_info *around) {
     int ranks = 0;
     for (int r = 0; r < nranks; r++)

@@ -11,19 +11,19 @@
 
 #include <stdbool.h>
 
-int crowd_of_node(const struct peer_info *peers, int nranks, int node); /* its ranks */
+int crowd_of_node(const struct peer_info *peers, int nranks, int node); /* number of ranks of this node */
 
-/* CPUs that the ranks of this node may use, together. */
+/* Number of CPUs that the ranks of this node may use together. */
 int crowd_cpus_of_node(const struct peer_info *peers, int nranks, int node);
 
-/* May data between these two ranks go from one CPU to another? Not where both are bound to the same one. Ranks of one process
- * count as together, since one thread may do the work of all of them. */
+/* May data between these two ranks go from one CPU to another? No, if both are bound to the same CPU, or are in the same process: one
+ * thread may do the work of all its ranks. */
 bool crowd_apart(const struct peer_info *a, const struct peer_info *b);
 
-/* Must this rank share a CPU with another rank of its node? cpus > 0: the node's CPUs, whatever the sets say. */
+/* Must this rank share its CPU with another rank of its node? cpus > 0: the node has this many, whatever the affinity masks say. */
 bool crowd_around(const struct peer_info *peers, int nranks, int rank, int cpus);
 
-/* This rank's part of a cache, if the ranks of its node are spread evenly over its CPUs: in bytes. */
+/* Bytes of a cache per rank, if the ranks of the node are spread evenly over its CPUs. */
 uint64_t crowd_cache_share(const struct peer_info *peers, int nranks, int rank, const struct os_cache *cache);
 
 #endif

@@ -18,32 +18,31 @@
 #include "chan/chan.h"
 
 #define NSLOTS 8
-#define SHORT_BYTES 4096u /* payload of a short slot: above this long ones have long won */
-#define SHORT_PART 8u     /* where memory is short, no more than this part of a long one */
+#define SHORT_BYTES 4096u /* payload of a short slot; long slots are faster for larger messages */
+#define SHORT_PART 8u     /* if memory is scarce: a short slot has at most this part of a long one */
 #define LEAST_LONG_BYTES 1024u
 #define LEAST_SHORT_BYTES 512u
 
-/* Of the shortest connection. Two slots let one be filled while the other is emptied; a short one holds a line of LL128. */
+/* The smallest connection: one of two slots is filled while the other is emptied, and a short slot holds one line of LL128. */
 #define FEWEST_SLOTS 2u
 #define TINY_LONG_BYTES 256u
 #define TINY_SHORT_BYTES 128u
 
-/* A process that has its turn on a GPU does what it can until its slots are full or empty, and then the others wait for the end of its
- * slice. So slots hold what a channel has to carry: few of them, since no two processes work at the same time, but long ones. */
+/* Processes that take turns on a GPU: each one runs until its slots are full or empty, and then the others wait for the end of its time
+ * slice. So slots are long, to hold all that a channel must carry. Few are enough, because only one process works at a time. */
 #define TURN_SLOTS FEWEST_SLOTS
 #define TURN_LONG_BYTES (1u << 20)
 
-/* Payload of a slot of LL128 on a GPU: 512 lines of 128 bytes, eight for each group of the largest block. */
+/* Payload of a slot of LL128 on a GPU: 512 lines of 128 bytes, eight per group of the largest block. */
 #define GPU_LINES_BYTES (512u * 120)
 
-/* COLLET_BUFFSIZE unless it is set. Slots that stay in the caches between their writer and their reader, or whoever copies
- * them on; but where each is a message, with its own header, answer and look at a completion, or takes system calls at
- * both ends, fewer longer ones. */
+/* The default of COLLET_BUFFSIZE. Slots in memory should stay in the caches until they are read. If each slot is a message, with its
+ * own header, completion and system calls, fewer and longer slots are better. */
 #define MEMORY_BUFFER_BYTES (1u << 20)
 #define MESSAGES_BUFFER_BYTES (4u << 20)
-#define ROAM_BYTES (2u << 20) /* what the payloads that one rank sends go through, lap by lap (fifo_place.h) */
-#define SET_LONG_BYTES 4096u  /* however short COLLET_BUFFSIZE is: room for the blocks of many ranks in a message */
-/* Of hierarchical algorithms: two trees, with sums and with results; and what goes between nodes. */
+#define ROAM_BYTES (2u << 20) /* bytes through which the payloads of one rank roam, lap by lap (fifo_place.h) */
+#define SET_LONG_BYTES 4096u  /* minimum, even if COLLET_BUFFSIZE is less: room for the blocks of many ranks */
+/* Connections of hierarchical algorithms: two trees, up and down, to each mate of the node; and those between nodes. */
 #define CONNECTIONS_PER_MATE 4
 #define CONNECTIONS_BEYOND 8
 
@@ -68,7 +67,7 @@ static struct fifo_layout layout_with(const struct config *config, const struct 
     return fifo_layout_of(slots->count, sizes, room_bytes);
 }
 
-/* False: they are short already. */
+/* Makes slots shorter. False: they are already short. */
 static bool shorten(struct slots *slots) {
     if (slots->long_bytes <= LEAST_LONG_BYTES)
         return false;
@@ -78,7 +77,7 @@ static bool shorten(struct slots *slots) {
     return true;
 }
 
-/* What is short becomes fewer, and then tiny. False: it is that already. */
+/* Halves the number of slots, then makes them tiny. False: they are already tiny. */
 static bool squeeze(struct slots *slots) {
     if (slots->count > FEWEST_SLOTS) {
         slots->count /= 2;
@@ -91,7 +90,7 @@ static bool squeeze(struct slots *slots) {
     return true;
 }
 
-/* The longest slots with which so many connections stay within the budget; if none do, the shortest. */
+/* The largest slots with which nconns connections stay within the budget; if none do, the smallest slots. */
 static struct fifo_layout layout_of_kind(const struct config *config, const struct chan_scale *scale, size_t nconns,
                                          bool tiny) {
     struct slots slots = {NSLOTS, long_bytes(config, scale->messages), SHORT_BYTES};
@@ -107,7 +106,7 @@ void chan_layouts(const struct config *config, const struct chan_scale *scale,
                   struct fifo_layout layouts[PROG_CONNECTS_COUNT]) {
     const int mates = scale->node_ranks < PROG_NODE_RANKS_MAX ? scale->node_ranks : PROG_NODE_RANKS_MAX;
     const int connections[PROG_CONNECTS_COUNT] = {
-        [PROG_TO_FEW] = 0, /* there is always room for them */
+        [PROG_TO_FEW] = 0, /* no limit: there are few */
         [PROG_TO_MATES] = CONNECTIONS_PER_MATE * mates + CONNECTIONS_BEYOND,
         [PROG_TO_MANY] = scale->nranks,
         [PROG_TO_ALL] = scale->nranks,

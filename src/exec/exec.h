@@ -22,59 +22,59 @@
 
 struct exec_call;
 
-/* Visits a worker of a call: tries its steps until it is blocked, done, or had its turn. There is a copy of it per
- * protocol. Another one asks each end for its protocol (PROTO_EACH_END), for programs with ends over wires. Traced
- * ranks have all these again. */
+/* Visits a worker of a call: tries its steps until it is blocked, done, or has had its turn. Each protocol has a compiled copy.
+ * One more copy, for programs with ends over wires, asks each end for its protocol (PROTO_EACH_END). Traced ranks have their
+ * own copies of all of these. */
 typedef enum collet_result exec_visit(struct exec_call *call, struct interp_worker *w, bool *moved);
 typedef exec_visit *const exec_visits[PROTOCOL_COUNT]; /* [protocol of a call] */
 
-/* All ranks of a communicator on GPUs come together, before one of them puts work into a stream that waits for others. */
+/* A meeting of all ranks of a communicator on GPUs: no rank puts work that waits for others into a stream before all have come. */
 struct exec_meeting {
-    uint64_t number; /* of the communicator's; 0: not numbered yet */
+    uint64_t number; /* number of this meeting on its communicator; 0: none yet */
     enum { MEET_NOT_YET, MEET_ANNOUNCED, MEET_DONE } met;
-    int arrived; /* at rank 0: how many ranks have come */
+    int arrived; /* rank 0: number of ranks that have come */
 };
 
-/* What a program's ends may lend, and whether they may be lent payloads. */
+/* May a program's ends lend payloads, and may they borrow them? */
 struct exec_loans {
     uint32_t lends_from, borrows_from, lands_from; /* as in struct interp_op */
     bool receives;                                 /* likewise */
-    const struct commons *only;                    /* ends lend, and offer, only what lies there; NULL: any memory */
+    const struct commons *only;                    /* ends lend and offer only memory of these commons; NULL: any */
 };
 
 struct exec_program {
-    struct prog **progs; /* [nchannels], owned; all have the same collective, algorithm, root and cut into slices */
-    const struct algorithm *source; /* what built it */
-    struct chan *chan;              /* whose connections these are */
+    struct prog **progs; /* [nchannels], owned; all have the same collective, algorithm, root and number of slices */
+    const struct algorithm *source; /* the algorithm that built the programs */
+    struct chan *chan;              /* owner of the connections */
     int nchannels;
-    int nconns, nready; /* connections of all channels; the first nready are READY */
+    int nconns, nready; /* number of connections of all channels; the first nready are READY */
     struct conn **conns;
-    int nremote; /* of them over a wire */
+    int nremote; /* number of connections over a wire */
     const exec_visits *visits;
-    uint32_t trace_mask;           /* calls of the present kind whose number has one of these bits are not traced */
-    struct interp_op *ops;         /* one per channel */
-    struct interp_op *pair_ops;    /* [worker], of a pairwise collective, whose workers differ in counts; else NULL */
-    struct exec_loans loans;       /* of calls of the present kind */
-    uint64_t ops_id;               /* args_id of the call that they were last filled from; 0: none yet */
-    struct interp_worker *workers; /* of all channels */
-    int *first_worker;             /* [nchannels + 1]: the workers of channel c begin at first_worker[c] */
-    struct work_block *on_gpu;     /* where the device executor finds it; NULL: not there yet */
-    bool lends_on_gpu;             /* some of its ends lend */
-    struct exec_meeting meeting;   /* on GPUs: before its first use */
-    struct copy_list *copies;      /* what copy engines do in its place (exec_copies.c); NULL: not made yet */
-    struct exec_program *next;     /* in its owner's list */
+    uint32_t trace_mask;           /* a call of the present kind is not traced if its number has one of these bits */
+    struct interp_op *ops;         /* [channel] */
+    struct interp_op *pair_ops;    /* [worker], only for a pairwise collective: its workers differ in counts */
+    struct exec_loans loans;       /* loans of calls of the present kind */
+    uint64_t ops_id;               /* args_id of the call that filled ops; 0: none yet */
+    struct interp_worker *workers; /* workers of all channels */
+    int *first_worker;             /* [nchannels + 1]: index of the first worker of each channel */
+    struct work_block *on_gpu;     /* address on the GPU, for the device executor; NULL: not there yet */
+    bool lends_on_gpu;             /* 1: some of its ends lend */
+    struct exec_meeting meeting;   /* GPUs: the meeting before its first use */
+    struct copy_list *copies;      /* work of copy engines in its place (exec_copies.c); NULL: none yet */
+    struct exec_program *next;     /* next program of the planner's list */
 };
 
-/* Binds progs[c] to connections on channel c of chan, for c = 0 … nchannels−1. Takes the array and its programs over,
- * also on failure. */
+/* Binds progs[c] to the connections of channel c, for c = 0 … nchannels−1. Takes ownership of the array and its programs, also
+ * on failure. */
 enum collet_result exec_program_create(struct chan *chan, struct prog **progs, const struct algorithm *source,
                                        int nchannels, struct exec_program **program_p);
 void exec_program_destroy(struct exec_program *program);
 
-/* Before the first call that uses the program's connections: GPUs cannot carry slots over a network themselves. */
+/* Finds who carries slots over a network: GPUs cannot do it themselves. Call it before the first call of the program. */
 enum collet_result exec_find_carrier(const struct exec_program *program);
 
-/* The memory of a program beside the buffers of calls; without TMP itself, which is where the executor is. */
+/* The memory of a program besides the call's buffers. The executor that runs the program adds TMP. */
 struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_layout *layout);
 
 static inline int exec_channel_of(const struct exec_program *program, int worker) {
@@ -84,15 +84,15 @@ static inline int exec_channel_of(const struct exec_program *program, int worker
     return channel;
 }
 
-/* The rank that a worker waits for. */
+/* The rank for which a worker waits. */
 static inline int exec_blocking_rank(const struct exec_program *program, int worker) {
     const struct prog *prog = program->progs[exec_channel_of(program, worker)];
     return prog->peers[program->workers[worker].blocked_on].rank;
 }
 
-/* Where each block of a call begins, and how long it is. */
+/* The first element and the length of each block of a call. */
 struct exec_extents {
-    const struct span *of[STEP_REGIONS]; /* [region][block], into spans; NULL: the region has none */
+    const struct span *of[STEP_REGIONS]; /* [region][block], into spans; NULL: its blocks have equal lengths */
     struct span spans[];
 };
 
@@ -101,72 +101,72 @@ struct exec_request {
     enum prog_collective collective;
     size_t count;
     enum collet_type type;
-    uint8_t named_type; /* of a message, which is bytes: 1 + the type that the caller named, for texts; 0: none */
-    enum collet_op op;  /* ignored where nothing is reduced */
-    int root;           /* or the peer of a send or receive; 0 if there is none */
-    uint16_t scaling;   /* enum work_scaling, and its factor; they do not take part in the plan */
+    uint8_t named_type; /* send, recv: 1 + the type that the caller named (for texts); 0: none */
+    enum collet_op op;  /* ignored if nothing is reduced */
+    int root;           /* root; or the peer of a send or receive; else 0 */
+    uint16_t scaling;   /* enum work_scaling, with its factor; neither changes the plan */
     uint64_t factor;
-    bool by_copies;  /* of GPUs' copy engines, not by a kernel */
-    bool may_switch; /* a sum that switches make, if its buffers lie in windows that let them (gpu_mark()) */
-    bool may_lend;   /* of GPUs: payloads are lent, if its buffers lie in windows (gpu_mark()) */
-    /* Of blocks that have counts of their own (prog_is_counted), whose mean count is `count`: */
-    uint32_t counts_hash;         /* of all ranks' counts; 0 if only pairs know them */
-    struct exec_extents *extents; /* of this rank's buffers; freed with the request */
+    bool by_copies;  /* GPUs: copy engines do the work, not a kernel */
+    bool may_switch; /* GPUs: the buffers lie in windows that let switches compute the sum (gpu_mark()) */
+    bool may_lend;   /* GPUs: the buffers lie in windows, so payloads may be lent (gpu_mark()) */
+    /* Only if blocks have their own counts (prog_is_counted); then `count` is their mean: */
+    uint32_t counts_hash;         /* hash of the counts of all ranks; 0 if only pairs know them */
+    struct exec_extents *extents; /* blocks of this rank's buffers; freed with the request */
 };
 
 enum exec_state { EXEC_IDLE, EXEC_CONNECTING, EXEC_RUNNING };
 
-/* A call under way. */
+/* A call in progress. */
 struct exec_call {
     struct exec_request request;
     struct exec_program *program;
-    struct work_args args; /* what the request comes to for the bound program */
-    uint64_t args_id;      /* equal on calls whose args differ only in buffers and sequence; never 0 */
+    struct work_args args; /* the request, in terms of the bound program */
+    uint64_t args_id;      /* equal for calls whose args differ only in buffers and sequence; never 0 */
     reduce_fn reduce;
     struct chan *chan;
     enum exec_state state;
-    int running;            /* workers not done */
-    int told_peer;          /* the rank that it has said it waits for (exec_inquest.c); −1: it has not said any */
-    uint64_t idle_since_ns; /* when it was first found not to have moved; 0: it has moved since the last look */
-    bool last_try;          /* in that time, a rank that it waits for was found gone */
-    void *stream;           /* of a GPU */
-    struct gpu_window_place place; /* of a call by copies: that of OUT */
-    struct observed *observed;     /* observer.h; NULL: nobody observes it while it runs */
-    uint64_t nth;                  /* on a GPU: so many calls of its lane (api/engine.h) come before it in its group */
+    int running;            /* number of workers that are not done */
+    int told_peer;          /* the rank that this rank has said it waits for (exec_inquest.c); −1: none */
+    uint64_t idle_since_ns; /* time at which it was first found without progress; 0: it has moved since the last look */
+    bool last_try;          /* a rank that it waits for is gone: this is the last try */
+    void *stream;           /* the stream of a GPU */
+    struct gpu_window_place place; /* call by copy engines: the window place of OUT */
+    struct observed *observed;     /* its observation (observer.h); NULL: it is not observed */
+    uint64_t nth;                  /* GPU: number of calls of its lane (api/engine.h) before it in its group */
 };
 
-/* What visits the workers of a program. */
+/* The functions that visit a program's workers: with or without wires, traced or not. */
 const exec_visits *exec_visits_of(bool has_wires, bool traced);
 
-/* Tries every worker of a call that is CONNECTING or RUNNING, and lets its wires make progress. *moved: set if anything
- * was done. SUCCESS at its end, which leaves it IDLE; IN_PROGRESS before; or a failure. */
+/* Tries every worker of a call that is CONNECTING or RUNNING, and moves the slots of its wires. *moved: set if anything was done.
+ * SUCCESS: the call is over, and IDLE. IN_PROGRESS: try again. Else a failure. */
 enum collet_result exec_call_try(struct exec_call *call, bool *moved);
 
-/* ---- calls of which only pairs know the counts (exec_pairs.c) ---- */
+/* ---- calls whose counts only pairs know (exec_pairs.c) ---- */
 
-/* Gives each worker rounds, signature and sequence of its pair. */
+/* Gives each worker the rounds, signature and sequence of its pair. */
 void exec_pairs_start(const struct exec_call *call);
 
-/* MISMATCH, if the header that worker w has received is of this call, and of other counts; else SUCCESS. */
+/* Is the header that worker w received of this call, but with other counts? MISMATCH: yes. SUCCESS: no. */
 enum collet_result exec_pairs_check(const struct exec_call *call, const struct interp_worker *w);
 
 /* ---- connections of calls (exec_connect.c) ---- */
 
 static inline bool exec_is_connected(const struct exec_program *program) { return program->nready == program->nconns; }
 
-/* Moves the connections of a call's program toward READY: SUCCESS when all are, IN_PROGRESS while not. */
+/* Makes progress with the connections of a call's program: SUCCESS if all are READY, IN_PROGRESS if not yet. */
 enum collet_result exec_connect_call(struct exec_call *call, bool *moved);
 
 /* ---- loans (exec_loans.c) ---- */
 
-/* Of a program whose connections are ready. */
+/* The loans of a program whose connections are ready. */
 struct exec_loans exec_loans_of(const struct exec_program *program);
 
-/* interp_borrow */
+/* See interp_borrow. */
 enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                const struct interp_piece *piece);
 
-/* Has a call whose first workers these are lent anything? */
+/* Has any of the first nworkers workers lent a payload in this call? */
 static inline bool exec_has_lent(const struct exec_program *program, int nworkers) {
     for (int k = 0; k < nworkers; k++)
         if (program->workers[k].lent > 0)
@@ -174,60 +174,60 @@ static inline bool exec_has_lent(const struct exec_program *program, int nworker
     return false;
 }
 
-/* Says where the payloads of the worker's next slots are to go, if their producers can put them there. */
+/* Tells the producers where to put the payloads of the worker's next slots, if they can. */
 void exec_announce(struct interp_worker *w);
-/* A step's result: adds the places that consumers have offered to its others. Returns how many places there are now. */
+/* Adds the places that consumers have offered to the places of a step's result. Returns the number of places. */
 int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes, uint32_t *stream_mask);
-/* The result is made: has the kernel take it to the places that only the kernel reaches. */
+/* After the result is made: the kernel copies it to the offered places that only the kernel reaches. */
 void exec_carry(struct interp_worker *w, const struct prog_step *step, uint32_t bytes);
-/* A call starts whose program may lend or offer something: says so to its channels, if the call's buffers are such. */
+/* At the start of a call: tells its channels which of the call's buffers they may lend and offer. */
 void exec_lend(const struct exec_call *call);
-/* Are IN and OUT of a call apart, as far as the program touches them? */
+/* Do IN and OUT not overlap, as far as the program touches them? */
 bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog);
 
-/* A rank that waits copies for those that take what it has lent. */
+/* A waiting rank helps: it copies parts of the payloads that it has lent. */
 void exec_help(const struct exec_program *program, bool *moved);
 
-/* The call has failed: before it returns, peers stop to use its buffers. */
+/* After a failure, before the call returns: makes peers stop using its buffers. */
 void exec_stop_loans(const struct exec_call *call);
 
 /* ---- waiting (exec_wait.c) ---- */
 
-/* May a call that has begun still be waited for? SUCCESS, or the failure that ends it. */
+/* May a call go on waiting? SUCCESS, or the failure that ends it. */
 enum collet_result exec_look(struct exec_call *call, uint64_t now_ns);
 
-/* The call has failed with result: looks for a cause behind it, for a moment, and returns that or result. */
+/* After a failure with `result`: looks for its cause for a short time. Returns the cause's code, or `result`. */
 enum collet_result exec_explain(const struct exec_call *call, enum collet_result result);
 
-/* TIMEOUT, in the words that every executor has for it; peers: ranks that were waited for; found: why, "" if that is not
- * known. */
+/* Sets the error TIMEOUT, with one text for all executors. peers: the ranks that the call waits for. found: the reason, or "" if it is
+ * not known. */
 enum collet_result exec_err_timeout(const struct chan *chan, uint64_t idle_ns, enum prog_collective collective,
                                     uint64_t sequence, const char *peers, const char *found);
 
-/* MISMATCH: what worker w has received is not of its call. */
+/* Sets the error MISMATCH: worker w received a slot of another call. */
 enum collet_result exec_err_mismatch(struct exec_call *call, const struct interp_worker *w);
 
 /* ---- who holds the job up (exec_inquest.c) ---- */
 
-/* A call has waited for `peer` for idle_ns: says so, and finds out, step by step, why. SUCCESS, or the failure that was found:
- * a MISMATCH. */
+/* A call has waited for `peer` for idle_ns: tells the other ranks, and finds out step by step why. SUCCESS, or the failure
+ * that it found: MISMATCH. */
 enum collet_result exec_inquire(struct exec_call *call, int peer, uint64_t idle_ns, uint64_t now_ns);
-/* What was found; "": nothing yet. */
+/* The reason that was found; "": none yet. */
 const char *exec_found(const struct exec_call *call);
 
-/* The call moves, or has ended. */
+/* Withdraws what the call said about its wait: it moves again, or has ended. */
 void exec_take_back(struct exec_call *call);
 static inline void exec_said_no_more(struct exec_call *call) {
     if (call->told_peer >= 0)
         exec_take_back(call);
 }
 
-/* MISMATCH: asks all ranks what they are in, and says which rank called what; or else `otherwise`. */
+/* Sets the error MISMATCH. Asks all ranks for their calls, to say which rank called what. If that is not found: `otherwise`. */
 enum collet_result exec_explain_mismatch(struct exec_call *call, int peer, const char *otherwise);
 /* "allreduce of 7 float, op sum"; "broadcast of 7 float, root 2" */
 void exec_describe(const struct exec_request *request, char *text, size_t room);
 
-/* The number of the collective that the answering rank waits in, and its words; 0: it waits in none of this communicator. */
+/* The number of the collective in which the answering rank waits, and its description in text; 0: it waits in none of this communicator. */
 uint64_t exec_said(const struct boot_answer *answer, int nranks, char *text, size_t room);
 
 #endif

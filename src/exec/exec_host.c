@@ -13,7 +13,7 @@
 /* ---- a step's reduction ---- */
 
 #define STREAM_MIN_BYTES 2048u
-#define GAUGE_SLOTS 32u /* one slot in so many is gauged (fifo_place.h) */
+#define GAUGE_SLOTS 32u /* one slot in this many is timed (fifo_place.h) */
 
 static bool end_streams(struct fifo_end *end) {
     if (end->place.nt_stores < 0 && end->position % GAUGE_SLOTS == 0)
@@ -21,20 +21,20 @@ static bool end_streams(struct fifo_end *end) {
     return fifo_place_streams(&end->place);
 }
 
-/* Which of the places to write past the caches: the local one first, which is a place for peers too if it is lent; then those in
- * slots. What is to be carried on at once stays in the caches. */
+/* Which of the places are written past the caches? Bit 0 is the local place, if there is one; a lent payload lies there too. Slots
+ * follow. A result that the kernel copies on at once stays in the caches. */
 static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *step) {
     const struct interp_op *op = w->op;
     int first_slot = step->store_region != STEP_NONE;
     uint32_t mask = first_slot && op->stream_stores, carried = 0;
-    if (proto_has_lines(op->args.protocol)) /* results are put into slots later */
+    if (proto_has_lines(op->args.protocol)) /* lines are filled later, by proto_put() */
         return mask;
     for (int k = 0, place = first_slot; k < step->send_count && place < 32; k++) {
         struct fifo_end *end = op->send_ends[step->send_first + k];
         if (end->loans.lending == 0)
             mask |= (uint32_t)end_streams(end) << place++;
         else if (end->loans.lending == LOAN_CARRIED)
-            carried = 1; /* the local one */
+            carried = 1; /* the kernel reads the local place */
         else if (step->lends == STEP_LENDS_RESULT && end->loans.lending != LOAN_LANDED)
             mask |= (uint32_t)end_streams(end);
     }
@@ -57,7 +57,7 @@ static void exec_reduce(struct interp_worker *w, const struct prog_step *step, i
 
 #define STEPS_PER_VISIT 64
 
-/* The rounds of the longest block do for all. */
+/* Each block has its own length. The longest one decides the number of rounds. */
 static void fill_extents(struct interp_op *op, const struct prog *prog, const struct exec_extents *extents,
                          uint32_t channel) {
     uint64_t longest = 0;
@@ -70,13 +70,13 @@ static void fill_extents(struct interp_op *op, const struct prog *prog, const st
     op->geometry = geometry_of_extents(longest, op->args.chunk_elems, channel, op->args.nchannels);
 }
 
-/* To trace a call of 8 bytes takes a few per cent of its time. So of small calls only one in COLLET_TRACE_EVERY is traced, once there
- * were many. The number of a call says which one it is, so all ranks trace the same calls. */
+/* Tracing takes a few per cent of the time of a call of 8 bytes. So after the first calls, only one small call in COLLET_TRACE_EVERY is
+ * traced. The call's number decides, so all ranks trace the same calls. */
 #define TRACE_SMALL_BYTES 4096u
 #define TRACE_FIRST_CALLS 256u
 
-/* Of calls of this kind, those are traced whose number has none of these bits. A division would take longer at each visit than a
- * step of 8 bytes may: so it is one in a power of two. */
+/* A call is traced if its number has none of these bits. The mask makes it one call in a power of two: a division at each visit
+ * would take longer than a step of 8 bytes. */
 static uint32_t trace_mask_of(const struct exec_call *call, uint64_t bytes) {
     const uint32_t every = (uint32_t)call->chan->owner.config->trace_every;
     uint32_t mask = 0;
@@ -92,19 +92,19 @@ static bool trace_leaves_out(const struct exec_call *call) {
     return sequence > TRACE_FIRST_CALLS && ((uint32_t)sequence & call->program->trace_mask) != 0;
 }
 
-/* Calls of one kind tend to follow each other: what they have in common is computed once. Local results are streamed when a
- * call's two buffers cannot stay in this rank's part of the last cache anyway. */
+/* Calls of one kind often follow each other: this computes their common part once. Local results are written past the caches if the
+ * two buffers of a call are larger than this rank's part of the last-level cache. */
 static void fill_ops(struct exec_program *program, const struct exec_call *call) {
     const struct work_args *args = &call->args;
     struct exec_loans *loans = &program->loans;
     uint64_t bytes = work_elems(args, (uint32_t)call->chan->owner.nranks) * args->elem_bytes;
     bool leaves_cache = 2 * bytes >= call->chan->cache_bytes;
-    /* Slots carry no more than that. */
+    /* No slot carries more than this. */
     uint64_t whole = call->request.extents != NULL ? UINT64_MAX : bytes;
     *loans = exec_loans_of(program);
     if (whole < loans->lends_from)
         loans->lends_from = 0;
-    if (whole < loans->borrows_from || args->protocol != PROTOCOL_SIMPLE) /* headers of lines are old */
+    if (whole < loans->borrows_from || args->protocol != PROTOCOL_SIMPLE) /* LL and LL128 do not write headers */
         loans->borrows_from = loans->lands_from = 0;
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
@@ -129,7 +129,7 @@ static void exec_call_start(struct exec_call *call) {
     if (program->ops_id != call->args_id || call->request.extents != NULL)
         fill_ops(program, call);
     for (uint32_t channel = 0; channel < call->args.nchannels; channel++) {
-        struct work_args *args = &program->ops[channel].args; /* calls with one args_id differ in these alone */
+        struct work_args *args = &program->ops[channel].args; /* calls with one args_id differ only in these */
         args->in = call->args.in;
         args->out = call->args.out;
         args->sequence = call->args.sequence;
@@ -156,12 +156,12 @@ static void exec_call_start(struct exec_call *call) {
 }
 
 static inline void note_wait(struct interp_worker *w, uint64_t now) {
-    struct trace_wait *wait = (struct trace_wait *)(void *)w->trace; /* it begins with one */
+    struct trace_wait *wait = (struct trace_wait *)(void *)w->trace; /* its first field is one */
     if (wait->since == 0)
         wait->since = now;
 }
 
-/* everywhere: see proto_at(). traced: it notes what it does. */
+/* everywhere: see proto_at(). traced: the visit writes trace records. */
 static inline enum collet_result exec_worker_visit(struct exec_call *call, struct interp_worker *w, bool *moved,
                                                    uint32_t everywhere, bool traced) {
     uint64_t now = traced ? os_ticks() : 0;
@@ -189,7 +189,7 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
     return COLLET_SUCCESS;
 }
 
-/* So ranks that are not traced, and programs without wires, do not pay for those. Of the calls of a traced rank some are left out. */
+/* One function per combination: ranks without tracing, and programs without wires, pay for neither. A traced rank leaves some calls out. */
 #define VISIT(name, everywhere, traced)                                                                                \
     __attribute__((flatten, noinline)) static enum collet_result exec_visit_##name(                                    \
         struct exec_call *call, struct interp_worker *w, bool *moved) {                                                \

@@ -29,42 +29,42 @@
 #include <string.h>
 #include <time.h>
 
-#define SAY_AFTER_NS 1000000000u /* of a call without progress; less if its time is short */
-#define ANSWER_NS 1000000000u    /* longest time for an answer */
-#define GATHER_NS 1500000000u    /* until all ranks of a mismatch have said what they are in */
-#define ASK_AGAIN_NS 200000000u  /* until then */
-#define LEADERS 8                /* the first of the lowest ranks in a call warns for all */
-#define BEHIND 4                 /* so many processes are said to be waited for behind the first */
-#define LINKS 16                 /* more than a text has room for */
+#define SAY_AFTER_NS 1000000000u /* time without progress after which a call says that it waits */
+#define ANSWER_NS 1000000000u    /* maximum time for an answer */
+#define GATHER_NS 1500000000u    /* maximum time until all ranks of a mismatch have described their calls */
+#define ASK_AGAIN_NS 200000000u  /* ranks that have not answered are asked again after this long */
+#define LEADERS 8                /* of the ranks in a call, one of the lowest LEADERS warns for all */
+#define BEHIND 4                 /* maximum number of processes that a record names behind the first */
+#define LINKS 16                 /* maximum number of remembered links: a text has room for fewer */
 
-/* What a blocked rank says. */
+/* A blocked rank publishes this record. */
 struct call_record {
     uint64_t sequence, count;
-    uint64_t process[2];     /* of the rank that is waited for */
-    uint64_t behind[BEHIND]; /* the processes that are waited for behind it, by their first halves; 0: not known */
+    uint64_t process[2];     /* process of the rank that it waits for */
+    uint64_t behind[BEHIND]; /* processes in the chain behind that one (first half of each id); 0: not known */
     uint32_t signature;
     int32_t collective, type, op, root;
     int32_t waits_for;
-    int32_t connecting; /* 1: for a connection; 0: for data or credit */
+    int32_t connecting; /* 1: it waits for a connection; 0: for data or credit */
     char comm[32];
 };
 _Static_assert(sizeof(struct call_record) <= BOOT_STATUS_BYTES, "is a status");
 
 struct inquest {
-    const struct exec_call *call; /* that it is about; NULL: about none */
-    int at;                       /* the rank that was asked; −1: none */
+    const struct exec_call *call; /* the call that is blocked; NULL: none */
+    int at;                       /* rank that was asked; −1: none */
     uint64_t question, asked_ns;
-    uint64_t next_ns;        /* when the next chain begins */
-    int links;               /* of this chain so far */
-    int asked[LINKS];        /* the ranks of the first of them */
-    uint64_t sequence;       /* of the collective that the last link is in; 0: it is a message */
-    bool differs;            /* some link is in another call than the one before it */
-    uint64_t path[BEHIND];   /* the processes behind the first rank, of this chain … */
-    uint64_t behind[BEHIND]; /* … and of the last complete one */
-    int standstills;         /* chains in a row that came back to where they began, through different calls */
+    uint64_t next_ns;        /* time at which the next chain begins */
+    int links;               /* number of links of this chain so far */
+    int asked[LINKS];        /* ranks of the first links */
+    uint64_t sequence;       /* collective of the last link; 0: it is a send or receive */
+    bool differs;            /* 1: some link is in another call than the link before */
+    uint64_t path[BEHIND];   /* processes behind the first rank, in this chain … */
+    uint64_t behind[BEHIND]; /* … and in the last complete chain */
+    int standstills;         /* number of chains in a row that came back to their beginning, through different calls */
     struct late late;        /* COLLET_WARN_AFTER */
-    char chain[400];         /* so far */
-    char found[400];         /* the last complete chain; "": none yet */
+    char chain[400];         /* text of this chain so far */
+    char found[400];         /* text of the last complete chain; "": none yet */
 };
 
 /* ---- what this rank says ---- */
@@ -144,7 +144,7 @@ void exec_take_back(struct exec_call *call) {
 
 struct roll {
     struct call_record *records; /* [rank] */
-    uint64_t *calls;             /* [rank]: how many collectives it has made */
+    uint64_t *calls;             /* [rank]: number of its collectives so far */
     uint64_t *questions;         /* [rank] */
     uint8_t *waits, *answered;   /* [rank] */
     struct arena arena;
@@ -172,8 +172,8 @@ static void roll_hear(struct roll *roll, struct boot *boot, int rank, int nranks
         answer.bytes == sizeof(*roll->records) && !answer.elsewhere && record_is_valid(&roll->records[rank], nranks);
 }
 
-/* Asks ranks 0 … nranks−1 until `enough` of them (the bytes above) is so of all, for wait_ns at most. A failure: the
- * communicator has failed. */
+/* Asks ranks 0 … nranks−1, until enough[rank] is set for each of them or wait_ns is over. (`enough` is one of the two byte arrays above.)
+ * A failure means that the communicator has failed. */
 static enum collet_result roll_call(struct roll *roll, const struct chan *chan, int nranks, const uint8_t *enough,
                                     uint64_t wait_ns) {
     struct boot *boot = chan->owner.boot;
@@ -198,7 +198,7 @@ static enum collet_result roll_call(struct roll *roll, const struct chan *chan, 
     return COLLET_SUCCESS;
 }
 
-/* "ranks 0-2,5": those whose byte is set, cut if there is no more room. */
+/* Writes "ranks 0-2,5": the ranks whose byte is set. It stops if the text has no more room. */
 static size_t put_ranks(const uint8_t *in, int nranks, char *text, size_t room) {
     int n = 0;
     for (int rank = 0; rank < nranks; rank++)
@@ -219,9 +219,9 @@ static size_t put_ranks(const uint8_t *in, int nranks, char *text, size_t room) 
 
 /* ---- a mismatch ---- */
 
-/* "ranks 0-2 called …, rank 3 called …": by what they say of collective number `sequence`. False: all that is known is equal. */
+/* Writes "ranks 0-2 called …, rank 3 called …" from the records of collective number `sequence`. False: all known calls are equal. */
 static bool put_groups(struct roll *roll, int nranks, uint64_t sequence, char *text, size_t room) {
-    uint8_t *same = roll->answered; /* free for this now */
+    uint8_t *same = roll->answered; /* this array is not needed any more */
     size_t used = 0;
     int groups = 0;
     for (int rank = 0; rank < nranks; rank++)
@@ -245,7 +245,7 @@ static bool put_groups(struct roll *roll, int nranks, uint64_t sequence, char *t
     return groups > 1;
 }
 
-/* " of communicator NAME"; "" if it has none. */
+/* " of communicator NAME"; "" if the communicator has no name. */
 static const char *put_name(const struct exec_call *call, char text[64]) {
     const char *name = call->chan->name;
     snprintf(text, 64, "%s%s", name[0] ? " of communicator " : "", name);
@@ -315,7 +315,7 @@ static void end_chain(struct inquest *inquest, struct exec_call *call, bool came
                    (unsigned long long)call->args.sequence, inquest->found);
 }
 
-/* The rank of this communicator that lives in a process; −1: none, or several. */
+/* The rank of this communicator that is in this process; −1: none, or several. */
 static int rank_of_process(const struct conn_owner *owner, const uint64_t process[2]) {
     int found = -1;
     for (int rank = 0; rank < owner->nranks; rank++)
@@ -335,7 +335,7 @@ static void add_to_path(struct inquest *inquest, uint64_t process) {
         }
 }
 
-/* The chain goes on in other communicators. Does it come back from there, so far as their ranks have followed it? */
+/* The chain goes on in other communicators. Does it come back to this process, as far as their ranks have followed it? */
 static bool comes_back(struct inquest *inquest, const struct conn_owner *owner, const struct call_record *record) {
     const uint64_t *here = owner->peers[owner->rank].process;
     bool back = false;
@@ -343,13 +343,13 @@ static bool comes_back(struct inquest *inquest, const struct conn_owner *owner, 
         add_to_path(inquest, record->behind[k]);
     for (int k = 0; k < BEHIND; k++)
         back |= inquest->path[k] == here[0];
-    back = back && rank_of_process(owner, here) == owner->rank; /* one of several may wait for another of them */
+    back = back && rank_of_process(owner, here) == owner->rank; /* ranks of one process may wait for each other */
     if (back)
         add(inquest, "that rank waits, perhaps through others, for the process of rank %d", owner->rank);
     return back;
 }
 
-/* A link of the chain: the rank that was asked waits as well. Returns the next rank; −1: the chain ends. */
+/* Adds a link: the rank that was asked waits too. Returns the rank that it waits for; −1: the chain ends. */
 static int add_link(struct inquest *inquest, const struct conn_owner *owner, const struct call_record *record,
                     bool elsewhere) {
     const char *what = prog_collective_name((enum prog_collective)record->collective);
@@ -382,7 +382,7 @@ static void add_end(struct inquest *inquest, uint64_t calls) {
         add(inquest, "rank %d has made this call and waits for nobody in it", inquest->at);
 }
 
-/* A rank of this host whose process stands still; −1: none is found. */
+/* Finds a rank of this host whose process is stopped; −1: none. */
 static int find_stopped(const struct conn_owner *owner, int first) {
     const int node = owner->peers[owner->rank].node;
     for (int k = 0; k < owner->nranks; k++) {
@@ -393,7 +393,7 @@ static int find_stopped(const struct conn_owner *owner, int first) {
     return -1;
 }
 
-/* Questions and answers pass through other processes: it may be one of those that is stopped. */
+/* No answer came. Questions and answers pass through other processes, so the stopped process may be one of those. */
 static void add_silence(struct inquest *inquest, const struct conn_owner *owner) {
     const int stopped = find_stopped(owner, inquest->at), silent = boot_silent_rank(owner->boot);
     const struct peer_info *peer = &owner->peers[stopped >= 0 ? stopped : inquest->at];
@@ -406,7 +406,7 @@ static void add_silence(struct inquest *inquest, const struct conn_owner *owner)
         add(inquest, "nothing is heard of rank %d (host %s)", silent, owner->peers[silent].host);
 }
 
-/* Counts the link, unless the chain has come back to a rank in its middle: then it ends. */
+/* Does the chain go on to rank `next`? It ends if that rank is already part of it. Counts the link. */
 static bool goes_on(struct inquest *inquest, const struct conn_owner *owner, int next) {
     if (inquest->links < LINKS)
         inquest->asked[inquest->links] = inquest->at;
@@ -417,7 +417,7 @@ static bool goes_on(struct inquest *inquest, const struct conn_owner *owner, int
     return next >= 0 && next != owner->rank && inquest->links <= owner->nranks;
 }
 
-/* Is a rank that says it is in the same collective in another call? */
+/* Another rank waits in the collective with the same number. Is it a different call? */
 static enum collet_result compare(struct exec_call *call, const struct call_record *theirs, int rank) {
     char my_text[96], their_text[96], text[ERR_TEXT_BYTES];
     if (prog_is_p2p(call->request.collective) || !is_collective(theirs) || theirs->sequence != call->args.sequence ||
@@ -474,7 +474,7 @@ static enum collet_result follow(struct inquest *inquest, struct exec_call *call
 
 /* ---- COLLET_WARN_AFTER ---- */
 
-/* Does one of the lowest ranks warn? */
+/* Must this rank warn for all? Not if a lower rank is in the same collective. */
 static bool is_leader(const struct roll *roll, int rank, const struct exec_call *call) {
     for (int lower = 0; lower < rank && lower < LEADERS; lower++)
         if (roll->waits[lower] && is_collective(&roll->records[lower]) &&
@@ -494,7 +494,7 @@ static enum collet_result warn_for_all(const struct exec_call *call, struct roll
     COLLET_TRY(roll_call(roll, call->chan, owner->nranks, roll->answered, ANSWER_NS));
     roll->calls[owner->rank] = call->args.sequence;
     for (int rank = 0; rank < owner->nranks; rank++)
-        missing += roll->waits[rank] = roll->calls[rank] < call->args.sequence; /* no answer counts as well */
+        missing += roll->waits[rank] = roll->calls[rank] < call->args.sequence; /* no answer counts as missing */
     put_ranks(roll->waits, owner->nranks, list, sizeof(list));
     snprintf(who, sizeof(who), "all of %d have made it", owner->nranks);
     if (missing > 0)
@@ -522,7 +522,7 @@ static enum collet_result warn_late(const struct exec_call *call) {
 
 /* ---- a blocked call ---- */
 
-/* *inquest_p NULL: it is about another call. */
+/* Gets the inquest of the communicator; *inquest_p NULL: it is busy with another call. */
 static enum collet_result inquest_of(const struct exec_call *call, struct chan *chan, struct inquest **inquest_p) {
     if (chan->inquest == NULL) {
         COLLET_TRY(memory_get(&chan->inquest, 1, sizeof(*chan->inquest), "no memory for questions to other ranks"));
@@ -541,7 +541,7 @@ enum collet_result exec_inquire(struct exec_call *call, int peer, uint64_t idle_
     if (idle_ns < say_ns || peer < 0)
         return COLLET_SUCCESS;
     say(call, peer);
-    if (idle_ns < say_ns + say_ns / 2) /* so that the others have said it, too */
+    if (idle_ns < say_ns + say_ns / 2) /* the other ranks need time to say that they wait */
         return COLLET_SUCCESS;
     COLLET_TRY(inquest_of(call, call->chan, &inquest));
     if (inquest == NULL)

@@ -18,7 +18,7 @@
 #include "exec/exec.h"
 
 struct pair {
-    uint64_t sends, expects; /* elements, as the sender of a slot sees them */
+    uint64_t sends, expects; /* elements that the sender of a slot sends to its reader, and expects from it */
 };
 
 static uint32_t pair_signature(const struct exec_call *call, struct pair pair) {
@@ -32,7 +32,7 @@ static const struct prog_step *step_of(const struct exec_program *program, int w
     return &program->progs[exec_channel_of(program, worker)]->steps[w->first_step];
 }
 
-/* The pair of the block that a worker is about, as the sender sees it. */
+/* The counts of the pair that a worker serves, as the sender sees them. */
 static struct pair pair_of(const struct exec_call *call, const struct prog_step *step) {
     const struct exec_extents *extents = call->request.extents;
     uint64_t to_peer = extents->of[STEP_IN][step->about.first].count;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 struct step_extent {
-    int32_t recvs, sends, locals; /* of the largest step */
+    int32_t recvs, sends, locals; /* maximum over all steps */
 };
 
 static struct step_extent extent_of(const struct prog *prog) {
@@ -44,7 +44,7 @@ static enum collet_result bind_peer(struct exec_program *program, struct chan *c
     return COLLET_SUCCESS;
 }
 
-/* A block of TMP has room for one piece, whatever the protocol. */
+/* TMP: each block has room for one piece of the largest slot. The room is a multiple of this. */
 #define TMP_ALIGN_BYTES 64u
 
 struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_layout *layout) {
@@ -57,7 +57,7 @@ struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_l
     return memory;
 }
 
-/* That of its connections. */
+/* The layout of the program's connections. */
 static const struct fifo_layout *layout_for(const struct exec_program *program, const struct chan *chan) {
     return &chan->owner.layouts[program->source->connects];
 }
@@ -65,7 +65,7 @@ static const struct fifo_layout *layout_for(const struct exec_program *program, 
 static enum collet_result bind_channel(struct exec_program *program, struct chan *chan, int channel) {
     const struct prog *prog = program->progs[channel];
     struct interp_op *op = &program->ops[channel];
-    /* Both tables in one allocation; freed through recv_ends. */
+    /* One allocation for both tables. free(recv_ends) frees both. */
     struct fifo_end **ends = calloc(2 * (size_t)prog->npeers + 1, sizeof(*ends));
     if (ends == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d peers", prog->npeers);
@@ -97,14 +97,14 @@ static enum collet_result worker_init(struct interp_worker *w, const struct inte
     w->nsteps = (uint32_t)text->nsteps;
     w->src = calloc(operands + (size_t)extent.locals, sizeof(*w->src));
     w->dst = calloc((size_t)extent.sends + 2, sizeof(*w->dst));
-    w->scratch = malloc(operands * scratch_bytes); /* pages that nobody touches cost nothing */
+    w->scratch = malloc(operands * scratch_bytes); /* untouched pages use no memory */
     w->scratch_stride = scratch_bytes;
     if (w->src == NULL || w->dst == NULL || w->scratch == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a worker with %d peers in a step", extent.recvs);
     return COLLET_SUCCESS;
 }
 
-/* The places of workers and connections, before there are any. */
+/* Allocates the arrays of workers and connections, still empty. */
 static enum collet_result program_make_room(struct exec_program *program) {
     size_t nchannels = (size_t)program->nchannels, npeers = 0;
     program->first_worker = calloc(nchannels + 1, sizeof(*program->first_worker));
@@ -163,7 +163,7 @@ enum collet_result exec_program_create(struct chan *chan, struct prog **progs, c
     program->source = source;
     program->chan = chan;
     program->nchannels = nchannels;
-    proxy_pause(chan); /* connections are added to its table */
+    proxy_pause(chan); /* this adds connections to the table that the proxy reads */
     enum collet_result result = program_bind(program, chan);
     proxy_resume(chan);
     if (result != COLLET_SUCCESS) {

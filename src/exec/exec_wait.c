@@ -14,14 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The one that is known not to have come to a meeting (gpu_meet.c); −1: none is. */
+/* The rank that is known to be missing in a meeting (gpu_meet.c); −1: none. */
 static int absent_rank(const struct chan *chan, const struct exec_meeting *meeting) {
     if (chan->owner.rank != 0)
         return meeting->met == MEET_DONE ? -1 : 0;
     return meeting->arrived + 1 < chan->owner.nranks ? meeting->arrived + 1 : -1;
 }
 
-/* The meeting comes behind the connections. */
+/* The ranks that a CONNECTING call waits for: first those of its connections, then the one that is missing in the meeting. */
 static int connecting_peer(const struct exec_call *call, int *index) {
     const struct exec_program *program = call->program;
     for (; *index < program->nconns; ++*index)
@@ -32,7 +32,7 @@ static int connecting_peer(const struct exec_call *call, int *index) {
     return absent_rank(call->chan, &program->meeting);
 }
 
-/* The ranks a call is blocked on, one after the other: call again with the same index until it returns −1. */
+/* Enumerates the ranks for which a call waits. Start with index 0, and call again with the same index until it returns −1. */
 static int blocked_peer(const struct exec_call *call, int *index) {
     const struct exec_program *program = call->program;
     if (call->state == EXEC_CONNECTING)
@@ -41,7 +41,7 @@ static int blocked_peer(const struct exec_call *call, int *index) {
     for (; *index < nworkers; ++*index)
         if (!program->workers[*index].done)
             return exec_blocking_rank(program, (*index)++);
-    /* All workers are done, and a wire is not idle. */
+    /* All workers are done, but a wire still has work. */
     for (; call->running == 0 && *index < nworkers + program->nconns; ++*index)
         if (!conn_is_idle(program->conns[*index - nworkers]))
             return program->conns[(*index)++ - nworkers]->peer;
@@ -52,8 +52,8 @@ static const char *name_of(const struct exec_call *call) { return prog_collectiv
 
 /* ---- missing ranks ---- */
 
-/* peer is waited for and gone. The rank that was gone first is the cause: others may have ended because of it. But who left a
- * communicator did so while it was well. */
+/* Rank peer is gone, and this call waits for it. The rank that was gone first is named as the cause, because others may have ended
+ * because of it. But a rank that left its communicator in good order is named itself. */
 static enum collet_result err_gone(const struct exec_call *call, int peer, enum peer_state state) {
     const struct conn_owner *owner = &call->chan->owner;
     const int first = boot_first_gone(owner->boot), culprit = first >= 0 && state != PEER_LEFT ? first : peer;
@@ -84,7 +84,7 @@ static enum collet_result news_for_call(const void *whom) {
     const struct boot *boot = call->chan->owner.boot;
     COLLET_TRY(boot_check(boot));
     COLLET_TRY(boot_missing_count(boot) > 0 ? check_missing(call, UINT64_MAX) : COLLET_SUCCESS);
-    const int gone = boot_first_gone(boot); /* the wire may be another one than that on which the call is blocked */
+    const int gone = boot_first_gone(boot); /* this wire may be another than the one on which the call waits */
     return gone >= 0 ? err_gone(call, gone, boot_peer_state(boot, gone, NULL)) : COLLET_SUCCESS;
 }
 
@@ -133,8 +133,8 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
                             exec_found(call));
 }
 
-/* What a rank sent before it was gone may have come since this rank looked for it: this rank may have had no CPU for longer
- * than any grace. So it tries once more, and only then fails. */
+/* A rank may have sent its last message just before it was gone, and this rank may have had no CPU since. So a missing rank ends the call
+ * only at the second look, after one more try. */
 static enum collet_result check_missing_twice(struct exec_call *call, uint64_t idle_ns) {
     const bool tried = call->last_try;
     enum collet_result result = check_missing(call, idle_ns);
@@ -147,13 +147,13 @@ static enum collet_result check_call(struct exec_call *call, uint64_t idle_ns, u
     if (boot_missing_count(call->chan->owner.boot) > 0)
         COLLET_TRY(check_missing_twice(call, idle_ns));
     COLLET_TRY(exec_inquire(call, blocked_peer(call, &index), idle_ns, now_ns));
-    const bool news = boot_missing_count(call->chan->owner.boot) > 0; /* a death wins over the time */
+    const bool news = boot_missing_count(call->chan->owner.boot) > 0; /* a death is a better answer than a timeout */
     const uint64_t more_ns = news ? 2 * boot_grace_ns(true) : 0;
     return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms + more_ns / 1000000u ? COLLET_SUCCESS
                                                                                       : err_timeout(call, idle_ns);
 }
 
-/* Each call has a clock of its own: that others move is no progress of this one. */
+/* Each call has its own clock: progress of other calls does not count. */
 enum collet_result exec_look(struct exec_call *call, uint64_t now_ns) {
     COLLET_TRY(boot_check(call->chan->owner.boot));
     if (call->idle_since_ns == 0) {

@@ -30,10 +30,10 @@
 #include "fifo/protocol.h"
 
 #define FIFO_MAX_SLOTS LOAN_LANDINGS
-#define FIFO_LINE_BYTES 128 /* two cache lines: adjacent-line prefetch must not tie the counters together */
+#define FIFO_LINE_BYTES 128 /* two cache lines, because a CPU may prefetch a line's neighbour */
 
-/* The first word of a slot's header: how much payload, and in which protocol's area. A wire that carries the slot must know
- * both. */
+/* The first word of a slot's header has two facts that a wire needs to carry the slot: the number of payload bytes, and the
+ * protocol whose area has the slot. */
 #define FIFO_WORD_SHIFT 29
 PORT_FN uint32_t fifo_word(uint32_t protocol, uint32_t bytes) { return protocol << FIFO_WORD_SHIFT | bytes; }
 PORT_FN uint32_t fifo_word_protocol(uint32_t word) { return word >> FIFO_WORD_SHIFT; }
@@ -41,24 +41,24 @@ PORT_FN uint32_t fifo_word_bytes(uint32_t word) { return word & ((1u << FIFO_WOR
 
 struct fifo_slot_header {
     uint32_t word;      /* fifo_word() */
-    uint32_t signature; /* of the call that filled it: what both ends must agree on, hashed */
+    uint32_t signature; /* hash of what both ends must agree on in the call that filled the slot */
     uint64_t sequence;  /* number of the call on its communicator */
     struct fifo_place_note place;
     struct fifo_loan loan;
-}; /* a cache line per header: filling one slot must not disturb the reader of its neighbour */
+}; /* One cache line per header: filling one slot must not disturb the reader of the next slot */
 
 /* One end of a connection, as executors use it. Belongs to the worker that produces into it or consumes from it. */
 struct fifo_end {
     uint64_t *tail, *head;
     struct fifo_slot_header *headers;
-    char *slots[PROTOCOL_COUNT];      /* where each protocol's slots begin */
-    uint32_t strides[PROTOCOL_COUNT]; /* from a slot to the next */
-    uint64_t position;                /* the one that this end does next */
+    char *slots[PROTOCOL_COUNT];      /* [protocol]: address of the first slot */
+    uint32_t strides[PROTOCOL_COUNT]; /* [protocol]: bytes from one slot to the next */
+    uint64_t position;                /* position of the next slot that this end fills or reads */
     uint64_t seen;                    /* producer: last head read; consumer: last tail read */
     uint32_t nslots;
-    uint32_t remote; /* the ends share no memory: a wire carries slots, with header and tail, as plain payload */
-    uint32_t turns[PROTOCOL_COUNT]; /* slots of each protocol so far, if it counts them */
-    uint32_t turn_mask;             /* a short flag of a line holds 1 + (turn & mask) */
+    uint32_t remote; /* 1: the ends share no memory; a wire carries slots, with header and tail, as plain payload */
+    uint32_t turns[PROTOCOL_COUNT]; /* [protocol]: number of slots used so far (LL counts them) */
+    uint32_t turn_mask;             /* the flag of an LL line is 1 + (turn & mask) */
     struct fifo_place place;
     struct loan_end loans;
 };
@@ -72,8 +72,8 @@ PORT_FN char *fifo_slot_at(const struct fifo_end *end, uint32_t protocol, uint64
     return end->slots[protocol] + (size_t)(position & (end->nslots - 1)) * end->strides[protocol];
 }
 
-/* May the producer overwrite its next slot? The acquire keeps its stores behind the consumer's last reads of the slot; it
- * pairs with fifo_consumed(). */
+/* May the producer overwrite its next slot? The acquire orders the consumer's last reads of that slot before the producer's
+ * new stores. It pairs with fifo_consumed(). */
 PORT_FN int fifo_has_credit(struct fifo_end *end) {
     if (end->position - end->seen < end->nslots)
         return 1;
@@ -81,8 +81,8 @@ PORT_FN int fifo_has_credit(struct fifo_end *end) {
     return end->position - end->seen < end->nslots;
 }
 
-/* Has the consumer's next slot been published? The acquire keeps its reads of header and payload behind that; it pairs with
- * fifo_publish(), over a wire with the transport's store of tail. */
+/* Has the consumer's next slot been published? The acquire orders its reads of header and payload after this check. It pairs with
+ * fifo_publish(), or over a wire with the transport's store of tail. */
 PORT_FN int fifo_has_data(struct fifo_end *end) {
     if ((int64_t)(end->seen - end->position) > 0)
         return 1;
@@ -90,8 +90,8 @@ PORT_FN int fifo_has_data(struct fifo_end *end) {
     return (int64_t)(end->seen - end->position) > 0;
 }
 
-/* Says that all slots before the producer's next one are there. The fence before it makes header and payload visible before tail;
- * it pairs with fifo_has_data(), or with the transport's load. */
+/* Publishes all slots before the producer's next one. The fence makes headers and payloads visible before tail. It pairs with
+ * fifo_has_data(), or with the transport's load. */
 PORT_FN void fifo_tell_tail(const struct fifo_end *end) { port_store_fenced(end->tail, end->position); }
 
 PORT_FN void fifo_publish(struct fifo_end *end) {
@@ -99,8 +99,8 @@ PORT_FN void fifo_publish(struct fifo_end *end) {
     fifo_tell_tail(end);
 }
 
-/* Says that all slots before the consumer's next one may be overwritten. The fence before it keeps reads of them before that; it
- * pairs with fifo_has_credit(), or with the transport's load. */
+/* Lets the producer overwrite all slots before the consumer's next one. The fence orders the reads of these slots before the
+ * store of head. It pairs with fifo_has_credit(), or with the transport's load. */
 PORT_FN void fifo_tell_head(const struct fifo_end *end) { port_store_fenced(end->head, end->position); }
 
 PORT_FN void fifo_consumed(struct fifo_end *end) {
@@ -108,8 +108,8 @@ PORT_FN void fifo_consumed(struct fifo_end *end) {
     fifo_tell_head(end);
 }
 
-/* Producer: have all loans been consumed? The acquire keeps whatever happens to the payloads later behind the consumer's reads; it
- * pairs with fifo_consumed(). */
+/* Producer: has the consumer finished with all loans? The acquire orders the consumer's reads of the payloads before later writes
+ * to them. It pairs with fifo_consumed(). */
 PORT_FN int fifo_loans_are_over(struct fifo_end *end) {
     if ((int64_t)(end->loans.until - end->seen) > 0)
         end->seen = port_load_acquire(end->head);

@@ -28,23 +28,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From this on a round trip of a line between two CPUs is far. */
+/* If a round trip of a cache line between two CPUs takes this long, they are far apart. */
 #define LINE_TRIP_FAR_NS 220u
 
 #define FIFO_PLACE_FAR_MAX 8u
 
-/* Of one end. */
+/* Where payloads lie: the state of one end of a connection. */
 struct fifo_place {
-    uint32_t roam_bytes; /* room of a slot that payloads go through; 0: they do not roam */
-    uint32_t roams;      /* does the current payload? Consumer: as the last header said */
-    uint32_t far;        /* producer: 0 … FIFO_PLACE_FAR_MAX, the more of the last gauges were far */
-    int32_t nt_stores;   /* producer: 1 always past the caches, 0 never, −1 by the gauges */
+    uint32_t roam_bytes; /* bytes of a slot within which payloads roam; 0: no roaming */
+    uint32_t roams;      /* 1: the current payload roams. Consumer: copied from the slot's header */
+    uint32_t far;      /* producer: 0 … FIFO_PLACE_FAR_MAX, goes up with each far gauge and down with each near one */
+    int32_t nt_stores; /* producer: 1 always writes past the caches, 0 never does, −1 decides by `far` */
 };
 
-/* Of a slot's header. */
+/* The part of a slot's header that says where the payload lies. */
 struct fifo_place_note {
-    uint32_t roams;  /* the payload does */
-    uint32_t gauged; /* how often the producer has timed this line */
+    uint32_t roams;  /* 1: this slot's payload roams */
+    uint32_t gauged; /* number of times that the producer has timed this line */
 };
 
 /* Does this producer write past the caches? */
@@ -52,14 +52,14 @@ PORT_FN int fifo_place_streams(const struct fifo_place *place) {
     return place->nt_stores < 0 ? place->far > FIFO_PLACE_FAR_MAX / 2 : place->nt_stores;
 }
 
-/* A producer's choice for its next payload. */
+/* Producer: decides whether its next payload roams. */
 PORT_FN void fifo_place_choose(struct fifo_place *place) {
     place->roams = place->roam_bytes > 0 && !fifo_place_streams(place);
 }
 
 #define FIFO_PLACE_LEAST_BYTES 8192u
 
-/* How far behind its slot's beginning a payload of so many bytes lies in this lap. */
+/* Offset of a payload in its slot, in this lap of the FIFO. */
 PORT_FN size_t fifo_place_offset(const struct fifo_place *place, uint64_t lap, uint32_t bytes) {
     uint32_t piece = FIFO_PLACE_LEAST_BYTES;
     if (!place->roams || bytes <= FIFO_PLACE_LEAST_BYTES / 2)
@@ -69,7 +69,7 @@ PORT_FN size_t fifo_place_offset(const struct fifo_place *place, uint64_t lap, u
     return piece < place->roam_bytes ? lap % (place->roam_bytes / piece) * piece : 0;
 }
 
-/* A producer on a CPU times the line of the header that it fills next. */
+/* Measures how long the header's cache line takes to come to this CPU. Called by a producer for the header that it fills next. */
 void fifo_place_gauge(struct fifo_place *place, struct fifo_place_note *note);
 
 #endif

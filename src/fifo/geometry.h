@@ -28,14 +28,12 @@
 
 /* ---- runs of blocks ---- */
 
-/* Groups of `group` neighbours; groups begin `stride` apart; all modulo the number of blocks of their region. How many
- * blocks it is, the step says.
+/* A run is a list of block numbers, like MPI's vector type: groups of `group` neighbours, whose first blocks are `stride` apart.
+ * Numbers wrap around at the number of blocks of the region. The step says how many blocks the run has.
  *
  *    first 2, stride 4, group 2, 6 blocks     0 1 [2 3] 4 5 [6 7] 8 9 [10 11]    the blocks whose number has bit 1 set
  *    first 6, stride 1, group 1, 4 blocks     [0 1] 2 3 4 5 [6 7]                neighbours, which wrap around
- *    first 3, stride −1, group 1, 3 blocks    0 [1 2 3] 4                        3, then 2, then 1
- *
- * This is the vector type of MPI. */
+ *    first 3, stride −1, group 1, 3 blocks    0 [1 2 3] 4                        3, then 2, then 1 */
 struct block_run {
     int32_t first, stride, group;
 };
@@ -55,17 +53,17 @@ struct span {
 };
 
 struct geometry {
-    uint64_t row_elems;   /* of a row; all of a region of slices, or of ranks' blocks that are not cut, is one */
-    uint64_t block_elems; /* distance between blocks of a row, and the length of all but its last ones */
-    uint64_t part_first;  /* this channel's part: elements part_first … part_first + part_elems − 1 of each block */
+    uint64_t row_elems;   /* elements per row; if row_blocks is 0, the whole region is one row */
+    uint64_t block_elems; /* elements per block; the last blocks of a row may be shorter */
+    uint64_t part_first;  /* this channel's part of each block: elements part_first … part_first + part_elems − 1 */
     uint64_t part_elems;
-    uint64_t chunk_elems; /* most elements of one piece */
+    uint64_t chunk_elems; /* maximum number of elements of one piece */
     uint64_t nrounds;
-    uint32_t row_blocks; /* blocks of a row; 0: there is one row */
+    uint32_t row_blocks; /* blocks per row; 0: the whole region is one row */
     uint32_t channel, nchannels;
 };
 
-/* Parts and slices begin at multiples of this many elements, so that vector loops rarely meet a cut. */
+/* Parts and slices begin at multiples of this many elements. So vector loops rarely meet a cut. */
 #define GEOMETRY_ALIGN_ELEMS 16u
 
 PORT_FN uint64_t geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -86,7 +84,7 @@ PORT_FN struct span geometry_part(uint64_t block_elems, uint32_t channel, uint32
     return part;
 }
 
-/* The geometry of channel `channel` of `nchannels`, for blocks of block_elems in one row of row_elems. */
+/* The geometry of one channel, if the region is one row of row_elems. */
 PORT_FN struct geometry geometry_of(uint64_t row_elems, uint64_t block_elems, uint64_t chunk_elems, uint32_t channel,
                                     uint32_t nchannels) {
     struct geometry g;
@@ -105,7 +103,7 @@ PORT_FN struct geometry geometry_of(uint64_t row_elems, uint64_t block_elems, ui
     return g;
 }
 
-/* The same for blocks that have extents of their own; longest: elements of the longest. */
+/* The geometry of one channel, if each block has its own length. longest: elements of the longest block. */
 PORT_FN struct geometry geometry_of_extents(uint64_t longest, uint64_t chunk_elems, uint32_t channel,
                                             uint32_t nchannels) {
     struct geometry g = geometry_of(longest, longest, chunk_elems, channel, nchannels);
@@ -115,7 +113,7 @@ PORT_FN struct geometry geometry_of_extents(uint64_t longest, uint64_t chunk_ele
     return g;
 }
 
-/* What a part, counted from the first element of a block of block_count elements, has in a round. */
+/* The piece of a round: elements of `part` (counted from the block's first element), in a block of block_count elements. */
 PORT_FN struct span geometry_cut(struct span part, uint64_t block_first, uint64_t block_count, uint64_t chunk_elems,
                                  uint64_t round) {
     struct span piece;
@@ -126,7 +124,7 @@ PORT_FN struct span geometry_cut(struct span part, uint64_t block_first, uint64_
     return piece;
 }
 
-/* The piece of a block that has an extent of its own. */
+/* The piece of a round, in a block that has its own first element and length. */
 PORT_FN struct span geometry_piece_of(const struct geometry *g, struct span extent, uint64_t round) {
     struct span part = geometry_part(extent.count, g->channel, g->nchannels);
     return geometry_cut(part, extent.first, extent.count, g->chunk_elems, round);
@@ -146,12 +144,12 @@ PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uin
 
 /* ---- pieces in a slot ---- */
 
-/* What a piece takes in a slot that carries several. */
+/* Bytes of a piece in a slot with several pieces: rounded up to the protocol's unit. */
 PORT_FN uint32_t geometry_padded(uint32_t bytes, uint32_t unit_bytes) {
     return (bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
 }
 
-/* The room for each piece in a slot of slot_bytes if the longest message of a program carries `longest_run` of them. */
+/* Bytes for each piece in a slot of slot_bytes, if the program's longest message has `longest_run` pieces. */
 PORT_FN uint32_t geometry_room(uint32_t slot_bytes, uint32_t longest_run, uint32_t unit_bytes) {
     return longest_run > 1 ? slot_bytes / longest_run / unit_bytes * unit_bytes : slot_bytes;
 }

@@ -40,7 +40,7 @@ PORT_FN uint32_t port_lanes(void) {
 
 #endif
 
-/* Loops that run a few times only are not worth more code, nor are functions that few calls need. */
+/* PORT_ROLLED: not unrolled, for loops with few rounds. PORT_SELDOM: not inlined, for functions that are rarely called. */
 #if defined(__CUDACC__)
 #define PORT_ROLLED _Pragma("unroll 1")
 #define PORT_SELDOM static __host__ __device__ __noinline__
@@ -51,7 +51,7 @@ PORT_FN uint32_t port_lanes(void) {
 
 #define LANE_WORD_BYTES 8u
 
-/* The end of a piece, and words that are not aligned. */
+/* Loads a word byte by byte: the last, incomplete word of a piece, or a word that is not aligned. */
 PORT_SELDOM uint64_t lane_load_bytes(const char *from, uint32_t bytes) {
     uint64_t word = 0;
     from = (const char *)port_global(from);

@@ -5,14 +5,14 @@ _Static_assert(sizeof(struct fifo_slot_header) == 64, "a cache line");
 _Static_assert(sizeof(struct loan_offer) == 64, "a cache line");
 
 #define PAGE_BYTES 4096
-#define SLOT_PAD_BYTES 256u /* keeps equal offsets of neighbouring long slots out of one cache set */
+#define SLOT_PAD_BYTES 256u /* pad per long slot: otherwise neighbouring slots would compete for the same cache sets */
 
 #define NAME_OF(NAME, name, text, slots, unit, line, costs) [PROTOCOL_##NAME] = text,
 const char *const protocol_names[PROTOCOL_COUNT] = {PROTOCOLS(NAME_OF)};
 
 static size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
-/* What is shorter than a page may share one. */
+/* Areas of at least one page begin at a page; shorter areas may share a page. */
 static size_t round_up_to_page(size_t at, size_t bytes) {
     return round_up(at, bytes < PAGE_BYTES ? FIFO_LINE_BYTES : PAGE_BYTES);
 }

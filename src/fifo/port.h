@@ -37,8 +37,8 @@ PORT_FN void port_store_release(uint64_t *counter, uint64_t value) {
 #endif
 }
 
-/* What was done before the fence is done once a reader has seen a counter that is stored behind it. On a CPU a release costs
- * nothing, so each store is one, and the fence is empty. */
+/* Orders all earlier accesses before later port_store_fenced() stores: a reader that sees such a store may rely on them. On a CPU a
+ * release store costs nothing extra. There each store is a release, and the fence is empty. */
 PORT_FN void port_fence(void) {
 #if defined(__CUDA_ARCH__)
     asm volatile("fence.acq_rel.sys;" ::: "memory");
@@ -53,8 +53,8 @@ PORT_FN void port_store_fenced(uint64_t *counter, uint64_t value) {
 #endif
 }
 
-/* An LL line is 8 bytes: data in the low half, flag in the high half. 8-byte aligned accesses are single-copy atomic on
- * every machine that collet runs on, so a reader that sees the flag has the data. */
+/* An LL line is 8 bytes: data in the low half, flag in the high half. An aligned access of 8 bytes is atomic on every machine that
+ * collet runs on. So a reader that sees the flag also has the data. */
 PORT_FN uint64_t port_line_load(const uint64_t *line) {
 #if defined(__CUDA_ARCH__)
     uint64_t value;

@@ -26,8 +26,8 @@ PORT_FN uint32_t proto_kind(uint32_t protocol, const struct fifo_end *end) {
     return end->remote ? (uint32_t)PROTOCOL_SIMPLE : protocol;
 }
 
-/* What a step is told about its ends: one protocol answers at all of them, or each end is asked. Where it is a constant, no
- * other protocol's code is left in the step. */
+/* A step calls these functions with `everywhere`: the protocol kind of all its ends, or PROTO_EACH_END to ask each end. If it is a
+ * compile-time constant, the compiler removes the code of all other protocols. */
 #define PROTO_EACH_END ((uint32_t)PROTOCOL_COUNT)
 PORT_FN uint32_t proto_at(uint32_t everywhere, uint32_t protocol, const struct fifo_end *end) {
     return everywhere == PROTO_EACH_END ? proto_kind(protocol, end) : everywhere;

@@ -39,12 +39,12 @@ PORT_FN uint64_t *ll_lines(const struct fifo_end *end) {
     return (uint64_t *)(void *)fifo_slot_at(end, PROTOCOL_LL, end->turns[PROTOCOL_LL]);
 }
 
-/* The acquire keeps reads of the other lines behind what the producer wrote in earlier turns; it pairs with ll_line_put(). */
+/* The acquire orders reads of the other lines after the producer's stores of earlier turns. It pairs with ll_line_put(). */
 PORT_FN uint64_t ll_line_get(const uint64_t *lines, uint32_t i) {
     return i == 0 ? port_load_acquire(lines) : port_line_load(&lines[i]);
 }
 
-/* The release makes the lines of earlier turns visible before; it pairs with ll_line_get(). */
+/* The release makes lines of earlier turns visible first. It pairs with ll_line_get(). */
 PORT_FN void ll_line_put(uint64_t *lines, uint32_t i, uint64_t line) {
     if (i == 0)
         port_store_release(lines, line);
@@ -88,7 +88,7 @@ PORT_FN void ll_consume(struct fifo_end *end) {
 
 /* ---- producer ---- */
 
-/* A result cannot be made in lines: it is put into them. */
+/* A reduction cannot write into lines: ll_put() copies its result. */
 PORT_FN char *ll_place(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
     (void)args, (void)end, (void)bytes;
     return NULL;
@@ -109,8 +109,8 @@ PORT_FN void ll_put(const struct work_args *args, const struct fifo_end *end, co
     ll_line_put(lines, whole, flag | word);
 }
 
-/* By all lanes: gives the lines behind the payload the flag of this turn, if it is time. An empty payload has its first line, on the
- * host: a GPU has none in LL (layers/tuner/tuner.c). */
+/* Called by all lanes. At some turns it writes this turn's flag into the lines behind the payload (top of this file). On the host an
+ * empty payload has one line. A GPU sends no empty payload in LL (layers/tuner/tuner.c). */
 PORT_FN void ll_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     uint32_t half = end->turn_mask >> 1;
     if (!PORT_IS_GPU && bytes == 0)
@@ -121,7 +121,7 @@ PORT_FN void ll_seal(const struct work_args *args, struct fifo_end *end, uint32_
         port_line_store(&ll_lines(end)[i], ll_flag(args, end) << 32);
 }
 
-/* The lines themselves have told the consumer. */
+/* The flags of the lines have already told the consumer: there is no counter to store. */
 PORT_FN void ll_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     (void)args, (void)bytes;
     end->turns[PROTOCOL_LL]++;

@@ -35,7 +35,7 @@ PORT_FN uint64_t ll128_flag(const struct work_args *args, const struct fifo_end 
     return (uint64_t)(args->signature >> 16) << 48 | written | (end->position & (written - 1));
 }
 
-/* The line of the payload's byte `at`. */
+/* The line that holds byte `at` of the payload. */
 PORT_FN char *ll128_line(const struct fifo_end *end, uint32_t at) {
     return fifo_slot_at(end, PROTOCOL_LL128, end->position) + (size_t)(at / LL128_DATA_BYTES) * LL128_LINE_BYTES;
 }
@@ -49,7 +49,7 @@ PORT_FN enum interp_result ll128_ready(const struct work_args *args, struct fifo
     uint64_t flag = ll128_flag(args, end);
     char *line = ll128_line(end, 0);
     for (; bytes >= LL128_DATA_BYTES; bytes -= LL128_DATA_BYTES) {
-        if (port_load_acquire(ll128_flag_of(line)) != flag) /* keeps reads of the line behind; pairs with ll128_put() */
+        if (port_load_acquire(ll128_flag_of(line)) != flag) /* before reads of the line; pairs with ll128_put() */
             return INTERP_BUSY;
         memcpy(scratch, line, LL128_DATA_BYTES);
         scratch += LL128_DATA_BYTES;
@@ -73,7 +73,7 @@ PORT_FN void ll128_consume(struct fifo_end *end) { fifo_consumed(end); }
 
 /* ---- producer ---- */
 
-/* A result cannot be made in lines: it is put into them. */
+/* A reduction cannot write into lines: ll128_put() copies its result. */
 PORT_FN char *ll128_place(const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
     (void)args, (void)end, (void)bytes;
     return NULL;
@@ -84,7 +84,7 @@ PORT_FN void ll128_put(const struct work_args *args, const struct fifo_end *end,
     char *line = ll128_line(end, 0);
     for (; bytes >= LL128_DATA_BYTES; bytes -= LL128_DATA_BYTES) {
         memcpy(line, from, LL128_DATA_BYTES);
-        port_store_release(ll128_flag_of(line), flag); /* makes the line visible before; pairs with ll128_ready() */
+        port_store_release(ll128_flag_of(line), flag); /* after the line's data; pairs with ll128_ready() */
         from += LL128_DATA_BYTES;
         line += LL128_LINE_BYTES;
     }
@@ -98,7 +98,7 @@ PORT_FN void ll128_seal(const struct work_args *args, struct fifo_end *end, uint
     (void)args, (void)end, (void)bytes;
 }
 
-/* The lines themselves have told the consumer. */
+/* The flags of the lines have already told the consumer: there is no counter to store. */
 PORT_FN void ll128_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     (void)args, (void)bytes;
     end->position++;

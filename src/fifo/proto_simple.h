@@ -27,7 +27,7 @@ PORT_FN char *simple_payload(const struct work_args *args, const struct fifo_end
 
 /* ---- consumer ---- */
 
-/* Has the slot arrived, and does it belong to this very call? */
+/* Has the slot arrived? And is it of the call that this rank runs? */
 PORT_FN enum interp_result simple_ready(const struct work_args *args, struct fifo_end *end, uint32_t bytes,
                                         char *scratch) {
     (void)scratch;
@@ -46,7 +46,7 @@ PORT_FN const char *simple_operand(const struct work_args *args, const struct fi
     return end->loans.taken != NULL ? end->loans.taken : simple_payload(args, end, bytes);
 }
 
-/* The end goes to its next slot, and tells the producer later (fifo_tell_head()). */
+/* Goes to the next slot without telling the producer yet: fifo_tell_head() does that later. */
 PORT_FN void simple_leave(struct fifo_end *end) {
     end->loans.taken = NULL;
     end->position++;
@@ -63,12 +63,12 @@ PORT_FN char *simple_place(const struct work_args *args, const struct fifo_end *
     return simple_payload(args, end, bytes);
 }
 
-/* The result was made in the slot already. */
+/* Nothing to copy: the result was written into the slot itself. */
 PORT_FN void simple_put(const struct work_args *args, const struct fifo_end *end, const char *from, uint32_t bytes) {
     (void)args, (void)end, (void)from, (void)bytes;
 }
 
-/* By one lane: fills the header. It lies in the consumer's memory, perhaps far away: it is not read. */
+/* Called by one lane: fills the header. It only stores, never loads: the header may lie in far memory of the consumer. */
 PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     struct fifo_slot_header *header = fifo_header(end);
     header->word = fifo_word(args->protocol, bytes);
@@ -80,7 +80,7 @@ PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uin
         loan_note(&end->loans, &header->loan, end->position + 1);
 }
 
-/* The end goes to its next slot, and tells the consumer later (fifo_tell_tail()). */
+/* Goes to the next slot without telling the consumer yet: fifo_tell_tail() does that later. */
 PORT_FN void simple_finish(struct fifo_end *end) {
     end->position++;
     if (!PORT_IS_GPU)

@@ -26,11 +26,11 @@ enum protocol { PROTOCOLS(PROTOCOL_ENUM) PROTOCOL_COUNT };
 
 enum protocol_slots { PROTOCOL_LONG, PROTOCOL_SHORT, PROTOCOL_LINES };
 
-/* A slot's header and the wires have three bits for it (fifo.h). */
+/* Maximum number of protocols: a slot's header and the wires have three bits for the protocol (fifo.h). */
 #define PROTOCOLS_MAX 8
 typedef char protocol_count_is_small[PROTOCOL_COUNT <= PROTOCOLS_MAX ? 1 : -1];
 
-/* The columns, as functions that host and device share. */
+/* The table's columns as functions, for host and device. */
 #define PROTOCOL_SLOTS(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? PROTOCOL_##slots:
 #define PROTOCOL_UNIT(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? unit:
 #define PROTOCOL_LINE(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? line:
@@ -38,7 +38,7 @@ PORT_FN enum protocol_slots protocol_slots(uint32_t protocol) { return PROTOCOLS
 PORT_FN uint32_t protocol_unit_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_UNIT) 1; }
 PORT_FN uint32_t protocol_line_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_LINE) 1; }
 
-/* Most payload of a slot of each kind. */
+/* Maximum payload of a slot, for each of the three kinds of slots. */
 struct protocol_sizes {
     uint32_t long_bytes, short_bytes, lines_bytes;
 };
@@ -49,19 +49,19 @@ PORT_FN uint32_t protocol_payload_bytes(uint32_t protocol, const struct protocol
                                      : sizes->lines_bytes;
 }
 
-/* What a slot with so much payload takes in memory. */
+/* Bytes of memory that a slot with this payload takes: lines are longer than their payload. */
 PORT_FN uint32_t protocol_memory_bytes(uint32_t protocol, uint32_t payload_bytes) {
     uint32_t unit = protocol_unit_bytes(protocol);
     return (payload_bytes + unit - 1) / unit * protocol_line_bytes(protocol);
 }
 
-/* As in COLLET_PROTO and in all that is printed (layout.c). */
+/* [protocol]: its name in COLLET_PROTO and in printed text (layout.c). */
 extern const char *const protocol_names[PROTOCOL_COUNT];
 
 #endif
 
-/* fifo/proto.h asks for the files of the protocols as well. So a new one is its own file and two lines here, and for
- * GPUs its functions in kernels/cuda/parts.h. */
+/* With PROTOCOL_FILES this header includes each protocol's file (fifo/proto.h does so). So a new protocol needs its file, two lines
+ * here, and for GPUs its functions in kernels/cuda/parts.h. */
 #if defined(PROTOCOL_FILES) && !defined(COLLET_FIFO_PROTOCOL_FILES_H)
 #define COLLET_FIFO_PROTOCOL_FILES_H
 #include "fifo/proto_ll.h"

@@ -21,10 +21,10 @@
 
 /* ---- parts of a step ---- */
 
-/* Is a step whose slots carry so many bytes left out, at both ends of its connections? */
+/* Do both ends leave out a step whose slots carry this many bytes? */
 PORT_FN int interp_skips(const struct interp_op *op, uint32_t bytes) { return bytes == 0 && !op->args.keep_empty; }
 
-/* May every place at a peer be written? A step asks this last. */
+/* Is every peer's slot free for writing? A step checks this after its operands. */
 PORT_FN int interp_has_credit(struct interp_worker *w, const struct prog_step *step) {
     for (int k = 0; k < step->send_count; k++) {
         if (fifo_has_credit(interp_send_end(interp_op_of(w), step->send_first + k)))
@@ -36,7 +36,7 @@ PORT_FN int interp_has_credit(struct interp_worker *w, const struct prog_step *s
     return 1;
 }
 
-/* Has every operand arrived, does it belong to this very call, and may every place be written? */
+/* Has every operand arrived, is it of this very call, and is every peer's slot free for writing? */
 PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                         uint32_t everywhere) {
     const struct work_args *args = &interp_op_of(w)->args;
@@ -55,7 +55,7 @@ PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct pr
     return interp_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;
 }
 
-/* Was any operand of the step lent? All have arrived. */
+/* Was any operand of the step lent? (Call it after all operands have arrived.) */
 PORT_FN int interp_is_lent(const struct interp_op *op, const struct prog_step *step) {
     for (int k = 0; k < step->recv_count; k++)
         if (fifo_header(interp_recv_end(op, step->recv_first + k))->loan.address != 0)
@@ -63,8 +63,8 @@ PORT_FN int interp_is_lent(const struct interp_op *op, const struct prog_step *s
     return 0;
 }
 
-/* Is the payload of any slot of the step plain? Then counters must come after it, or after reads of it. Lines have
- * their flags. */
+/* Is the payload of any slot of the step plain? Then a fence must come before the counters, after the writes and reads of payloads.
+ * Lines have flags, and need no fence. */
 PORT_FN int interp_needs_fence(const struct interp_op *op, const struct prog_step *step, uint32_t everywhere) {
     uint32_t protocol = op->args.protocol;
     int plain = 0;
@@ -75,12 +75,12 @@ PORT_FN int interp_needs_fence(const struct interp_op *op, const struct prog_ste
     return plain;
 }
 
-/* After the last byte was stored, and slots were sealed: hands over what was sent, returns what was read. */
+/* After the last byte is stored and the slots are sealed: publishes the sent slots, and returns the read ones. */
 PORT_FN void interp_hand_over(const struct interp_op *op, const struct prog_step *step, uint32_t bytes,
                               uint32_t everywhere) {
     const struct work_args *args = &op->args;
     if (interp_needs_fence(op, step, everywhere))
-        port_fence(); /* one for all counters of the step */
+        port_fence(); /* one fence for all counters of the step */
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = interp_send_end(op, step->send_first + k);
         proto_publish(proto_at(everywhere, args->protocol, end), args, end, bytes);
@@ -91,7 +91,7 @@ PORT_FN void interp_hand_over(const struct interp_op *op, const struct prog_step
     }
 }
 
-/* After the step's result was made. result: what slots with lines take their payload from; NULL: there are none. */
+/* Ends a step whose result is made. result: the payload of slots with lines; NULL: the step has no such slot. */
 PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *step, uint32_t bytes, const char *result,
                            uint32_t everywhere) {
     const struct work_args *args = &op->args;
@@ -107,10 +107,10 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
 
 /* ---- a step, tried ---- */
 
-/* Reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]; the executor passes it in. */
+/* Reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]. The executor passes this function in. */
 typedef void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count);
-/* Takes the payloads that the step's peers have lent; BUSY: not all are here yet. The executor passes it in; it is called if
- * there is one. */
+/* Fetches the payloads that the step's peers have lent. BUSY: not all are here yet. The executor passes this function in; it is called
+ * only if a payload was lent. */
 typedef enum interp_result interp_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                          const struct interp_piece *piece);
 
@@ -122,7 +122,7 @@ PORT_FN enum interp_result interp_advance(struct interp_worker *w) {
     return ++w->round < interp_op_of(w)->geometry.nrounds ? INTERP_STEPPED : INTERP_DONE;
 }
 
-/* The pieces of a run behind the first. */
+/* Reduces the second and later pieces of a run. */
 PORT_FN void interp_other_pieces(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc,
                                  const struct interp_piece *first, interp_reduce *reduce) {
     struct interp_piece piece = *first;
@@ -135,11 +135,11 @@ PORT_FN void interp_other_pieces(struct interp_worker *w, const struct prog_step
     }
 }
 
-/* What a worker does next: a step, on the piece that its first block has in this round. */
+/* What a worker does next: a step, and the piece of its first block in this round. */
 struct interp_try {
     const struct prog_step *step;
     struct interp_piece piece;
-    uint32_t bytes; /* its payload */
+    uint32_t bytes; /* payload of the step's slots */
 };
 
 PORT_FN struct interp_try interp_try_of(const struct interp_worker *w) {
@@ -161,7 +161,7 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w, const struct
     enum interp_result ready = interp_ready(w, step, bytes, everywhere);
     if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows_from - 1 < bytes &&
         interp_is_lent(op, step)) {
-        const struct interp_piece piece = next->piece; /* a copy: so the try itself can stay in registers */
+        const struct interp_piece piece = next->piece; /* copying it lets the compiler keep *next in registers */
         ready = borrow(w, step, bytes, &piece);
     }
     if (ready != INTERP_STEPPED)

@@ -13,13 +13,13 @@
 
 /* ---- pieces ---- */
 
-/* A piece of the blocks that a step is about. */
+/* A piece of one of the blocks that a step is about. */
 struct interp_piece {
     uint32_t block;
     struct span elems;
 };
 
-/* The i-th block of a run of so many. */
+/* The i-th block of a run of `count` blocks. */
 PORT_FN uint32_t interp_block(const struct interp_op *op, uint32_t region, const struct block_run *run, int count,
                               int i) {
     return count == 1 ? (uint32_t)run->first : geometry_block(run, (uint32_t)i, op->memory.nblocks[region]);
@@ -43,12 +43,12 @@ PORT_FN uint32_t interp_bytes(const struct interp_op *op, const struct interp_pi
     return (uint32_t)(piece->elems.count * op->args.elem_bytes);
 }
 
-/* What a piece takes in a slot that carries several. */
+/* Bytes that a piece takes in a slot with several pieces: rounded up to the protocol's unit. */
 PORT_FN uint32_t interp_padded(const struct interp_op *op, const struct interp_piece *piece) {
     return geometry_padded(interp_bytes(op, piece), protocol_unit_bytes(op->args.protocol));
 }
 
-/* Bytes that a slot of the step carries. The other end computes the same. first: the step's first piece. */
+/* Bytes that a slot of the step carries. Both ends compute the same number. first: the step's first piece. */
 PORT_FN uint32_t interp_payload(const struct interp_op *op, const struct prog_step *step, uint64_t round,
                                 const struct interp_piece *first) {
     if (step->count == 1)
@@ -63,7 +63,7 @@ PORT_FN uint32_t interp_payload(const struct interp_op *op, const struct prog_st
 
 /* ---- addresses ---- */
 
-/* Where the piece is in a block of a region. */
+/* The address of a piece, in a block of a region. */
 PORT_FN char *interp_memory(const struct interp_op *op, uint32_t region, uint32_t block, uint64_t round,
                             const struct interp_piece *piece) {
     if (region == STEP_TMP)
@@ -71,7 +71,7 @@ PORT_FN char *interp_memory(const struct interp_op *op, uint32_t region, uint32_
     char *base = region == STEP_IN ? (char *)op->args.in : op->args.out;
     int same = block == piece->block && (PORT_IN_BLOCK || op->extents[region] == NULL);
     uint64_t first = same ? piece->elems.first : interp_elems(op, region, block, round).first;
-    return (char *)((uintptr_t)base + first * op->args.elem_bytes); /* a region that nobody touches is NULL */
+    return (char *)((uintptr_t)base + first * op->args.elem_bytes); /* an unused region may be NULL */
 }
 
 PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, int l, int i, uint64_t round,
@@ -89,13 +89,13 @@ PORT_FN char *interp_store(const struct interp_op *op, const struct prog_step *s
 
 /* ---- scaling ---- */
 
-/* The bits of the element by which elements of IN are multiplied. */
+/* The bits of the factor by which elements of IN are multiplied. */
 PORT_FN uint64_t interp_factor(const struct work_args *args) {
     return args->scaling == WORK_BY_ADDRESS ? lane_load((const char *)(uintptr_t)args->factor, args->elem_bytes)
                                             : args->factor;
 }
 
-/* Which of a step's operands is multiplied by the factor; −1: none. No sum takes two blocks of IN in one step. */
+/* The index of the operand that is multiplied by the factor; −1: none. No sum takes two blocks of IN in one step. */
 PORT_FN int interp_scaled(const struct interp_op *op, const struct prog_step *step) {
     for (int l = 0; op->args.scaling && l < step->locals_count; l++) {
         const struct prog_local *local = interp_local_at(op, step->locals_first + l);
@@ -107,12 +107,12 @@ PORT_FN int interp_scaled(const struct interp_op *op, const struct prog_step *st
 
 /* ---- lists ---- */
 
-/* Does the next operand come from memory? taken, received: how many there were of each kind. */
+/* Is the next operand in memory? taken: local operands listed so far. received: received ones. */
 PORT_FN int interp_is_local(const struct interp_op *op, const struct prog_step *step, int taken, int received) {
     return taken < step->locals_count && interp_local_at(op, step->locals_first + taken)->at == received;
 }
 
-/* Room for an operand that is copied before it is used: out of a slot with lines, or by the kernel. */
+/* Room for an operand that is copied before its use: from a slot with lines, or from a loan. */
 PORT_FN char *interp_scratch(const struct interp_worker *w, uint32_t operand) {
     return w->scratch + (size_t)operand * w->scratch_stride;
 }
@@ -124,8 +124,8 @@ PORT_FN const char *interp_slot(const struct interp_worker *w, const struct prog
     return proto_operand(proto_at(everywhere, args->protocol, end), args, end, bytes, interp_scratch(w, (uint32_t)k));
 }
 
-/* Lists the operands of a step's first piece in their order; returns how many. A slot of the step has so many bytes.
- * everywhere: see proto_at(). */
+/* Lists the operands of a step's first piece, in order. Returns their number. bytes: payload of a slot of the step. everywhere: see
+ * proto_at(). */
 PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                           const struct interp_piece *piece, uint32_t everywhere) {
     int n = 0, taken = 0;
@@ -138,23 +138,23 @@ PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step,
     }
 }
 
-/* Is the result something else than the step's only operand? */
+/* Does the result differ from the step's only operand? */
 PORT_FN int interp_changes(const struct interp_op *op, const struct prog_step *step, int nsrc) {
     return nsrc > 1 || (step->finish && op->args.divisor > 1) || interp_scaled(op, step) >= 0;
 }
 
-/* Where that lies which a step lends. */
+/* The region of the memory that a step lends. */
 PORT_FN uint32_t interp_lent_region(const struct interp_op *op, const struct prog_step *step) {
     return step->lends == STEP_LENDS_OPERAND ? interp_local_at(op, step->locals_first)->region : STEP_OUT;
 }
 
-/* A payload that is reduced must be copied first, if only the kernel reaches it. Where all ranks reduce, each copies and reduces a
- * part. But a root that reduces alone would copy alone, too, so there the others fill slots in that time. */
+/* Is the payload lent to this peer? If only the kernel can reach it, the peer must copy it before it reduces. If every rank reduces, each
+ * copies its part. But a root that reduces alone would also copy alone, so then other ranks send through slots. */
 PORT_FN int interp_lends_to(const struct interp_op *op, const struct loan_end *end, uint64_t payload, uint32_t bytes) {
     return loan_is_worth(end, payload, bytes) && !(op->root_reduces && loan_is_by_kernel(end, payload));
 }
 
-/* Lends the result to those peers that take it where it is. Returns how many they are. */
+/* Lends the result to the peers that can read it directly. Returns their number. */
 PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                         uint32_t everywhere) {
     int operand = step->lends == STEP_LENDS_OPERAND, n = 0;
@@ -180,9 +180,9 @@ PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, u
     return n;
 }
 
-/* Lists the places to reduce a step's first piece into; returns how many. The one in memory comes first. Slots that are lent
- * their payload are no places. Slots with lines take their payload from a result that is somewhere: in scratch, or, of a
- * single piece, in one of the other places, or where the only operand is that is passed on as it is. */
+/* Lists the places for the result of a step's first piece. Returns their number. A place in memory comes first. A slot whose payload is
+ * lent has no place. A slot with lines is filled later, from w->result: another place (if there is one piece), scratch, or the
+ * only operand itself if it is passed on unchanged. */
 PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                            const struct interp_piece *piece, uint32_t everywhere) {
     const struct work_args *args = &interp_op_of(w)->args;
@@ -210,7 +210,7 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
     return n;
 }
 
-/* From one piece to the i-th, which is the next: slots go on behind it, memory is elsewhere. */
+/* Goes to the i-th piece, which is the next one. In slots it follows the last piece; in memory it is in another block. */
 PORT_FN void interp_next(struct interp_worker *w, const struct prog_step *step, int i, uint32_t padded, int nsrc,
                          int ndst, const struct interp_piece *piece) {
     for (int n = 0, taken = 0; n < nsrc; n++)

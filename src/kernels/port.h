@@ -13,7 +13,7 @@ PORT_FN const struct interp_op *interp_op_of(const struct interp_worker *w) { re
 PORT_FN const void **interp_src(const struct interp_worker *w) { return w->src; }
 PORT_FN void **interp_dst(const struct interp_worker *w) { return w->dst; }
 
-/* The ends of an entry of the peer table. */
+/* The connection ends of a peer table's entry. */
 PORT_FN struct fifo_end *interp_recv_end(const struct interp_op *op, int entry) { return op->recv_ends[entry]; }
 PORT_FN struct fifo_end *interp_send_end(const struct interp_op *op, int entry) { return op->send_ends[entry]; }
 

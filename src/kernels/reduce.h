@@ -17,8 +17,8 @@
 #include "base/types.h"
 #include "fifo/port.h"
 
-/* Does MIN or MAX take its first operand? b != b says that b is a NaN. If the first is one, no comparison with it is true.
- * sign: has a the sign that it needs to be taken of two zeros? Without branches, so that loops vectorise. */
+/* Does MIN or MAX choose its first operand a? b != b is true if b is a NaN; comparisons with a NaN are false. sign: for two equal zeros,
+ * does the sign of a win? The code has no branches, so loops vectorise. */
 PORT_FN int reduce_takes(int better, int b_is_nan, int equal, int sign) { return better | b_is_nan | (equal & sign); }
 
 #define REDUCE_SUM(a, b, wrap, is_real) ((wrap)(a) + (wrap)(b))
@@ -30,10 +30,10 @@ PORT_FN int reduce_takes(int better, int b_is_nan, int equal, int sign) { return
 #define REDUCE_BAND(a, b, wrap, is_real) ((wrap)(a) & (wrap)(b))
 #define REDUCE_BOR(a, b, wrap, is_real) ((wrap)(a) | (wrap)(b))
 #define REDUCE_BXOR(a, b, wrap, is_real) ((wrap)(a) ^ (wrap)(b))
-#define REDUCE_AVG REDUCE_SUM       /* until reduce_divide_<type> ends it */
-#define REDUCE_PREMULSUM REDUCE_SUM /* of what reduce_multiply_<type> gives */
+#define REDUCE_AVG REDUCE_SUM       /* reduce_divide_<type> divides at the end */
+#define REDUCE_PREMULSUM REDUCE_SUM /* reduce_multiply_<type> multiplied its operands */
 
-/* Its sign bit; any accumulator's sign stays when it becomes a float. */
+/* Is the sign bit set? (Conversion to float keeps the sign of every accumulator type.) */
 PORT_FN int reduce_negative(float value) { return (int32_t)type_float_bits(value) < 0; }
 
 #define REDUCE_DEFINE(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest,            \
@@ -46,7 +46,7 @@ PORT_FN int reduce_negative(float value) { return (int32_t)type_float_bits(value
 #define REDUCE_DEFINE_FOR_TYPES(OP, op, runs, kernel, types, sign) COLLET_TYPES(REDUCE_DEFINE, OP, op, types)
 COLLET_OPS(REDUCE_DEFINE_FOR_TYPES)
 
-/* What is left to divide by at the end of an average, whose elements have been multiplied by 2^-shift. */
+/* An average has multiplied its elements by 2^-shift first. reduce_rest: the divisor that remains. reduce_divide: the final division. */
 #define REDUCE_DEFINE_DIVIDE(ENUM, type, kind, element, accumulator, wrap, divisor_type, alike, fraction_bits, ...)    \
     PORT_FN divisor_type reduce_rest_##type(uint32_t nranks) {                                                         \
         uint32_t shift = type_average_shift(TYPE_EXPONENT_BITS(element, fraction_bits), nranks);                       \
@@ -55,7 +55,7 @@ COLLET_OPS(REDUCE_DEFINE_FOR_TYPES)
     PORT_FN accumulator reduce_divide_##type(accumulator sum, divisor_type rest) { return (accumulator)(sum / rest); }
 COLLET_TYPES(REDUCE_DEFINE_DIVIDE, )
 
-/* Of elements: the product is rounded to its type before it is an operand, so that it is the same bits on every rank. */
+/* Multiplies an element by a factor. The product is rounded to the element's type, so every rank gets the same bits. */
 #define REDUCE_DEFINE_MULTIPLY(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest,   \
                                conversion, ...)                                                                        \
     PORT_FN element reduce_multiply_##type(element e, element factor) {                                                \

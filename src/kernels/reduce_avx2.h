@@ -32,7 +32,7 @@ static void cpu_stream_line(char *to, const char *from) {
     _mm256_stream_si256((__m256i *)(to + 32), high);
 }
 
-/* Streamed stores are not ordered by a later release store: this orders them. */
+/* Orders streamed stores before later stores: a release store alone does not. */
 static void cpu_stream_fence(void) { _mm_sfence(); }
 
 #endif

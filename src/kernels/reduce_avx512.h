@@ -7,7 +7,7 @@
 
 #include <immintrin.h>
 
-/* The rests are converted one by one: a masked store would keep the next load of its bytes waiting. */
+/* The last n % 16 elements are converted one by one: a masked store would delay the next load of its bytes. */
 static void cpu_load_half(float *to, const uint16_t *from, size_t n) {
     size_t i = 0, whole = n - n % 16;
     for (; i < whole; i += 16)
@@ -30,7 +30,7 @@ static void cpu_stream_line(char *to, const char *from) {
     _mm512_stream_si512((__m512i *)to, _mm512_loadu_si512(from));
 }
 
-/* Streamed stores are not ordered by a later release store: this orders them. */
+/* Orders streamed stores before later stores: a release store alone does not. */
 static void cpu_stream_fence(void) { _mm_sfence(); }
 
 #endif

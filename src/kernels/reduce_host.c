@@ -48,7 +48,7 @@ const char *reduce_host_variant(void) { return reduce_host_nth(0)->name; }
 
 /* ---- a step ---- */
 
-/* A block of the scaled operand is multiplied, and the product takes its place. */
+/* An operand is scaled block by block. The product block replaces the operand in the list. */
 #define SCALED_BLOCK_BYTES 4096u
 
 static void move_lists(struct interp_worker *w, int ndst, int nsrc, ptrdiff_t bytes) {

@@ -21,22 +21,22 @@
 typedef void (*reduce_fn)(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, uint32_t divisor,
                           uint32_t stream_mask);
 
-/* The function for (type, op); NULL: op does not take the type. AVG is the function of SUM (the caller passes the divisor
- * where the program says so). */
+/* The function for (type, op); NULL: op does not allow the type. AVG has the function of SUM; the caller passes the divisor in
+ * the step that finishes. */
 reduce_fn reduce_host_get(enum collet_type type, enum collet_op op);
 
-/* As memcpy(), past the caches. */
+/* Like memcpy(), but with stores past the caches. */
 void *reduce_host_copy_past_caches(void *to, const void *from, size_t bytes);
 
-/* to[i] = from[i] · the element whose bits `factor` are, rounded to its type, for every i < count. `to` is not `from`. */
+/* For every i < count: to[i] = from[i] · factor, rounded to the element's type. `factor` has the bits of an element. `to` is not `from`. */
 typedef void (*multiply_fn)(void *to, const void *from, size_t count, uint64_t factor);
 multiply_fn reduce_host_multiply(enum collet_type type);
 
-/* The same as below for a step whose operand number `scaled` is multiplied first. */
+/* Does reduce_host_step() for a step whose operand number `scaled` must be multiplied first. */
 void reduce_host_scaled(struct interp_worker *w, int ndst, int nsrc, uint64_t count, uint32_t divisor,
                         uint32_t stream_mask, int scaled);
 
-/* What a step makes of w->src[0 … nsrc−1] in w->dst[0 … ndst−1], with the functions in w->op. */
+/* Reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1] for a step, with the functions in w->op. */
 static inline void reduce_host_step(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc,
                                     uint64_t count, uint32_t stream_mask) {
     const struct interp_op *op = w->op;
@@ -48,7 +48,7 @@ static inline void reduce_host_step(struct interp_worker *w, const struct prog_s
         ((reduce_fn)op->reduce)(w->dst, ndst, w->src, nsrc, count, divisor, stream_mask);
 }
 
-/* "avx512", "avx2" or "plain": which variant reduce_host_get() hands out. */
+/* The variant in use: "avx512", "avx2" or "plain". */
 const char *reduce_host_variant(void);
 
 /* One compilation of reduce_variant.c. */
@@ -59,7 +59,7 @@ struct reduce_variant {
 };
 extern const struct reduce_variant reduce_variant_plain, reduce_variant_avx2, reduce_variant_avx512;
 
-/* The variants that this CPU can run: 0 is the best; NULL behind the last. */
+/* The n-th variant that this CPU can run; 0 is the best. NULL after the last one. */
 const struct reduce_variant *reduce_host_nth(int n);
 
 #endif

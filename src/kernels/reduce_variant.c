@@ -17,16 +17,16 @@
 #include "kernels/reduce_host.h"
 #include "kernels/reduce.h"
 
-#define BLOCK_BYTES 4096       /* of stored elements or of accumulators */
+#define BLOCK_BYTES 4096       /* bytes of elements, or of accumulators */
 #define COPY_BLOCK_BYTES 16384 /* read once, written to several places */
-#define TWIN_MAX_BYTES 2048    /* above this the second place, often lines that another CPU holds, is better a memcpy */
+#define TWIN_MAX_BYTES 2048    /* longer blocks: memcpy to the second place, which often lies in another CPU's cache */
 #define CPU_LINE_BYTES 64
-#define HALVES_ELEMS 512 /* of 8-bit floats, in the first-level cache between their conversions */
-#define FUSED_ELEMS 32   /* of 16-bit floats, in vector registers between load and store */
+#define HALVES_ELEMS 512 /* 8-bit floats per block, which stays in the first-level cache */
+#define FUSED_ELEMS 32   /* 16-bit floats per block, which stays in vector registers */
 
 #define UNUSED __attribute__((unused))
 
-/* A loop whose iterations are independent, also where `to` is one of the sources. */
+/* A loop whose iterations are independent, even if `to` is one of the sources. */
 #if defined(__clang__)
 #define EACH_ELEMENT(i, n) _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < (n); i++)
 #else
@@ -43,10 +43,10 @@
 
 struct loops {
     size_t elem_bytes, accumulator_bytes;
-    void (*pair)(void *to, const void *a, const void *b, size_t n);             /* on accumulators */
-    void (*twin)(void *to, void *also, const void *a, const void *b, size_t n); /* the same, stored twice */
+    void (*pair)(void *to, const void *a, const void *b, size_t n);             /* to = a op b, on accumulators */
+    void (*twin)(void *to, void *also, const void *a, const void *b, size_t n); /* to = also = a op b */
     void (*divide)(void *to, const void *from, size_t n, uint32_t divisor);
-    /* NULL where elements are their own accumulators: */
+    /* NULL if an element is its own accumulator: */
     void (*load)(void *to, const void *from, size_t n);
     void (*store)(void *to, const void *from, size_t n);
     void (*fused)(void *to, const void *a, const void *b, size_t n); /* load, pair, store */
@@ -61,7 +61,7 @@ struct loops {
     }
 COLLET_TYPES(DEFINE_DIVIDE, )
 
-/* How a type's elements come into accumulators and back, by its conversion in the table. */
+/* load_<type> and store_<type>: from elements to accumulators and back. The table's conversion column chooses their code. */
 #define CONVERT_SAME(type, element, accumulator)
 #define CONVERT_UPPER(type, element, accumulator)                                                                      \
     static void load_##type(void *to_, const void *from_, size_t n) {                                                  \
@@ -103,7 +103,7 @@ COLLET_TYPES(DEFINE_CONVERSION, )
 #define FUSE_avg FUSE_sum
 #define FUSE_mulsum FUSE_sum
 
-/* By fuse_<op>_<type>(), which takes 1 … `turn` elements. */
+/* Defines fused_<op>_<type>: calls fuse_<op>_<type>() for 1 … `turn` elements at a time. */
 #define FUSE_IN_TURNS(op, type, element, turn)                                                                         \
     UNUSED static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                      \
         element *to = to_;                                                                                             \
@@ -130,7 +130,7 @@ COLLET_TYPES(DEFINE_CONVERSION, )
         uint16_t v[HALVES_ELEMS], w[HALVES_ELEMS];                                                                     \
         float x[HALVES_ELEMS], y[HALVES_ELEMS];                                                                        \
         if (n == 0)                                                                                                    \
-            __builtin_unreachable(); /* else gcc warns of what no loop would write */                                  \
+            __builtin_unreachable(); /* otherwise gcc warns of uninitialised arrays */                                 \
         EACH_ELEMENT(i, n) v[i] = type_half_of_##type(a[i]);                                                           \
         EACH_ELEMENT(i, n) w[i] = type_half_of_##type(b[i]);                                                           \
         cpu_load_half(x, v, n);                                                                                        \
@@ -141,9 +141,9 @@ COLLET_TYPES(DEFINE_CONVERSION, )
     }                                                                                                                  \
     FUSE_IN_TURNS(op, type, element, HALVES_ELEMS)
 
-typedef uint32_t __attribute__((aligned(2), may_alias)) two_uppers; /* as aligned as one of them */
+typedef uint32_t __attribute__((aligned(2), may_alias)) two_uppers; /* two elements, aligned like one */
 
-/* Rounds the upper half to nearest even. A NaN of two such operands has 0 in its lower half, so it is not changed. */
+/* Rounds to the upper half, to nearest even. NaNs keep their bits: a NaN made of two such operands has a lower half of 0. */
 static inline uint32_t rounded_upper(float value) {
     uint32_t bits = type_float_bits(value);
     return bits + 0x7fffu + (bits >> 16 & 1);
@@ -215,7 +215,7 @@ COLLET_TYPES(DEFINE_ORDER, )
 
 static int streamed(uint32_t stream_mask, int place) { return place < 32 && (stream_mask >> place & 1); }
 
-/* A place that is a source has its lines in the cache already: writing them past it would be slower. */
+/* A place that is also a source is already in the cache. Writing past the cache would be slower there. */
 static uint32_t worth_streaming(uint32_t stream_mask, void *const *dst, int ndst, const void *const *src, int nsrc) {
     if (!CPU_STREAMS)
         return 0;
@@ -226,7 +226,7 @@ static uint32_t worth_streaming(uint32_t stream_mask, void *const *dst, int ndst
     return stream_mask;
 }
 
-/* Whole cache lines past the caches, the incomplete ones at both ends through them. */
+/* Writes whole cache lines past the caches, and the incomplete lines at both ends through them. */
 static void stream(char *to, const char *from, size_t bytes) {
     size_t head = -(uintptr_t)to % CPU_LINE_BYTES;
     size_t at = head < bytes ? head : bytes;
@@ -261,7 +261,7 @@ static void copy(void *const *dst, int ndst, const char *src, size_t bytes, uint
  * Always inlined, with a constant `loops`: what looks like calls through pointers becomes the loops themselves. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* to[0 … n−1] = the reduction of elements at … at+n−1 of all sources, whose accumulators are the elements. */
+/* Reduces elements at … at+n−1 of all sources into to[0 … n−1]. Here elements are their own accumulators. */
 INLINE void reduce_same(const struct loops *loops, char *to, const void *const *src, int nsrc, size_t at, size_t n,
                         uint32_t divisor) {
     _Alignas(64) char block[BLOCK_BYTES];
@@ -276,7 +276,7 @@ INLINE void reduce_same(const struct loops *loops, char *to, const void *const *
         loops->divide(to, left, n, divisor);
 }
 
-/* The same where elements are loaded into wider accumulators. */
+/* Does the same as reduce_same(), for elements that are loaded into wider accumulators. */
 INLINE void reduce_wider(const struct loops *loops, char *to, const void *const *src, int nsrc, size_t at, size_t n,
                          uint32_t divisor) {
     _Alignas(64) char sum[BLOCK_BYTES], operand[BLOCK_BYTES];

@@ -18,64 +18,64 @@
 #include "kernels/worker.h"
 #include "fifo/loan_end.h"
 
-/* The block of a GPU keeps the ends of so many peers (kernels/cuda/block_own.cuh). If its channel's table has more, it lends nothing. */
+/* A block of a GPU keeps the ends of this many peers (kernels/cuda/block_own.cuh). A channel with more peers lends nothing. */
 #define LOAN_GPU_PEERS PORT_BLOCK_PEERS
 
 #define INTERP_BLOCK_PEERS LOAN_GPU_PEERS
 #define INTERP_BLOCK_OPERANDS (INTERP_BLOCK_PEERS + 8)
 #define INTERP_BLOCK_PLACES (INTERP_BLOCK_PEERS + 2)
 
-/* Is there room for the step? */
+/* Does a block have room for the step's operands and places? */
 PORT_FN int interp_block_takes(const struct prog_step *step) {
     return step->recv_count <= (int)INTERP_BLOCK_PEERS && step->send_count <= (int)INTERP_BLOCK_PEERS &&
            step->recv_count + step->locals_count <= (int)INTERP_BLOCK_OPERANDS;
 }
 
-/* What a block runs: a worker of the program of a channel. A block copies it, and then knows where all the rest is. */
+/* What a block of a GPU runs: one worker of a channel's program. The block copies this struct, which points to all the rest. */
 struct work_block {
-    const struct prog_step *steps;   /* the worker's */
-    const struct prog_local *locals; /* the program's */
+    const struct prog_step *steps;   /* steps of the worker */
+    const struct prog_local *locals; /* table of the program */
     struct fifo_end *const
         *ends; /* of the program's peer table: [npeers] that receive, and [npeers] that send; NULL where a
                                        * peer is not used so */
-    const struct prog_peer *peers; /* the table */
-    const struct loan_team *teams; /* [LOAN_WINDOWS]: of the rank's windows */
+    const struct prog_peer *peers; /* peer table of the program */
+    const struct loan_team *teams; /* [LOAN_WINDOWS]: teams of the rank's windows */
     struct interp_memory memory;
     uint32_t nsteps, npeers, channel;
     uint32_t lends_from; /* as in struct interp_op */
 };
 
-/* One rank's part in a failure or an abort, in host memory that the device reaches. */
+/* How one rank's kernel fails or is aborted: host memory that the device can access. */
 struct work_status {
-    int32_t abort;           /* the host's: end whatever runs */
-    int32_t failure;         /* the device's: enum work_failure of the first block that failed; written last */
-    int32_t claimed;         /* by that block */
-    uint64_t timeout_ns;     /* the host's: longest wait of a block */
-    int32_t peer;            /* the rank that the block waited for, or that sent something else */
-    uint32_t collective;     /* of the block's call */
-    uint64_t sequence;       /* of the block's call */
-    uint32_t bytes;          /* MISMATCH: how much the peer sent */
-    uint64_t their_sequence; /* MISMATCH: of the peer's call */
+    int32_t abort;           /* set by the host: end the kernel */
+    int32_t failure;         /* set by the device, last: enum work_failure of the first block that failed */
+    int32_t claimed;         /* set by that block, first: it reports the failure */
+    uint64_t timeout_ns;     /* set by the host: maximum wait of a block */
+    int32_t peer;            /* rank that the block waited for, or that sent a slot of another call */
+    uint32_t collective;     /* collective of the block's call */
+    uint64_t sequence;       /* number of the block's call */
+    uint32_t bytes;          /* MISMATCH: payload that the peer sent */
+    uint64_t their_sequence; /* MISMATCH: number of the peer's call */
 };
 
 enum work_failure {
     WORK_FINE,
     WORK_ABORTED,
-    WORK_MISMATCH, /* a slot's header is of another call */
-    WORK_FOREIGN,  /* lines are, of which no more is known */
+    WORK_MISMATCH, /* the header of a slot is of another call */
+    WORK_FOREIGN,  /* lines are of another call, of which no more is known */
     WORK_TIMEOUT,
 };
 
 struct work {
-    const struct work_block *blocks; /* nblocks: of some neighbouring channels, of args.nchannels in all */
+    const struct work_block *blocks; /* [nblocks], of neighbouring channels (the call has args.nchannels in all) */
     struct work_status *status;
     struct work_args args;
     uint32_t nblocks;
-    uint32_t collective;         /* for messages */
+    uint32_t collective;         /* for error texts */
     uint8_t lends[STEP_REGIONS]; /* as in struct interp_op */
 };
 
-/* What fits into the 4 KiB that every driver takes as kernel arguments. */
+/* Kernel arguments may have 4 KiB with every driver. This many fit. */
 #define WORK_MAX 34
 struct work_launch {
     uint32_t nworks;

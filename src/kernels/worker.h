@@ -11,11 +11,11 @@
 #include "fifo/lanes.h"
 #include "program/step.h"
 
-/* Memory of a program on one channel, beside the buffers of a call. */
+/* Memory of a program on one channel, besides the buffers of a call. */
 struct interp_memory {
     char *tmp;                      /* the blocks of TMP */
-    uint64_t tmp_stride;            /* from a block of TMP to the next */
-    uint32_t nblocks[STEP_REGIONS]; /* how many blocks each region has */
+    uint64_t tmp_stride;            /* bytes from one block of TMP to the next */
+    uint32_t nblocks[STEP_REGIONS]; /* number of blocks per region */
 };
 
 struct trace_worker;
@@ -23,22 +23,22 @@ struct trace_worker;
 /* What the workers of one call on one channel share. */
 struct interp_op {
     const struct prog_step *steps;
-    const struct prog_local *locals;   /* operands in memory, which steps point into: interp_local_at() */
-    struct fifo_end *const *recv_ends; /* the program's peer table, as connections; NULL where a peer is not used so */
+    const struct prog_local *locals;   /* table of operands in memory: interp_local_at() */
+    struct fifo_end *const *recv_ends; /* [peer table entry] its connection; NULL: nothing is received from this peer */
     struct fifo_end *const *send_ends;
     struct interp_memory memory;
     struct geometry geometry;
     const struct span
         *extents[STEP_REGIONS]; /* host: [region][block], where each block has its own; NULL: as geometry says */
     struct work_args args;
-    uint32_t lends_from;         /* least payload that any of the ends lends (layers/memory/loan.h); 0: none does */
-    uint8_t lends[STEP_REGIONS]; /* 0: nothing of the region; else 1 + the window that it lies in, or 1: in none */
-    uint32_t root_reduces;       /* host: one rank does (interp_lends_to()) */
-    uint32_t borrows_from;       /* host: least payload that any of the ends is lent; 0: none is */
-    uint32_t lands_from;         /* host: least payload that any of the ends receives where it belongs; 0: none does */
-    uint32_t receives;           /* host: this rank does, so it has no time for those that it lends to */
-    uint32_t apart;              /* host: IN and OUT are, and payloads may be lent, or land */
-    uint32_t stream_stores;      /* host: local results do not stay in the caches */
+    uint32_t lends_from;         /* minimum payload that any end lends (layers/memory/loan.h); 0: none does */
+    uint8_t lends[STEP_REGIONS]; /* 0: the region is not lent; else 1 + its window's number, or 1 outside windows */
+    uint32_t root_reduces;       /* host: only the root reduces (interp_lends_to()) */
+    uint32_t borrows_from;       /* host: minimum payload that any end borrows; 0: none does */
+    uint32_t lands_from;         /* host: minimum payload that any end receives in its final place; 0: none does */
+    uint32_t receives;           /* host: this rank receives, so it has no time to help borrowers */
+    uint32_t apart;              /* host: IN and OUT do not overlap, and payloads may be lent, or land */
+    uint32_t stream_stores;      /* host: local results would not stay in the caches */
     const void *reduce;          /* host: reduce_fn */
     const void *multiply;        /* host: multiply_fn */
 };
@@ -48,19 +48,19 @@ struct interp_worker {
     uint32_t first_step, nsteps;
     uint32_t pc;
     uint64_t round;
-    uint32_t arrived;         /* operands of this step that have arrived from peers */
-    uint32_t lent;            /* slots of this call that were lent their payload */
-    uint32_t done;            /* all steps of all rounds are */
+    uint32_t arrived;         /* number of the step's operands that have arrived from peers */
+    uint32_t lent;            /* number of slots of this call whose payload was lent */
+    uint32_t done;            /* 1: all steps of all rounds are done */
     uint32_t blocked_on;      /* BUSY, MISMATCH: index into the peer table */
-    uint32_t blocked_sending; /* BUSY: a credit is missing, not an operand */
-    uint32_t said_pc;         /* host: from this step on, nothing was said of landings (exec_loans.c) */
+    uint32_t blocked_sending; /* BUSY: 1: a credit is missing; 0: an operand is missing */
+    uint32_t said_pc;         /* host: the first step whose landings are not announced yet (exec_loans.c) */
     uint64_t said_round;
-    const void **src;           /* room for the operands of the largest step */
-    void **dst;                 /* room for its places */
-    const void *result;         /* where the result of a step is, for protocols that copy it into their slots */
-    char *scratch;              /* room for an operand per peer, and for the result (interp_scratch()) */
-    uint32_t scratch_stride;    /* from one to the next */
-    struct trace_worker *trace; /* host: what is noted of a traced worker; NULL: it is not traced */
+    const void **src;           /* list of operands, with room for the largest step */
+    void **dst;                 /* list of places, with room for the largest step */
+    const void *result;         /* result of a step, for protocols that copy it into their slots */
+    char *scratch;              /* room for one operand per peer, and for the result (interp_scratch()) */
+    uint32_t scratch_stride;    /* bytes from one operand to the next */
+    struct trace_worker *trace; /* host: trace records of this worker; NULL: not traced */
 };
 
 PORT_FN const struct prog_local *interp_local_at(const struct interp_op *op, int local) {

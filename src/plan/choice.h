@@ -18,7 +18,7 @@ struct plan_choice {
     double predicted_ns;
 };
 
-/* In words, as logs and collet_comm_plan() have it. */
+/* The choice in words, for logs and collet_comm_plan(). */
 void plan_choice_text(const struct plan_choice *choice, char *text, size_t room);
 
 #endif

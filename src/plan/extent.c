@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/extent.h"
 
-/* Another channel is another message per hop: some microseconds, in which the first one's NIC sends this much. */
+/* Each further channel costs one more message per hop: some microseconds, in which one NIC sends this many bytes. */
 #define PART_BYTES (32u << 10)
 
 void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nslices, struct work_args *args) {

@@ -13,7 +13,7 @@
 
 /* ---- names ---- */
 
-/* "ring", or "allreduce:ring". */
+/* Does the name fit: "ring", or "allreduce:ring"? */
 static bool is_called(const struct algorithm *algorithm, const char *name) {
     const char *collective = prog_collective_name(algorithm->collective);
     const size_t length = strlen(collective);
@@ -93,8 +93,8 @@ enum collet_result tuner_limits_read(const struct config *config, const struct f
 
 /* ---- bits ---- */
 
-/* Slices of a buffer are summed up in different orders, and which slice an element is in depends on the buffer's size. Blocks
- * of ranks are what the call says, whatever their size. */
+/* Different slices of a buffer are summed in different orders, and the buffer's size decides in which slice an element is. If the blocks
+ * are whole blocks of ranks, their size changes nothing. */
 bool tuner_keeps_bits(const struct tuner_limits *limits, const struct algorithm *algorithm, int nslices) {
     bool in_rank_order = algorithm->order == PROG_IN_RANK_ORDER;
     bool one_order = nslices == 1;

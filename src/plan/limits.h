@@ -9,53 +9,53 @@
 #include "fifo/layout.h"
 #include "program/program.h"
 
-/* What the bits of a reduction may depend on, beside inputs and number of ranks (COLLET_DETERMINISM). */
+/* What may change the bits of a reduction, besides its inputs and the number of ranks (COLLET_DETERMINISM)? */
 enum determinism {
-    DETERMINISM_NONE,  /* how the call is made: its size, hence its algorithm, the element's slice and channel */
-    DETERMINISM_SIZE,  /* the algorithm, and the order of ranks on the ring */
-    DETERMINISM_ORDER, /* nothing: each result is the sum in the order of ranks */
+    DETERMINISM_NONE,  /* the call too: its size decides the algorithm, and an element's slice and channel */
+    DETERMINISM_SIZE,  /* only the algorithm, and the order of ranks on the ring */
+    DETERMINISM_ORDER, /* nothing: each result is summed in rank order */
 };
 
-/* Of a call, whatever the configuration leaves open. */
+/* Maximum number of channels of a call. */
 #define CHANNELS_MAX 64
 
 struct tuner_limits {
-    bool algorithm_named[ALGORITHMS_MAX];    /* by COLLET_ALGO, by index in algorithms[] */
-    bool algorithm_excluded[ALGORITHMS_MAX]; /* behind a ^ there */
-    bool protocol_allowed[PROTOCOL_COUNT];   /* by enum protocol */
-    int nchannels;                           /* the fewest */
-    int most_nchannels;                      /* the most that are tried: twice as many from one number to the next */
-    int gpu_blocks;                          /* that a GPU runs at once; 0: on host memory */
-    int gpu_ranks;                           /* of the communicator that are on one GPU, at most */
-    bool one_gpu;                            /* all ranks are on one, and they are several */
-    bool channels_given;                     /* by the configuration */
-    int nrails;                              /* so many channels use all adapters */
-    uint32_t forced_chunk_bytes;             /* 0: free */
-    struct protocol_sizes sizes;             /* of the connections of an algorithm */
-    struct protocol_sizes sizes_of[PROG_CONNECTS_COUNT]; /* by how many it makes, as in struct conn_owner */
-    int most_peers;                                      /* of a rank, whose memory has no room for more of them */
-    const struct algorithm *imported;                    /* by COLLET_PROGRAM: alone for its collective; NULL: none */
+    bool algorithm_named[ALGORITHMS_MAX];    /* [index in algorithms[]] named in COLLET_ALGO */
+    bool algorithm_excluded[ALGORITHMS_MAX]; /* [index in algorithms[]] named after a ^ there */
+    bool protocol_allowed[PROTOCOL_COUNT];   /* [enum protocol] */
+    int nchannels;                           /* minimum number of channels */
+    int most_nchannels;                      /* maximum number: each doubling of nchannels up to here is tried */
+    int gpu_blocks;                          /* blocks that a GPU runs at once; 0: host memory */
+    int gpu_ranks;                           /* maximum number of the communicator's ranks on one GPU */
+    bool one_gpu;                            /* several ranks, all on one GPU */
+    bool channels_given;                     /* the configuration sets the number of channels */
+    int nrails;                              /* number of channels that use all network adapters */
+    uint32_t forced_chunk_bytes;             /* 0: not forced */
+    struct protocol_sizes sizes;             /* slot sizes of the algorithm in question */
+    struct protocol_sizes sizes_of[PROG_CONNECTS_COUNT]; /* slot sizes, by number of connections */
+    int most_peers;                                      /* maximum number of peers of a rank, because of memory */
+    const struct algorithm *imported;                    /* COLLET_PROGRAM, alone for its collective; NULL: none */
     enum determinism determinism;
-    bool switches;           /* algorithms for them may be chosen, though nobody names them */
-    bool warned_of_channels; /* more are asked for than find room on a GPU */
+    bool switches;           /* algorithms for switches may be chosen without being named */
+    bool warned_of_channels; /* a warning was printed: a GPU has no room for all wanted channels */
 };
 
-/* Does the configuration name algorithms and protocols that there are? For values of this process, before it takes those of
- * rank 0. Errors: INVALID_USAGE. */
+/* Are all names in COLLET_ALGO and COLLET_PROTO known? Checks this process's values, before it takes those of rank 0. Errors:
+ * INVALID_USAGE. */
 enum collet_result tuner_check_names(const struct config *config);
 
-/* nrails: how many channels there should be unless the configuration says otherwise. Errors: INVALID_USAGE if COLLET_ALGO
- * or COLLET_PROTO hold an unknown name, or the numbers of channels exclude each other. */
+/* Reads the limits. nrails: the number of channels unless the configuration sets one. Errors: INVALID_USAGE if COLLET_ALGO or
+ * COLLET_PROTO has an unknown name, or if the limits on channels contradict each other. */
 enum collet_result tuner_limits_read(const struct config *config, const struct fifo_layout layouts[PROG_CONNECTS_COUNT],
                                      int nrails, struct tuner_limits *limits);
 
-/* Does the algorithm, which cuts buffers into so many slices, keep what COLLET_DETERMINISM promises? */
+/* Does this algorithm, with this number of slices per buffer, keep the promise of COLLET_DETERMINISM? */
 bool tuner_keeps_bits(const struct tuner_limits *limits, const struct algorithm *algorithm, int nslices);
 
-/* Does COLLET_ALGO name an algorithm of the collective that takes the shape? If it names none, all are free. */
+/* Does COLLET_ALGO name an algorithm of this collective that accepts the shape? If not, all algorithms may be chosen. */
 bool tuner_is_named(const struct tuner_limits *limits, enum prog_collective collective, const struct prog_shape *shape);
 
-/* A warning for each name of the collective that does not take the shape. */
+/* Warns of each algorithm of this collective that COLLET_ALGO names, but that does not accept the shape. */
 void tuner_warn_of_names(const struct tuner_limits *limits, enum prog_collective collective,
                          const struct prog_shape *shape);
 

@@ -17,33 +17,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two classes an octave; a class is tuned for its largest size. */
+/* Two size classes per power of two. A class is tuned for its largest size. */
 #define SIZE_CLASSES 128
 
-/* Training repeats the same few calls. */
+/* Number of remembered calls: a training program repeats few different calls. */
 #define RECENT_CALLS 16
 
 struct planner {
     struct chan *chan;
     const struct map *map;
-    struct prog_shape *shapes; /* channel c takes number c mod nshapes */
+    struct prog_shape *shapes; /* channel c uses shape c mod nshapes */
     int nshapes;
     struct chooser *chooser;
     struct tuner_limits limits;
     struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
-    struct plan_choice lent[PROG_COLLECTIVE_COUNT][SIZE_CLASSES]; /* of calls that may lend */
-    struct plan_choice switched[SIZE_CLASSES];                    /* of allreduces that may switch */
-    bool warned[PROG_COLLECTIVE_COUNT];                           /* of names that cannot be followed */
-    struct exec_program *programs;                                /* most recently used first */
-    struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
-    uint64_t prepared;                     /* how many there have been */
+    struct plan_choice lent[PROG_COLLECTIVE_COUNT][SIZE_CLASSES]; /* for calls that may lend */
+    struct plan_choice switched[SIZE_CLASSES];                    /* for allreduces that may use switches */
+    bool warned[PROG_COLLECTIVE_COUNT];                           /* a warning about names was printed */
+    struct exec_program *programs;                                /* the most recently used one first */
+    struct exec_call recent[RECENT_CALLS]; /* prepared calls, by hash of their request; program NULL: none */
+    uint64_t prepared;                     /* number of prepared calls so far */
 };
 
 /* ---- the log ---- */
 
 #define RING_TEXT_BYTES 256
 
-/* " 0 2 3 1", ending in " ..." where it is cut. */
+/* " 0 2 3 1"; if it is cut, it ends in " ...". */
 static void ring_text(const struct prog_shape *shape, char text[RING_TEXT_BYTES]) {
     size_t at = 0, room = RING_TEXT_BYTES - 8;
     text[0] = '\0';
@@ -62,7 +62,7 @@ static void log_tree(const struct prog_shape *shape, int tree, int rank) {
     log_info(GRAPH, "tree %d: rank %d, parent %d, children%s", tree, rank, place.parent, children);
 }
 
-/* The shapes that channels use, once per communicator, as rank 0 sees them. Documented lines. */
+/* Logs the shapes that channels use. Rank 0 does it once per communicator. The lines are documented. */
 static void log_shapes(const struct planner *planner) {
     char text[RING_TEXT_BYTES];
     for (int k = 0; k < planner->nshapes && k < planner->limits.nchannels; k++) {
@@ -84,7 +84,7 @@ void plan_dump(const struct planner *planner, FILE *out) {
 
 /* ---- life ---- */
 
-/* A call's channels may depend on its size. */
+/* The maximum over all sizes: the number of channels may depend on a call's size. */
 static int most_channels(const struct planner *planner) {
     const struct tuner_limits *limits = &planner->limits;
     return limits->most_nchannels > limits->nchannels ? limits->most_nchannels : limits->nchannels;
@@ -99,7 +99,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     enum collet_result result = tuner_limits_read(config, chan->owner.layouts, map->nrails, &planner->limits);
     if (result == COLLET_SUCCESS && chan->owner.gpu != NULL)
         result = gpu_limit(chan, config, map, &planner->limits);
-    const bool alike = planner->limits.determinism != DETERMINISM_NONE; /* an element's channel must not matter */
+    const bool alike = planner->limits.determinism != DETERMINISM_NONE; /* a channel must not change bits */
     planner->shapes = map->shapes;
     planner->nshapes = alike ? 1 : map->norders;
     if (result == COLLET_SUCCESS)
@@ -109,7 +109,7 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
         planner_destroy(planner);
         return result;
     }
-    /* From here on no connection may be made where lines are not whole. */
+    /* From here on, no connection may be made on which lines do not arrive whole. */
     chan_plan(chan, map, map_ties(map, most_channels(planner)),
               chan->owner.gpu != NULL && planner->limits.protocol_allowed[PROTOCOL_LL128],
               map->facts[chan->owner.rank].joined);
@@ -147,8 +147,8 @@ static uint64_t class_bytes(uint32_t class) {
 
 /* ---- messages of ranks on host memory ---- */
 
-/* A part is cut so that reading it begins while it is being written. Between CPUs that share memory a piece costs little, unless the
- * kernel copies it; elsewhere there are four pieces or as many as slots make of it, and a short part is not cut. */
+/* A message is cut into pieces, so the reader can begin while the writer still writes. In shared memory a piece costs little, unless the
+ * kernel copies it. Elsewhere a message has four pieces, or as many as slots demand; a short one is not cut. */
 #define P2P_MEMORY_CHUNK_BYTES (32u << 10)
 
 static uint32_t p2p_chunk(const struct planner *planner, const struct transport *transport, uint64_t bytes) {
@@ -162,7 +162,7 @@ static uint32_t p2p_chunk(const struct planner *planner, const struct transport 
     return slot / 4 < P2P_MEMORY_CHUNK_BYTES ? slot / 4 : P2P_MEMORY_CHUNK_BYTES;
 }
 
-/* Sends and receives have one algorithm, and one channel. */
+/* Send and receive have one algorithm and one channel. */
 static struct plan_choice choose_p2p(const struct planner *planner, const struct exec_request *request,
                                      uint64_t bytes) {
     const struct chan *chan = planner->chan;
@@ -173,14 +173,14 @@ static struct plan_choice choose_p2p(const struct planner *planner, const struct
 
 /* ---- choices ---- */
 
-/* Nothing that was asked for is ignored in silence. */
+/* Warns if COLLET_ALGO names something that cannot be followed. */
 static void warn_once(struct planner *planner, enum prog_collective collective) {
     if (planner->chan->owner.rank == 0 && !planner->warned[collective])
         tuner_warn_of_names(&planner->limits, collective, &planner->shapes[0]);
     planner->warned[collective] = true;
 }
 
-/* A count that only pairs know is planned for like this many bytes: all ranks must plan alike. */
+/* If only pairs know a count, the plan assumes this many bytes: all ranks must plan alike. */
 #define PAIR_BYTES (1u << 20)
 
 static uint64_t planned_count(const struct exec_request *request) {
@@ -194,7 +194,7 @@ static struct plan_choice *memo_of(struct planner *planner, const struct exec_re
                              : &planner->choices[request->collective][class];
 }
 
-/* A request for GPUs says already whether it may lend and switch. */
+/* The choice for a request. On GPUs the request already says whether it may lend and switch. */
 static enum collet_result choose(struct planner *planner, const struct exec_request *request,
                                  struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
@@ -207,7 +207,7 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
         *choice_p = choose_p2p(planner, request, class_bytes(class));
         return COLLET_SUCCESS;
     }
-    /* The class, not the call, is tuned, and in bytes: whichever call of a class comes first, all ranks choose the same. */
+    /* Tunes the class, not the call. Whichever call of the class comes first, all ranks choose alike. */
     if (choice->algorithm == NULL) {
         warn_once(planner, request->collective);
         COLLET_TRY(chooser_choose(planner->chooser, &planner->limits, request, class_bytes(class), choice));
@@ -233,7 +233,7 @@ enum collet_result plan_choose(struct planner *planner, const struct exec_reques
 
 /* ---- bound programs ---- */
 
-/* Of one channel, of this rank; with COLLET_CHECK_PROGRAMS also verified, with those of all other ranks. */
+/* Builds this rank's program of one channel. With COLLET_CHECK_PROGRAMS the programs of all ranks are verified. */
 static enum collet_result build_channel(const struct planner *planner, const struct plan_choice *choice, int root,
                                         int channel, struct prog **prog_p) {
     const struct chan *chan = planner->chan;
@@ -246,7 +246,7 @@ static enum collet_result build_channel(const struct planner *planner, const str
     return algorithm_build(choice->algorithm, shape, chan->owner.rank, root, prog_p);
 }
 
-/* One for each channel, along that channel's ring. */
+/* Builds one program per channel, along the ring of that channel. */
 static enum collet_result build_channels(const struct planner *planner, const struct plan_choice *choice, int root,
                                          struct prog ***progs_p) {
     struct prog **progs;
@@ -285,7 +285,7 @@ static enum collet_result program_get(struct planner *planner, const struct plan
     return COLLET_SUCCESS;
 }
 
-/* What both ends of a connection must agree on. Ends of a point-to-point message see only its bytes alike. */
+/* Hashes what both ends of a connection must agree on. Send and receive agree only on their bytes. */
 static uint32_t signature_of(const struct exec_request *request, const struct plan_choice *choice) {
     bool p2p = prog_is_p2p(request->collective);
     bool listed = !p2p && choice->algorithm->schedule == NULL;

@@ -15,21 +15,21 @@
 
 struct planner;
 
-/* For one rank. Errors: INVALID_USAGE naming COLLET_ALGO or COLLET_PROTO if they hold an unknown name. The chan, config
- * and map must outlive the planner. */
+/* Creates the planner of one rank. Errors: INVALID_USAGE if COLLET_ALGO or COLLET_PROTO has an unknown name. The chan, config and map
+ * must outlive the planner. */
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
                                   struct planner **planner_p);
 void planner_destroy(struct planner *planner); /* NULL is fine */
 
-/* The ranks in the order of each ring that channels use, as text. */
+/* Prints, for each ring that channels use, the ranks in its order. */
 void plan_dump(const struct planner *planner, FILE *out);
 
-/* What a call would be run with: the table's entry for its size, made when it is first asked for. */
+/* The choice for this call: the table's entry for its size. The first call makes the entry. */
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
                                struct plan_choice *choice_p);
 
-/* Makes *call the request's, CONNECTING, but for the buffers and the sequence number. Before, *call is zero or an earlier
- * call of this planner: often the same one, and then little is to be done. */
+/* Prepares *call for the request: CONNECTING, all but the buffers and the sequence number. Before, *call must be zero or an earlier call
+ * of this planner; if its request was the same, there is little to do. */
 enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call);
 
 #endif

@@ -57,7 +57,7 @@ bool prog_reads_in(const struct prog *prog) {
 
 /* ---- errors ---- */
 
-/* The first error stays: it is that of the step that comes next. Returns false. */
+/* Records an error, and where it happened: at the next step. If there was an error before, that one stays. Returns false. */
 static bool __attribute__((format(printf, 2, 3))) refuse(struct prog *prog, const char *format, ...) {
     if (prog->error != COLLET_SUCCESS)
         return false;
@@ -73,7 +73,7 @@ static bool __attribute__((format(printf, 2, 3))) refuse(struct prog *prog, cons
     return false;
 }
 
-/* Room for `more` entries behind the `used` of an array of the program. False and a sticky error if there is no memory. */
+/* Makes room for `more` entries after `used` ones in an array of the program. If there is no memory, it sets the sticky error. */
 static bool make_room(struct prog *prog, void *array_p, int used, int more, int *room, size_t entry_bytes) {
     if (prog->error == COLLET_SUCCESS && !grow(array_p, (size_t)used, (size_t)more, room, entry_bytes))
         prog->error = err_set(COLLET_ERR_NO_MEMORY, "no memory for a program of %s among %d ranks",
@@ -94,7 +94,7 @@ struct prog *prog_create(enum prog_collective collective, const struct prog_shap
     prog->root = root;
     prog->nslices = 1;
     prog->longest_run = 1;
-    memset(prog->peer_heads, 0xff, sizeof(prog->peer_heads)); /* all −1: ends */
+    memset(prog->peer_heads, 0xff, sizeof(prog->peer_heads)); /* -1 everywhere: empty chains */
     return prog;
 }
 
@@ -110,7 +110,7 @@ void prog_destroy(struct prog *prog) {
     free(prog);
 }
 
-/* Steps are checked against the numbers of blocks as they are by then. */
+/* The numbers of blocks may not change after the first step: steps are checked against them. */
 static void check_no_step(struct prog *prog) {
     if (prog->nsteps > 0)
         refuse(prog, "a number of blocks after the first step");
@@ -145,7 +145,7 @@ void prog_worker(struct prog *prog) {
         prog->workers[prog->nworkers++] = (struct prog_worker){.first_step = prog->nsteps, .nsteps = 0};
 }
 
-/* Adds up how many steps touch each block of OUT. */
+/* touches[block]: counts the steps that read or write each block of OUT. */
 static void count_run(const struct block_run *run, int count, int nblocks, int *touches) {
     for (int i = 0; i < count; i++)
         touches[count == 1 ? (uint32_t)run->first : geometry_block(run, (uint32_t)i, (uint32_t)nblocks)]++;
@@ -194,7 +194,7 @@ static struct prog_peer peer_of(const struct prog *prog, const struct peers *pee
     return (struct prog_peer){rank, peers->lane};
 }
 
-/* The table's peers by their hash, in chains, the newest first: a step's peers are found at once in a long table. */
+/* The chain of peers with the same hash, newest first. It finds a step's peers quickly in a long table. */
 static int *chain_of(struct prog *prog, struct prog_peer peer) {
     uint32_t hash = (uint32_t)peer.rank * 0x9e3779b1u + (uint32_t)peer.lane * 0x85ebca6bu;
     return &prog->peer_heads[(hash ^ hash >> 15) % PROG_BUCKETS];
@@ -210,7 +210,7 @@ static bool stands_at(const struct prog *prog, const struct peers *peers, int fi
     return same == count;
 }
 
-/* Where these peers stand in the table: there already, or at its end from now on. */
+/* The index of these peers in the table. If they are not there, it appends them. */
 static int find_or_add_peers(struct prog *prog, const struct peers *peers) {
     int count = count_peers(prog, peers), first = count > 0 ? *chain_of(prog, peer_of(prog, peers, 0)) : 0;
     while (first >= 0 && !stands_at(prog, peers, first))
@@ -252,7 +252,7 @@ void prog_peers(struct prog *prog, struct peers peers) {
         find_or_add_peers(prog, &peers);
 }
 
-/* Runs wrap around, but begin if there is a block, and have no block twice: none is longer than the region. */
+/* Checks a run: its first block must exist, and it may not be longer than its region. (It may wrap around.) */
 static bool check_run(struct prog *prog, const char *what, const struct local *local, int count) {
     int nblocks = prog_region_blocks(prog, local->region);
     if (local->run.count != count)
@@ -300,7 +300,7 @@ static bool check_step(struct prog *prog, const struct step_text *text, const st
 
 /* ---- emitting ---- */
 
-/* The blocks that a step is about. */
+/* The blocks that decide the lengths of the step's pieces. */
 static const struct local *about_of(const struct step_text *text, const struct local_list *locals) {
     if (text->length_of.region != STEP_NONE)
         return &text->length_of;
@@ -309,7 +309,7 @@ static const struct local *about_of(const struct step_text *text, const struct l
     for (int i = 0; i < locals->count; i++)
         if (locals->list[i].local.region != STEP_TMP)
             return &locals->list[i].local;
-    return &text->length_of; /* nothing says */
+    return &text->length_of; /* an error: see check_step() */
 }
 
 static struct block_run block_run_of(const struct local *local) {
@@ -318,7 +318,7 @@ static struct block_run block_run_of(const struct local *local) {
                            : (struct block_run){run->first, run->stride, run->group};
 }
 
-/* Where the step's operands in memory begin in the table. */
+/* Appends the step's local operands to the table. Returns the index of the first. */
 static int add_locals(struct prog *prog, const struct local_list *locals) {
     int first = prog->nlocals;
     if (make_room(prog, &prog->locals, first, locals->count, &prog->locals_room, sizeof(*prog->locals)))
@@ -328,7 +328,7 @@ static int add_locals(struct prog *prog, const struct local_list *locals) {
     return first;
 }
 
-/* A block of IN or OUT, which stays as it is when the step is over. */
+/* Is this one block of IN or OUT? Only such a block stays unchanged after the step, so only it may be lent. */
 static bool may_be_lent(const struct local *local) {
     return (local->region == STEP_IN || local->region == STEP_OUT) && local->run.count == 1;
 }

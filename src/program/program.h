@@ -44,18 +44,18 @@ enum prog_collective {
         PROG_COLLECTIVE_COUNT
 };
 
-/* How block numbers of a region map to elements of a call's buffer (the call's `count` as in collet.h). */
+/* How do block numbers of a region map to elements of a call's buffer? (`count` is the call's argument, as in collet.h.) */
 enum prog_layout {
-    PROG_WHOLE,    /* one buffer of count elements; its slices are blocks */
-    PROG_PER_RANK, /* nranks blocks of count elements each, or all slices of the first, then all of the second … */
-    PROG_SINGLE,   /* one block of count elements, or its slices */
-    PROG_COUNTS,   /* nranks blocks, each with a count and a displacement of its own */
-    PROG_NONE,     /* no buffer; if neither region has one, block 0 has no element and is sent all the same */
+    PROG_WHOLE,    /* one buffer of count elements, cut into slices: each slice is a block */
+    PROG_PER_RANK, /* nranks parts of count elements: each part is a block, or nslices blocks in a row */
+    PROG_SINGLE,   /* one part of count elements. It is one block, or is cut into slices */
+    PROG_COUNTS,   /* nranks blocks; each has its own count and displacement */
+    PROG_NONE,     /* no buffer. If neither region has one, block 0 is empty, but its message is sent */
 };
 
 enum { PROG_COPIES = 0, PROG_REDUCES = 1 };
 
-/* Of a rooted collective: what the root of a program is. */
+/* What is the root of a rooted collective? */
 enum prog_root {
     PROG_NO_ROOT,
     PROG_FROM_ROOT, /* the only rank that has an IN */
@@ -63,15 +63,15 @@ enum prog_root {
     PROG_PEER,      /* the other end of a message: the collective is between two ranks */
 };
 
-/* What a call in place lays over what. */
+/* Which buffers overlap in an in-place call? */
 enum prog_in_place {
     PROG_SAME_PLACE,       /* IN and OUT are the same buffer */
-    PROG_IN_IS_OWN_BLOCK,  /* IN is the rank's own block of OUT */
-    PROG_OUT_IS_OWN_BLOCK, /* OUT is the rank's own block of IN */
-    PROG_APART,            /* it does not work in place */
+    PROG_IN_IS_OWN_BLOCK,  /* IN is this rank's block of OUT */
+    PROG_OUT_IS_OWN_BLOCK, /* OUT is this rank's block of IN */
+    PROG_APART,            /* in-place calls are not allowed */
 };
 
-/* A line of PROG_COLLECTIVES. */
+/* The facts about one collective: one line of PROG_COLLECTIVES. */
 struct prog_facts {
     const char *name;
     enum prog_layout in, out;
@@ -81,40 +81,40 @@ struct prog_facts {
 };
 extern const struct prog_facts prog_facts[PROG_COLLECTIVE_COUNT];
 
-/* Also of a number that is no collective: "?". */
+/* The name of a collective; "?" for a number that is no collective. */
 const char *prog_collective_name(enum prog_collective collective);
 
-/* Send or receive: between two ranks, not among all. A number that is no collective, which a stranger may say, is neither. */
+/* Is it a send or a receive? Then two ranks take part, not all. False for a number that is no collective: it may come from a stranger. */
 static inline bool prog_is_p2p(enum prog_collective collective) {
     return (unsigned)collective < PROG_COLLECTIVE_COUNT && prog_facts[collective].root == PROG_PEER;
 }
 
-/* Without buffers: what ranks learn is that all others have come. */
+/* Has the collective no buffers? Then ranks only learn that all ranks have called (barrier). */
 static inline bool prog_is_bare(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_NONE && prog_facts[collective].out == PROG_NONE;
 }
 
-/* Is there a rank that reduces what the others only send? */
+/* Does the root alone reduce, while all other ranks only send? */
 static inline bool prog_root_reduces(enum prog_collective collective) {
     return prog_facts[collective].reduces && prog_facts[collective].root == PROG_TO_ROOT;
 }
 
-/* Whether blocks have counts of their own … */
+/* Does each block have its own count? */
 static inline bool prog_is_counted(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_COUNTS || prog_facts[collective].out == PROG_COUNTS;
 }
 
-/* … which only the two ranks of a pair know: block p of rank r goes to block r of rank p. */
+/* Do only two ranks know each count? (Block p of rank r goes to block r of rank p.) */
 static inline bool prog_is_pairwise(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_COUNTS && prog_facts[collective].out == PROG_COUNTS;
 }
 
-/* Whether blocks are slices of one buffer. */
+/* Is one buffer cut into slices that are the blocks? */
 static inline bool prog_is_sliced(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_WHOLE || prog_facts[collective].out == PROG_WHOLE;
 }
 
-/* Bus bandwidth ÷ algorithm bandwidth, as the perf programs have it. */
+/* Bus bandwidth divided by algorithm bandwidth, as nccl-tests defines them. */
 static inline double prog_bus_factor(enum prog_collective collective, int nranks) {
     const double others = (double)(nranks - 1) / nranks;
     if (!prog_is_sliced(collective))
@@ -123,10 +123,10 @@ static inline double prog_bus_factor(enum prog_collective collective, int nranks
 }
 
 struct prog_worker {
-    int32_t first_step, nsteps; /* into prog.steps */
+    int32_t first_step, nsteps; /* its steps: prog.steps[first_step … +nsteps−1] */
 };
 
-/* The line of source that emitted a step. */
+/* The source line of the algorithm that emitted a step. */
 struct prog_origin {
     const char *file;
     int line;
@@ -136,60 +136,60 @@ struct prog_origin {
 struct prog {
     enum prog_collective collective;
     int nranks, rank, root;
-    int nslices;     /* of a buffer, or of each rank's part of it */
-    int ntmp;        /* blocks of TMP, each with room for one piece of a round */
-    int longest_run; /* blocks of the longest message; the same on all ranks */
+    int nslices;     /* slices per buffer, or per rank's part of it (1: not cut) */
+    int ntmp;        /* blocks of TMP; each has room for one piece */
+    int longest_run; /* blocks of the program's longest message; all ranks have the same number */
     int nworkers, nsteps, npeers, nlocals;
     struct prog_worker *workers;
     struct prog_step *steps;
-    struct prog_peer *peers; /* the tables that steps point into */
+    struct prog_peer *peers; /* tables, to which steps point by index */
     struct prog_local *locals;
     struct prog_origin *origins; /* [step] */
-    /* While building: */
+    /* Only while the program is built: */
     const struct prog_shape *shape;
-    const struct schedule *schedule; /* the algorithm's */
+    const struct schedule *schedule; /* the imported schedule; NULL: none */
     int workers_room, steps_room, origins_room, peers_room, locals_room, next_room;
-    int peer_heads[PROG_BUCKETS], *peer_next; /* chains of peers with equal hashes, to find them by */
+    int peer_heads[PROG_BUCKETS], *peer_next; /* hash table of peers: chains of equal hash */
     enum collet_result error;
 };
 
 /* ---- building ---- */
 
-/* The shape is looked at until prog_finish(). */
+/* Creates an empty program. The program uses the shape until prog_finish(). */
 struct prog *prog_create(enum prog_collective collective, const struct prog_shape *shape, int rank, int root);
 void prog_destroy(struct prog *prog);
 
-/* Before the first step: cuts buffers into nslices (1 unless called), of PER_RANK layout each rank's part. Blocks with counts of
- * their own cannot be cut. */
+/* Cuts each buffer (PER_RANK layout: each rank's part of it) into nslices slices; the default is 1. Call it before the first step.
+ * Blocks that have their own counts cannot be cut. */
 void prog_slices(struct prog *prog, int nslices);
 
-/* Before the first step: gives the program a region TMP of nblocks blocks. It is the same memory in every round: workers
- * that share a block of it must order their rounds by messages. */
+/* Gives the program a region TMP of nblocks blocks. Call it before the first step. All rounds use the same memory: workers that
+ * share a block of TMP must order their rounds by messages. */
 void prog_tmp(struct prog *prog, int nblocks);
 
-/* Messages of other ranks have up to so many blocks, if those of this rank have fewer: all ranks cut pieces alike. */
+/* Other ranks have messages of up to this many blocks, although this rank has none so long. All ranks must cut pieces alike. */
 void prog_longest_run(struct prog *prog, int blocks);
 
-/* Starts a worker; the steps that follow are its. */
+/* Starts a worker. The following steps belong to it. */
 void prog_worker(struct prog *prog);
 
-/* Lanes keep apart several connections from one rank to another (a double tree's two trees; there and back differ
- * anyway). Lanes below PROG_LANE_P2P are free to use; that one belongs to send and recv. */
+/* A lane distinguishes several connections from one rank to another, for example those of a double tree's two trees. (The two
+ * directions always have separate connections.) Algorithms may use lanes below PROG_LANE_P2P; send and recv use PROG_LANE_P2P. */
 #define PROG_LANE_P2P 63
 
-/* Peers of a step: `count` ranks first, first+1 … modulo nranks; with count OTHERS all ranks from `first` on but this one;
- * or ranks[0 … count−1]. Receiving and reducing keep this order. All are on one lane. */
+/* The peers of a step: `count` ranks first, first+1 … modulo nranks. If count is OTHERS: all ranks from `first` on except this rank.
+ * If `ranks` is set: ranks[0 … count−1]. Receiving and reducing keep this order. All are on one lane. */
 struct peers {
     int first, count, lane;
-    const int *ranks; /* NULL: from first on */
+    const int *ranks; /* NULL: ranks from `first` on */
 };
 #define OTHERS (-1)
 #define PEER(rank) PEER_LANE(rank, 0)
 #define PEER_LANE(rank, lane) ((struct peers){(rank), 1, (lane), NULL})
 #define LISTED(ranks, count, lane) ((struct peers){0, (count), (lane), (ranks)})
 
-/* Before the first step: puts these peers in the table in this order. Steps of one peer each then find it there, and a later step of all of
- * them adds none: a GPU keeps a short table at hand. */
+/* Puts these peers into the table, in this order. Call it before the first step. Later steps that use one or all of them
+ * find them there, so the table stays short. A GPU keeps a short table in fast memory. */
 void prog_peers(struct prog *prog, struct peers peers);
 
 /* A run of blocks in memory. */
@@ -208,7 +208,7 @@ struct local {
 #define OUT(block) OUT_RUN(ROW(block, 1))
 #define TMP(block) TMP_RUN(ROW(block, 1))
 
-/* A local operand among several, and its place: after `at` received ones. */
+/* One of several local operands. It comes after `at` received operands. */
 struct local_operand {
     int at;
     struct local local;
@@ -218,77 +218,77 @@ struct local_list {
     int count;
 };
 
-/* A step as an algorithm writes it. Fields left out mean: nothing received, no local operand, nothing sent, nothing
- * stored, not finished. Use either `local` or `local_list`. All runs of a step are equally long. */
+/* A step, as an algorithm writes it. A missing field means: nothing received, no local operand, nothing sent, nothing stored, not
+ * finished. Use either `local` or `local_list`. All runs of a step have the same length. */
 struct step_text {
     struct peers recv;  /* operands from peers */
     struct local local; /* the local operand */
-    int local_at;       /* its place: after this many received operands */
+    int local_at;       /* the local operand comes after this many received operands */
     struct local_list local_list;
-    struct local store;     /* where the result goes here */
-    struct local length_of; /* blocks of IN or OUT as long as the pieces; else those stored, else those read */
-    struct peers send;      /* to whom the result goes */
-    bool copied;            /* peers get copies, because the memory that has the result is overwritten too soon … */
-    bool copied_in_place;   /* … which happens only if IN and OUT are the same memory */
-    bool finish;            /* the result holds every rank's contribution: avg divides here */
-    struct prog_origin origin; /* prog_step() fills it in */
+    struct local store;        /* blocks of this rank that get the result */
+    struct local length_of;    /* blocks as long as the pieces; default: the stored blocks, else the read ones */
+    struct peers send;         /* peers that get the result */
+    bool copied;               /* peers get copies of the result: its memory is overwritten too early to be lent */
+    bool copied_in_place;      /* likewise, but only if IN and OUT are the same memory */
+    bool finish;               /* the result has all ranks' contributions: an average divides now */
+    struct prog_origin origin; /* set by prog_step() */
 };
 void prog_emit(struct prog *prog, struct step_text text);
 #define prog_step(prog, ...) prog_emit((prog), (struct step_text){.origin = {__FILE__, __LINE__}, __VA_ARGS__})
 
-/* r modulo nranks, also for a negative r: the rank r steps round the ring from rank 0. */
+/* r modulo nranks, also for negative r: the rank r positions after rank 0 on the ring of rank numbers. */
 static inline int prog_wrap(const struct prog *prog, int r) {
     int rest = r % prog->nranks;
     return rest < 0 ? rest + prog->nranks : rest;
 }
 
-/* Where a rank stands on the ring. */
+/* The position of a rank on the ring of the shape. */
 static inline int prog_ring_place(const struct prog *prog, int rank) {
     return prog_shape_turn(prog->shape, prog_shape_position(prog->shape, rank));
 }
 
-/* The rank k places behind this one (before it, if k is negative) on the ring of the shape. */
+/* The rank k positions after this one on the ring of the shape. If k is negative, it is before this one. */
 static inline int prog_after(const struct prog *prog, int k) {
     int place = prog_wrap(prog, prog_ring_place(prog, prog->rank) + k);
     return prog_shape_rank(prog->shape, prog_shape_turn(prog->shape, place));
 }
 
-/* How many places this rank stands behind the root on that ring: 0 … nranks−1. */
+/* How many positions is this rank after the root on that ring? 0 … nranks−1. */
 static inline int prog_behind_root(const struct prog *prog) {
     return prog_wrap(prog, prog_ring_place(prog, prog->rank) - prog_ring_place(prog, prog->root));
 }
 
-/* Ends building; returns the first error met (no memory, a block or peer out of range, a step without effect …). */
+/* Ends the building. Returns the first error of the builder: no memory, a block or peer out of range, a step without effect … */
 enum collet_result prog_finish(struct prog *prog);
 
 /* ---- algorithms ---- */
 
-/* A pure function (collective, shape, rank, root) → steps; no size, no clock, no environment. `root` is 0 for
- * collectives without one; for SEND and RECV it is the peer. */
+/* Emits the steps of one rank: a pure function of (collective, shape, rank, root), without size, clock or environment. `root` is 0
+ * if the collective has none; for SEND and RECV it is the peer. */
 typedef void (*prog_build_fn)(struct prog *prog);
 
-/* In which order results are summed up. IN_RANK_ORDER: that of the ranks' numbers, in one step. SWITCH_ORDER: so does the program;
- * but where a switch makes the sum of that step (kernels/cuda/block_team.cuh), the order is the switch's. */
+/* In which order does a result sum contributions? ANY_ORDER: unspecified. IN_RANK_ORDER: by rank number, in one step. SWITCH_ORDER: by rank
+ * number too, unless an NVSwitch computes the sum (kernels/cuda/block_team.cuh): then the switch decides. */
 enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER, PROG_SWITCH_ORDER };
 
-/* By how many connections a rank receives at most: as many as the logarithm of the number of ranks; a few from each mate of its node;
- * more, though not one from each rank; one from each rank; two from each rank. */
+/* How many connections does a rank receive from, at most? TO_FEW: about log2 of the number of ranks. TO_MATES: a few per rank of its
+ * node. TO_MANY: more, but fewer than one per rank. TO_ALL: one per rank. TO_ALL_TWICE: two per rank. */
 enum prog_connects { PROG_TO_FEW, PROG_TO_MATES, PROG_TO_MANY, PROG_TO_ALL, PROG_TO_ALL_TWICE, PROG_CONNECTS_COUNT };
 
 struct algorithm {
     const char *name; /* as in COLLET_ALGO: "ring", "tree", "oneshot" … */
     enum prog_collective collective;
     prog_build_fn build;
-    bool (*applies)(const struct prog_shape *shape); /* where it works and makes sense; NULL: everywhere */
-    const char *where;                               /* the same in words: "up to 64 ranks" */
+    bool (*applies)(const struct prog_shape *shape); /* for which shapes? NULL: for every shape */
+    const char *where;                               /* the same condition in words: "up to 64 ranks" */
     enum prog_connects connects;
     enum prog_order order;
-    const char *about;               /* one line for tools */
-    int nranks;                      /* 0: any number that it applies to */
-    const struct schedule *schedule; /* what build() reads, of one that was imported (layers/schedules/import.h) */
+    const char *about;               /* a description of one line, for tools */
+    int nranks;                      /* the only number of ranks that it is for; 0: any */
+    const struct schedule *schedule; /* imported schedule that build() reads (layers/schedules/import.h); NULL: none */
 };
 
-/* All algorithms, in order of registration; ends with name == NULL (algo/registry.c, which checks that they fit). */
+/* All algorithms, in order of registration. The last entry has name == NULL. Defined in algo/registry.c, which checks the table. */
 #define ALGORITHMS_MAX 64
 extern const struct algorithm algorithms[];
 const struct algorithm *algorithm_find(enum prog_collective collective, const char *name); /* NULL if there is none */
@@ -302,13 +302,13 @@ enum collet_result algorithm_build(const struct algorithm *algorithm, const stru
 
 /* ---- readers ---- */
 
-/* How many block numbers a region has; 0 if the program has no such region. */
+/* The number of blocks in a region; 0: the program has no such region. */
 int prog_region_blocks(const struct prog *prog, enum step_region region);
 
-/* Does any of its steps read in IN? */
+/* Does any step read blocks of IN? */
 bool prog_reads_in(const struct prog *prog);
 
-/* Whether a message of this collective is sent although it has no element. */
+/* Is a message sent although it has no element? */
 static inline bool prog_keeps_empty(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_NONE || prog_facts[collective].out == PROG_NONE ||
            prog_is_pairwise(collective);

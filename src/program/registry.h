@@ -10,8 +10,8 @@
 #ifndef COLLET_PROGRAM_REGISTRY_H
 #define COLLET_PROGRAM_REGISTRY_H
 
-/* X(UPPER, lower, IN, OUT, does it reduce, root, in place). The words of the last five columns are explained where
- * program.h makes enums of them. Collectives come before messages. */
+/* X(UPPER, lower, IN, OUT, does it reduce, root, in place). program.h has an enum for each of the last five columns, which explains its
+ * words. Collectives come before send and receive. */
 #define PROG_COLLECTIVES(X)                                                                                            \
     X(ALLREDUCE, allreduce, WHOLE, WHOLE, REDUCES, NO_ROOT, SAME_PLACE)                                                \
     X(ALLGATHER, allgather, SINGLE, PER_RANK, COPIES, NO_ROOT, IN_IS_OWN_BLOCK)                                        \
@@ -28,9 +28,9 @@
     X(SEND, send, WHOLE, NONE, COPIES, PEER, APART)                                                                    \
     X(RECV, recv, NONE, WHOLE, COPIES, PEER, APART)
 
-/* X(COLLECTIVE, collective, name as in COLLET_ALGO, where it works, whom it connects, order of its sums, one line about it).
- * The words of `where` are those of algo/registry.c. Whom it connects: enum prog_connects of program.h. Order of sums: IN_RANK_ORDER if every result is the sum of all ranks'
- * contributions in the order of their numbers, made in one step; SWITCH_ORDER if a switch may make that step; else ANY_ORDER. */
+/* X(COLLECTIVE, collective, name in COLLET_ALGO, where it works, connections, order of sums, description). algo/registry.c defines
+ * the words for `where it works`; enum prog_connects those for `connections`. IN_RANK_ORDER: one step sums all contributions by
+ * rank number. SWITCH_ORDER: a switch may compute that step. ANY_ORDER: every other order. */
 #define ALGORITHMS(X)                                                                                                  \
     X(ALLREDUCE, allreduce, ring, ANYWHERE, TO_FEW, ANY_ORDER,                                                         \
       "one slice per rank goes round the ring twice: to be reduced, then known")                                       \

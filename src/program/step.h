@@ -17,35 +17,35 @@
 
 enum step_region { STEP_NONE = 0, STEP_IN = 1, STEP_OUT = 2, STEP_TMP = 3, STEP_REGIONS = 4 };
 
-/* What peers may read in IN or OUT of this rank (layers/memory/loan.h): the step's only operand, which it passes on as it is, so
- * that a copy that it stores need not be read again; or what it has stored. */
+/* Which memory may peers read directly (layers/memory/loan.h)? OPERAND: the block of IN or OUT that the step passes on unchanged.
+ * RESULT: the block of OUT where the step stores its result. */
 enum step_loan { STEP_LENDS_NOTHING = 0, STEP_LENDS_OPERAND = 1, STEP_LENDS_RESULT = 2 };
 
-/* When the payload of a step's only operand may come to lie where the step stores it: in its own time; or, since no other step
- * of the rank touches that block, at any time of the call. */
+/* When may a peer write the payload to the place where this step stores it? IN_TIME: when the step's turn comes. EARLY: at any
+ * time of the call, because no other step of this rank touches the block. */
 enum step_landing { STEP_LANDS_IN_TIME = 0, STEP_LANDS_EARLY = 1 };
 
 struct prog_step {
-    int32_t recv_first, recv_count; /* operands from peers: prog.peers[recv_first … +recv_count−1], in this order */
-    int32_t send_first, send_count; /* places at peers */
+    int32_t recv_first, recv_count;     /* operands from peers, in order: prog.peers[recv_first … +recv_count−1] */
+    int32_t send_first, send_count;     /* peers that get the result: prog.peers[send_first … +send_count−1] */
     int32_t locals_first, locals_count; /* operands in memory: prog.locals[locals_first … +locals_count−1] */
-    int32_t count;                      /* blocks of every operand and place */
-    struct block_run store, about;      /* blocks that are stored; blocks whose lengths the pieces have */
-    uint8_t store_region, about_region; /* enum step_region; store_region STEP_NONE: nothing is stored */
-    uint8_t finish;                     /* the result is complete: avg divides */
+    int32_t count;                      /* blocks per operand and per place */
+    struct block_run store, about;      /* blocks where the result is stored; blocks that the step is about */
+    uint8_t store_region, about_region; /* enum step_region; store_region STEP_NONE: not stored */
+    uint8_t finish;                     /* 1: the result is complete, so an average divides */
     uint8_t lends;                      /* enum step_loan */
-    uint8_t lends_apart;                /* it lends only where IN and OUT are apart */
+    uint8_t lends_apart;                /* 1: it lends only if IN and OUT are different memory */
     uint8_t lands;                      /* enum step_landing */
 };
 
-/* An operand in memory. It stands behind `at` received ones, and behind those that the table lists before it. */
+/* An operand in memory. It comes after `at` received operands, and after earlier operands of the table. */
 struct prog_local {
     int32_t at;
     struct block_run run;
     int32_t region; /* enum step_region */
 };
 
-/* The other end of a connection: a rank, and a lane that keeps several connections between two ranks apart. */
+/* The other end of a connection: a rank, and the lane (two ranks may have several connections, on different lanes). */
 struct prog_peer {
     int32_t rank, lane;
 };

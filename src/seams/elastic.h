@@ -12,14 +12,14 @@ struct collet_comm;
 
 /* ---- communicators that are made of another one, the parent: comm->split is not NULL ---- */
 
-/* Moves comm toward the others, as comm_join_alone() does. SUCCESS: all have come; or comm->nranks is 0, because this rank is in no new
- * communicator. A failure is its parent's as well, so that a parent that is aborted then says why. */
+/* Makes progress with joining, like comm_join_alone(). SUCCESS: all ranks have joined; or comm->nranks is 0, because this rank is in no new
+ * communicator. A failure is also recorded in the parent, which can then say why it was aborted. */
 enum collet_result split_join(struct collet_comm *comm);
 
-/* Moves what a non-blocking parent is being made into. IN_PROGRESS while it is; its failure, once; else SUCCESS. */
+/* Makes progress with the communicator that a non-blocking parent is making. IN_PROGRESS: not ready. A failure is returned once. */
 enum collet_result split_poll(struct collet_comm *parent);
 
-/* comm ends: gives that up, and what comm itself is made of. */
+/* Called at the end of comm: gives up the communicator that it is making, and its own making. */
 void split_discard(struct collet_comm *comm);
 
 /* ---- meeting points that are one of several ---- */
@@ -29,14 +29,14 @@ struct frame;
 struct rendezvous;
 struct relay;
 
-/* A TABLE_VIA has come. A meeting that nobody has joined yet becomes a relay: meeting->relay; not if the frame names no id, or there is
- * no memory. Does it lead to the meeting point that the frame names? */
+/* A TABLE_VIA frame has come. A meeting that nobody has joined yet becomes a relay (meeting->relay), unless the frame has no valid id,
+ * or there is no memory. True: the relay leads to the meeting point in the frame. */
 bool relay_via(struct rendezvous *meeting, const struct frame *frame);
-void relay_destroy(struct relay *relay); /* NULL is fine, as for relay_fail() */
+void relay_destroy(struct relay *relay); /* NULL is fine, also for relay_fail() */
 
-/* A guest's frame goes on as it is. */
+/* Passes a guest's frame on, unchanged. */
 void relay_pass_up(struct relay *relay, const struct frame *frame);
-/* Init has failed here. */
+/* Init has failed here: tells the other meeting point. */
 void relay_fail(struct relay *relay, const struct failure *failure);
 
 #endif

@@ -17,23 +17,23 @@ struct gpu_rank;
 struct gpu_window;
 struct post;
 
-/* A place in a window of this rank. Calls keep it for copy engines. */
+/* A place in a window of this rank. Calls by copy engines use it. */
 struct gpu_window_place {
-    const struct gpu_window *window; /* valid while the window is */
+    const struct gpu_window *window; /* valid as long as the window */
     uint32_t number;                 /* 1 … LOAN_WINDOWS − 1; equal on all ranks */
     uint64_t offset;
 };
 
-/* COLLET_DEVICE_CUDA(ordinal) or COLLET_DEVICE_CUDA_CURRENT to an ordinal that exists here. UNSUPPORTED without driver or
- * GPU, INVALID_ARGUMENT for one that is not there; `argument` is named. */
+/* Converts COLLET_DEVICE_CUDA(ordinal) or COLLET_DEVICE_CUDA_CURRENT to an ordinal that exists here. Errors: UNSUPPORTED without driver or
+ * GPU; INVALID_ARGUMENT if there is no such GPU. argument: the name in the error text. */
 enum collet_result gpu_find(int device, const char *argument, int *ordinal_p);
 
-/* Memory of the host that a rank's GPU reaches, zeroed. */
+/* Allocates zeroed host memory that the rank's GPU can access. */
 enum collet_result gpu_pinned_create(const struct gpu_rank *rank, size_t bytes, void **memory_p);
 void gpu_pinned_destroy(const struct gpu_rank *rank, void *memory);
 
-/* Launches those of the posts that are of GPU communicators; the others it leaves alone. On a failure every communicator of
- * the posts fails, those on host memory too: the calls of a group are made together. */
+/* Launches all posts of communicators on GPUs, and ignores other posts. On a failure every communicator of the posts fails, also those on
+ * host memory, because the calls of a group are one unit. */
 enum collet_result launch_run(struct post *posts, int nposts);
 
 #endif

@@ -12,17 +12,17 @@
 
 struct exec_request;
 
-/* What the GPUs of all ranks leave to choose from. Errors: UNSUPPORTED, if that is nothing. */
+/* Restricts the limits to what the GPUs of all ranks can do. Errors: UNSUPPORTED if nothing is left. */
 enum collet_result gpu_limit(const struct chan *chan, const struct config *config, const struct map *map,
                              struct tuner_limits *limits);
 
-/* Chooses for a message, or for a call that copy engines do. */
+/* Chooses a plan for a message, or for a call by copy engines. */
 enum collet_result gpu_choose(const struct chan *chan, struct tuner_limits *limits, const struct exec_request *request,
                               uint64_t bytes, struct plan_choice *choice);
 
-/* Says of a request whether it may lend its buffers, and whether it may be a sum that switches make: both if its buffers lie in such
- * windows as the communicator has had. Whether they do, each rank knows of its own alone. That there was a window, all know: then programs
- * tend to use them. So all ranks come to the same answer. */
+/* Decides whether a request may lend its buffers, and whether a switch may compute its sum. Both need buffers in windows. Only this rank
+ * knows whether its buffers are in windows. But all ranks know whether the communicator has had such windows; then programs usually use
+ * them. So this decides by that, and all ranks decide alike. */
 void gpu_mark(const struct chan *chan, struct exec_request *request);
 
 #endif

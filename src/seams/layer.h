@@ -24,28 +24,28 @@ struct letter;
 struct layer {
     /* ---- the ranks of a process in one communicator, which share a hub ---- */
 
-    enum collet_result (*rank_begin)(struct boot *boot); /* by the thread that creates the rank */
-    void (*hub_begin)(struct hub *hub);                  /* on the watch thread, as hub_end */
+    enum collet_result (*rank_begin)(struct boot *boot); /* in the thread that creates the rank */
+    void (*hub_begin)(struct hub *hub);                  /* in the watch thread, as hub_end */
     void (*hub_end)(struct hub *hub);
-    void (*hub_free)(struct hub *hub); /* no rank, and no thread, uses it any more */
+    void (*hub_free)(struct hub *hub); /* no rank or thread uses the hub any more */
 
-    /* A letter for a rank of this process has come. Is it for the layer, not for the rank? Then *answer goes back to its sender; NULL:
-     * nothing does. The letter stays the caller's. By any thread. */
+    /* A letter for a rank of this process has come. True: it is for this layer, not for the rank. Then *answer is sent back (NULL:
+     * nothing). The caller keeps the letter. Any thread may call it. */
     bool (*hub_hear)(struct hub *hub, const struct letter *letter, struct letter **answer);
 
     /* ---- a communicator; with its lock ---- */
 
-    /* While it joins, called again and again: first without rooms (comm->chan is NULL), then with them. SUCCESS: go on, IN_PROGRESS, or
-     * the communicator's failure. */
+    /* While the communicator joins, called again and again: at first without its parts (comm->chan is NULL), later with them.
+     * SUCCESS: go on. IN_PROGRESS: call again. Else the communicator fails. */
     enum collet_result (*comm_join)(struct collet_comm *comm);
-    enum collet_result (*comm_open)(struct collet_comm *comm); /* its rooms are open */
-    /* It has failed: by the thread that drives its calls. Or it joins, and is given up for want of memory, with the thread's last error. */
+    enum collet_result (*comm_open)(struct collet_comm *comm); /* the communicator's parts are open */
+    /* It has failed; the thread that drives its calls tells. Or joining is given up for lack of memory, with the thread's last error. */
     void (*comm_failed)(struct collet_comm *comm);
-    /* It ends, however far it has come. False: something is still at work with the memory of its rooms, which stays. */
+    /* It ends, in any state. False: something still uses the memory of its parts, which is then not freed. */
     bool (*comm_close)(struct collet_comm *comm);
-    void (*comm_free)(struct collet_comm *comm); /* its rooms are closed */
+    void (*comm_free)(struct collet_comm *comm); /* its parts are closed */
 
-    /* Prints what it knows of a communicator that is ready. Another thread may be driving its calls. */
+    /* Prints facts about a communicator that is ready. Another thread may be driving its calls. */
     void (*comm_print)(const struct collet_comm *comm, FILE *out);
 };
 

@@ -7,10 +7,10 @@
 
 #include "topo/shape.h"
 
-/* Is the layer there? Its algorithms that take any shape apply if it is. */
+/* Is the layer present? Only then do its algorithms that accept any shape apply. */
 bool many_apply(const struct prog_shape *shape);
 
-/* Is a shape a grid, of several nodes and of several rails, but no more than RAILS_MAX (algo/many/rails.h)? */
+/* Is the shape a grid: several nodes and several rails, at most RAILS_MAX (algo/many/rails.h)? */
 bool rails_apply(const struct prog_shape *shape);
 
 #endif

@@ -18,8 +18,8 @@ struct window_post {
     struct collet_window **window_p;
 };
 
-/* Blocks until the other ranks have come. All at once: they may be ranks of one communicator, which wait for each other. The first
- * failure. */
+/* Registers several windows at once, and blocks until the other ranks come. The posts may be of ranks of one communicator, which wait
+ * for each other. Returns the first failure. */
 enum collet_result window_register_all(const struct window_post *posts, int nposts);
 
 #endif

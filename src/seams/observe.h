@@ -17,24 +17,24 @@ struct tracer;
 
 struct journal;
 
-/* Equal calls of a lane that follow each other share an entry: so a call pays for being written down only if it differs. */
+/* Equal calls that follow each other on a lane share an entry: so only a call that differs costs time for the journal. */
 struct journal_entry {
-    uint64_t args_id;     /* of the calls (struct exec_call); 0: the journal has times; UINT64_MAX: no call's */
-    uint64_t first, last; /* their sequence numbers */
-    uint64_t ended;       /* `last` has ended if this is equal; on a GPU, it is in a stream, and its end is not seen */
+    uint64_t args_id;     /* args_id of the calls; 0: the journal records times; UINT64_MAX: of no call */
+    uint64_t first, last; /* numbers of the first and the last of these calls */
+    uint64_t ended; /* equal to `last`: that call has ended. On a GPU: it is in a stream, and its end is not seen */
     uint64_t count;
     const struct algorithm *algorithm;
     int32_t root;
-    int16_t result;               /* of the last one, if it has failed */
+    int16_t result;               /* failure of the last call */
     uint8_t collective, type, op; /* enums */
     uint8_t protocol, nchannels;
     bool on_gpu;
 };
 _Static_assert(sizeof(struct journal_entry) == 64, "is one cache line");
 
-/* An entry for a call that differs from the one before it on its lane, whose entry is `last`. */
+/* Adds an entry for a call that differs from the one before it on its lane. last: the entry of that one. */
 struct journal_entry *journal_add(struct journal *journal, struct journal_entry *last, struct exec_call *call);
-/* In a journal with times: the call of this entry has ended. */
+/* If the journal records times: the call of this entry has ended. */
 void journal_note_end(struct journal *journal, const struct journal_entry *entry, const struct exec_call *call);
 
 static inline struct journal_entry *journal_begin(struct journal *journal, struct journal_entry *last,
@@ -51,7 +51,7 @@ static inline void journal_end(struct journal *journal, struct journal_entry *en
         journal_note_end(journal, entry, call);
 }
 
-/* A call that somebody observes is given a moment of the observer's. */
+/* Gives the observer of a call some time. */
 void observing_look(struct observed *observed);
 
 /* ---- steps and wires of a rank with COLLET_TRACE ---- */
@@ -62,17 +62,17 @@ enum tracer_thread {
     TRACER_THREADS = TRACER_PROXY + CONFIG_PROXIES
 };
 
-/* Describes the program's workers to the tracer of its rank. */
+/* Describes a program's workers to the tracer of its rank. */
 enum collet_result exec_trace_bind(struct exec_program *program, struct tracer *tracer);
-/* What the executor itself notes of a worker; the layer's struct trace_worker begins with it. */
+/* The executor's own record of a worker. The layer's struct trace_worker begins with it. */
 struct trace_wait {
-    uint64_t since; /* os_ticks(): it waits since then; 0: it does not wait */
+    uint64_t since; /* os_ticks() since which it waits; 0: it does not wait */
 };
-/* Notes what a try of a step came to that began at `now`, and is not busy. Returns what time it is, as far as is known. */
+/* Records the result of a try that began at `now`, if that is not BUSY. Returns the present time, as far as known. */
 uint64_t exec_trace(const struct exec_call *call, const struct interp_worker *w, const struct interp_try *tried,
                     enum interp_result result, uint64_t now);
 
-/* Lets a connection over a wire make progress; with a tracer, notes when it carried something. */
+/* Lets a connection over a wire make progress. With a tracer, it records when something was carried. */
 enum collet_result tracer_progress(struct tracer *tracer, enum tracer_thread thread, struct conn *conn);
 static inline enum collet_result tracer_carry(struct tracer *tracer, enum tracer_thread thread, struct conn *conn) {
     return tracer == NULL ? conn->transport->progress(conn) : tracer_progress(tracer, thread, conn);
@@ -80,7 +80,7 @@ static inline enum collet_result tracer_carry(struct tracer *tracer, enum tracer
 
 /* ---- connections ---- */
 
-/* The transport of the connection is ready. SUCCESS when its test has passed or there is none, IN_PROGRESS before. REMOTE, on the
+/* Tests a connection whose transport is ready. SUCCESS: the test passed, or there is none. IN_PROGRESS: call again. REMOTE, at the
  * consumer: data changed on the way. */
 enum collet_result selftest_conn_try(struct conn *conn);
 

@@ -11,16 +11,16 @@
 struct chan;
 struct conn;
 
-/* From now on a proxy carries the connections of chan, those to come too. Again: no effect. All below do nothing where chan has no
- * proxy. */
+/* From now on a proxy serves the connections of chan, also later ones. A second call has no effect. The functions below do nothing if chan
+ * has no proxy. */
 enum collet_result proxy_serve(struct chan *chan);
 
-/* Between these two no proxy looks at any connection of chan. */
+/* Between these two calls, no proxy uses any connection of chan. */
 void proxy_pause(struct chan *chan);
 void proxy_resume(struct chan *chan);
 
-/* Counts, for chan and for each of these connections, calls under way: `more` is 1 or −1. While there are any, the executor may wait
- * for the network on these connections. */
+/* Counts calls in progress, for chan and for each of these connections. more: 1 or −1. While the count is positive, the executor may
+ * wait for the network on these connections. */
 void proxy_count(struct chan *chan, struct conn *const *conns, int nconns, int more);
 
 #endif

@@ -8,19 +8,19 @@
 
 #include "api/comm.h"
 
-/* INVALID_ARGUMENT or INVALID_USAGE with a remedy unless stream is a host stream of this process. */
+/* Is stream a host stream of this process? INVALID_ARGUMENT or INVALID_USAGE: no; the text has the remedy. */
 enum collet_result stream_check(const void *stream);
 
-/* With the process's lock, under which the calls of one thread get their places in streams and in communicators: so every two calls
- * that share a stream and a communicator are in the same order in both, and the calls of a group get one place in each stream.
- * A copy of the post that stays until it is done, with its place in its stream; its partner's too. issue: the group's number. From the first one on the
- * communicator has the thread collet-engine. */
+/* Makes a copy of the post that is kept until the call is done, with its place in its stream; also of its partner. issue: number of the group.
+ * The process's lock is held, and gives places in streams and in communicators in one order. So any two calls that share a stream and a
+ * communicator have the same order in both, and all calls of a group get one place per stream. The first call starts the communicator's
+ * thread collet-engine. */
 enum collet_result stream_post(struct post *post, uint64_t issue, struct post **copy_p);
 
-/* Takes such a copy back, by whichever thread drives. */
+/* Frees such a copy; the thread that drives calls it. */
 void stream_post_free(struct post *copy);
 
-/* There may be something to be done for the thread collet-engine. No effect where the communicator has no such thread. */
+/* Wakes collet-engine: there may be work. No effect if the communicator has no such thread. */
 void engine_thread_wake(struct collet_comm *comm);
 
 #endif

@@ -9,8 +9,8 @@
 #include "boot/address.h"
 #include "transport/conn.h"
 
-/* The interface of this host that a connection is tied to; "" if it is to none: it is not tied, or COLLET_SOCKET_IFNAME
- * does not allow the interface, or a file gives the NIC a name that this host does not know. */
+/* Gets this host's interface to which a connection is tied. "": it is not tied, or COLLET_SOCKET_IFNAME forbids the interface, or a
+ * file gives the NIC a name that does not exist here. */
 void map_interface(const struct conn *conn, char interface[ADDRESS_INTERFACE_BYTES]);
 
 #endif

@@ -14,15 +14,15 @@
 struct exec_request;
 struct chooser;
 
-/* Who chooses for one communicator. shapes: of the communicator along each ring. A schedule of rank 0 that is for these ranks goes
- * into *limits. All but config must outlive the chooser. Errors: INVALID_USAGE of a plugin that is named, NO_MEMORY. */
+/* Creates the chooser of a communicator. shapes: one for each ring. If rank 0 has a schedule for these ranks, it is stored in *limits. All
+ * arguments but config must outlive the chooser. Errors: INVALID_USAGE for a plugin that was named, NO_MEMORY. */
 enum collet_result chooser_create(const struct chan *chan, const struct config *config, const struct map *map,
                                   const struct prog_shape *shapes, int nshapes, struct tuner_limits *limits,
                                   struct chooser **chooser_p);
 void chooser_destroy(struct chooser *chooser); /* NULL is fine */
 
-/* The best choice for a call like this one of so many bytes, the same on every rank. Errors: INVALID_USAGE if the limits leave nothing,
- * NO_MEMORY; INTERNAL if an algorithm is wrong, with what the verifier says. */
+/* Chooses the best plan for a call like this one, with `bytes`. Every rank gets the same. Errors: INVALID_USAGE if the limits leave
+ * nothing; NO_MEMORY; INTERNAL if an algorithm is wrong, with the verifier's text. */
 enum collet_result chooser_choose(struct chooser *chooser, struct tuner_limits *limits,
                                   const struct exec_request *request, uint64_t bytes, struct plan_choice *choice);
 

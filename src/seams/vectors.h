@@ -8,10 +8,10 @@
 
 #include "api/comm.h"
 
-#define PROBE_ANY (-1) /* a post with this peer is a probe */
+#define PROBE_ANY (-1) /* the peer of a post that is a probe */
 
-/* By the driver. SUCCESS: a message is there, and the probe has its rank; IN_PROGRESS; or a failure, TIMEOUT too. *idle_since_ns: when
- * the driver first found nothing; 0: not yet. */
+/* Tries a probe; called by the driver. SUCCESS: a message is there, and the probe has its rank. IN_PROGRESS: not yet. Else a failure, also
+ * TIMEOUT. *idle_since_ns: time at which nothing was found first; 0: none. */
 enum collet_result probe_try(struct collet_comm *comm, struct post *probe, uint64_t *idle_since_ns);
 
 #endif

@@ -21,11 +21,11 @@
 
 struct node {
     int nranks;
-    int number; /* in the list; −1: the node is not listed yet */
+    int number; /* number of the node in the list; −1: not listed yet */
     int next;   /* position of its next rank */
 };
 
-/* Counts the ranks of each node; false if node_of holds a number out of range. */
+/* Counts the ranks of each node. False: node_of has a number out of range. */
 static bool count_ranks(int nranks, const int *node_of, struct node *nodes) {
     for (int rank = 0; rank < nranks; rank++)
         nodes[rank] = (struct node){.nranks = 0, .number = -1};
@@ -37,7 +37,7 @@ static bool count_ranks(int nranks, const int *node_of, struct node *nodes) {
     return true;
 }
 
-/* The node's place in the list is behind those before. */
+/* Appends a node to the list. */
 static void list_node(struct prog_shape *shape, struct node *node) {
     node->number = shape->nnodes++;
     node->next = shape->first[node->number];
@@ -54,7 +54,7 @@ static void list_rank(struct prog_shape *shape, struct node *node, int rank) {
     shape->position[rank] = node->next++;
 }
 
-/* Every rank, once. */
+/* Does `along` have every rank exactly once? */
 static bool is_permutation(int nranks, const int *along, int *seen) {
     for (int rank = 0; rank < nranks; rank++)
         seen[rank] = 0;

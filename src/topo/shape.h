@@ -13,34 +13,34 @@
 
 struct prog_shape {
     int nranks, nnodes;
-    int node_ranks; /* how many ranks every node has; 0: not the same everywhere */
-    int *order;     /* [position]: the rank there; NULL: ranks are numbered node by node */
-    int *position;  /* [rank]: where it stands in order; NULL like it */
-    int *first;     /* [nnodes + 1]: the position at which each node begins; NULL: all have node_ranks */
-    int *node;      /* [position]: number of its node in the list; NULL like it */
-    bool zigzag;    /* a ring walks through every second node backwards, to come in where it went out of the last */
-    bool chains;    /* inside nodes trees are chains: ranks have a link to the next, and share it with what is beyond */
+    int node_ranks; /* ranks per node; 0: nodes differ */
+    int *order;     /* [position] rank; NULL: ranks are numbered node by node */
+    int *position;  /* [rank] position in order; NULL if order is NULL */
+    int *first;     /* [nnodes + 1] first position of each node; NULL: all nodes have node_ranks */
+    int *node;      /* [position] number of its node; NULL if first is NULL */
+    bool zigzag;    /* a ring goes through every second node backwards, so that it enters where it left the last one */
+    bool chains;    /* trees in nodes are chains: a rank's link leads to the next one, and ranks beyond share it */
 };
-#define PROG_NODE_RANKS_MAX 64 /* hierarchical algorithms take no larger nodes */
-#define PROG_FLAT(n) ((struct prog_shape){.nranks = (n), .nnodes = 1, .node_ranks = (n)}) /* all on one node */
+#define PROG_NODE_RANKS_MAX 64 /* maximum ranks per node for hierarchical algorithms */
+#define PROG_FLAT(n) ((struct prog_shape){.nranks = (n), .nnodes = 1, .node_ranks = (n)}) /* n ranks on one node */
 
-/* node_of[rank] is any number in 0 … nranks−1 that only the ranks of its node have. Nodes are listed in the order of
- * their lowest ranks, and in each its ranks by number. Errors: INVALID_ARGUMENT (nranks, a number out of range),
- * NO_MEMORY; *shape is then unwritten. */
+/* node_of[rank]: any number in 0 … nranks−1 that only the ranks of its node have. Nodes are listed by their lowest ranks, and the ranks
+ * of a node by number. Errors: INVALID_ARGUMENT (nranks, or a number out of range), NO_MEMORY; *shape is then
+ * not written. */
 enum collet_result prog_shape_init(struct prog_shape *shape, int nranks, const int *node_of);
-/* Lists nodes and the ranks of each in the order in which they first appear in `along`, all ranks in any order.
- * Errors: also INVALID_ARGUMENT if a rank is missing there. */
+/* Lists nodes, and the ranks of each node, in the order of their first appearance in `along`, a list of all ranks. Further error:
+ * INVALID_ARGUMENT if a rank is missing there. */
 enum collet_result prog_shape_init_along(struct prog_shape *shape, int nranks, const int *node_of, const int *along);
 void prog_shape_fini(struct prog_shape *shape);
 
-/* The part of the list that is one node. */
+/* The positions of one node. */
 struct prog_span {
     int node, first, count;
 };
 struct prog_span prog_shape_span(const struct prog_shape *shape, int position);
 struct prog_span prog_shape_node(const struct prog_shape *shape, int node);
 
-/* From a position to its place on the ring, and back: the same swap of what is walked backwards. */
+/* Converts a position to its place on the ring, and back: both are the same swap, in nodes that the ring walks backwards. */
 int prog_shape_turn(const struct prog_shape *shape, int position);
 
 static inline int prog_shape_rank(const struct prog_shape *shape, int position) {

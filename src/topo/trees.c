@@ -33,7 +33,7 @@
 static int position_of(int n, int which, int rank) { return which == 0 || rank > 0 ? rank + 1 - which : n; }
 static int rank_at(int n, int which, int position) { return (position - 1 + which) % n; }
 
-/* The lowest set bit: how far apart two neighbours on this level are, halved. */
+/* The lowest set bit of a position: half of the distance between neighbours on its level. */
 static int level_of(int position) { return position & -position; }
 
 static int parent_of(int n, int position) {
@@ -41,7 +41,7 @@ static int parent_of(int n, int position) {
     int regular = (position - level) | (2 * level);
     if (regular <= n)
         return regular;
-    /* The regular parent is missing: the position below this one's subtree took it in as its right child. */
+    /* The regular parent does not exist: this subtree is the right child of the position just below it. */
     return position - level;
 }
 
@@ -71,7 +71,7 @@ struct tree_place tree_place_below(int n, int which, int rank, int root) {
     struct tree_place place = {.parent = -1, .child = {-1, -1, -1}, .nchildren = 0};
     int others = n - 1;
     if (rank == root) {
-        /* The top of a tree is the position with only one bit: the largest power of two that is no larger than n. */
+        /* The top of a tree is the largest power of two that is at most n: the position with only one bit. */
         int top = 1;
         while (2 * top <= others)
             top *= 2;
@@ -79,7 +79,7 @@ struct tree_place tree_place_below(int n, int which, int rank, int root) {
             place.child[place.nchildren++] = (root + 1 + rank_at(others, which, top)) % n;
         return place;
     }
-    /* The others are numbered from 0 beginning behind the root. */
+    /* The other ranks are numbered from 0, beginning with the rank after the root. */
     place = tree_place(others, which, (rank - root - 1 + n) % n);
     place.parent = place.parent < 0 ? root : (root + 1 + place.parent) % n;
     for (int i = 0; i < place.nchildren; i++)
@@ -89,13 +89,13 @@ struct tree_place tree_place_below(int n, int which, int rank, int root) {
 
 /* ---- over a shape ---- */
 
-/* Where a rank stands: on which node, and how far behind the node's head along its part of the list, which wraps. */
+/* A rank's node, and its distance from the node's head in the node's part of the list, which wraps around. */
 struct spot {
     struct prog_span span;
     int behind;
 };
 
-/* The head of a node is its first rank; that of the root's node is the root. */
+/* The head of a node: the root on the root's node, else the first rank. */
 static int head_of(const struct prog_shape *shape, struct prog_span span, int root) {
     int position = root < 0 ? -1 : prog_shape_position(shape, root);
     return position >= span.first && position < span.first + span.count ? position : span.first;
@@ -117,7 +117,7 @@ static struct tree_place chain_place(int n, int at) {
     return place;
 }
 
-/* The place in the tree of this rank's node, whose root is the head. */
+/* The place of a rank in the tree inside its node, whose root is the head. */
 static struct tree_place place_on_node(const struct prog_shape *shape, int which, struct spot spot, int root) {
     int n = spot.span.count;
     struct tree_place place = shape->chains ? chain_place(n, spot.behind) : tree_place_below(n, which, spot.behind, 0);
@@ -128,7 +128,7 @@ static struct tree_place place_on_node(const struct prog_shape *shape, int which
     return place;
 }
 
-/* The place of a head among heads. */
+/* The place of a head in the tree over heads. */
 static struct tree_place place_among_heads(const struct prog_shape *shape, int which, int node, int root) {
     struct tree_place place = tree_place(shape->nnodes, which, node);
     if (root >= 0) {
@@ -142,7 +142,7 @@ static struct tree_place place_among_heads(const struct prog_shape *shape, int w
     return place;
 }
 
-/* root −1: none is given. */
+/* root −1: no root is given. */
 static struct tree_place place_over_nodes(const struct prog_shape *shape, int which, int rank, int root) {
     struct spot spot = spot_of(shape, rank, root);
     struct tree_place inner = place_on_node(shape, which, spot, root);
@@ -156,7 +156,7 @@ static struct tree_place place_over_nodes(const struct prog_shape *shape, int wh
 
 static bool is_flat(const struct prog_shape *shape) { return shape->nnodes == 1 && !shape->chains; }
 
-/* From positions to the ranks that stand there. */
+/* Replaces positions by ranks. */
 static struct tree_place with_ranks(const struct prog_shape *shape, struct tree_place place) {
     if (place.parent >= 0)
         place.parent = prog_shape_rank(shape, place.parent);

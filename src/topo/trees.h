@@ -7,23 +7,23 @@
 
 #include "topo/shape.h"
 
-#define TREES 2 /* of one double tree */
+#define TREES 2 /* number of trees of a double tree */
 
 struct tree_place {
     int parent;    /* −1: this rank is the root */
-    int child[3];  /* the children, smaller side first; a head's on its own node last */
-    int nchildren; /* 0 … 2, of a head 0 … 3 */
+    int child[3];  /* children, smaller side first; a head's child on its own node is last */
+    int nchildren; /* 0 … 2; a head has 0 … 3 */
 };
 
 /* The place of `rank` in tree `which` (0 or 1) of the double tree over ranks 0 … n−1. */
 struct tree_place tree_place(int n, int which, int rank);
 
-/* The same with a given root: the root stands above the double tree of the other ranks, whose top is its only child in
- * either tree. With n = 1 the root has no child. */
+/* The place in a double tree with a given root: the root is above the double tree of all other ranks, whose top is its only child in
+ * both trees. If n is 1, the root has no child. */
 struct tree_place tree_place_below(int n, int which, int rank, int root);
 
-/* The same two over a shape. On one node they are those trees over positions. Between nodes, the heads of nodes are
- * ranks of a double tree; inside a node, the others stand below its head: in a double tree again, or in a chain. */
+/* The places in the double tree over a shape. On one node it is as above, over positions. With several nodes, the heads of nodes form a
+ * double tree; the other ranks of a node are below its head, in a double tree or a chain. */
 struct tree_place tree_of(const struct prog_shape *shape, int which, int rank);
 struct tree_place tree_below(const struct prog_shape *shape, int which, int rank, int root);
 

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-PROCESS_LOCK(offers_lock); /* also guards users */
+PROCESS_LOCK(offers_lock); /* protects the list, and `users` */
 static struct self_memory *offers;
 
-/* Takes memory off the list; false if it is not there. It is looked at only if it is. */
+/* Takes memory off the list of offers. False: it is not there, and may not be touched. */
 static bool unlist(const struct self_memory *memory) {
     struct self_memory **link = &offers;
     while (*link != NULL && *link != memory)
@@ -29,7 +29,7 @@ static bool unlist(const struct self_memory *memory) {
     return true;
 }
 
-/* Either end. */
+/* Initialises either end. */
 static void end_init(struct conn *conn, struct self_memory *memory) {
     fifo_end_init(&conn->end, memory->fifo, conn_layout(conn), conn->owner->config);
     if (memory->head != NULL)
@@ -107,7 +107,7 @@ static void self_close(struct conn *conn) {
     free(memory);
 }
 
-/* The shortest payload that the rank lends by address. */
+/* The minimum payload that this rank lends by address. */
 static uint64_t self_card(int device) {
     return device == COLLET_DEVICE_HOST ? conn_least_lent(config_process(), "process", LOAN_PROCESS_BYTES) : 0;
 }

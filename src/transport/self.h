@@ -12,20 +12,20 @@
 
 struct self_memory {
     int users;
-    bool takes_loans; /* the consumer does */
+    bool takes_loans; /* the consumer borrows payloads */
     void *fifo;
-    void *head;               /* elsewhere than in the FIFO; NULL: there */
-    struct self_memory *next; /* of those that are offered */
+    void *head;               /* head, if it lies outside the FIFO; NULL: it is in the FIFO */
+    struct self_memory *next; /* next memory on the list of offers */
 };
 
-/* Consumer: its end is done, and the producer may take the memory up. */
+/* Consumer: offers the memory of its end, which is complete, to the producer. */
 void self_offer_memory(struct conn *conn, struct self_memory *memory, struct conn_blob *offer);
-/* Producer: its end is done. REMOTE: the consumer has withdrawn the offer. */
+/* Producer: completes its end with the offered memory. REMOTE: the consumer has withdrawn the offer. */
 enum collet_result self_take_up(struct conn *conn, const struct conn_blob *offer);
-/* Either end, in any order. The memory, if nobody uses it any more; else NULL. */
+/* Called by each end when it closes, in any order. Returns the memory if no end uses it any more; else NULL. */
 struct self_memory *self_leave(struct conn *conn);
 
-/* The same transport between ranks on GPUs, of the layer "ipc" (transport/ipc/self_gpu.c): offer() and close(). */
+/* offer() and close() of this transport for ranks on GPUs, from the layer "ipc" (transport/ipc/self_gpu.c). */
 extern const struct transport transport_self_on_gpus;
 
 #endif

@@ -27,18 +27,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Where the producer has a copy of the nonce. */
+/* Where the producer keeps a copy of the nonce, for a test of process_vm_readv. */
 struct shm_proof {
     uint64_t address;
-    int32_t pid; /* 0: it does not lend */
+    int32_t pid; /* 0: the producer does not lend this way */
 };
 
 struct shm_trailer {
     uint64_t nonce;
     uint64_t attached;
     struct shm_proof proof;
-    struct commons_ticket ticket; /* of the producer's commons, if it lends what is there */
-    uint64_t answered;            /* bits of enum shm_answer; 0: not yet */
+    struct commons_ticket ticket; /* the producer's commons, if it lends memory there */
+    uint64_t answered;            /* bits of enum shm_answer; 0: no answer yet */
 };
 
 enum shm_answer { SHM_ANSWERED = 1, SHM_TAKES_COMMONS = 2, SHM_TAKES_ANY = 4 };
@@ -46,16 +46,16 @@ enum shm_answer { SHM_ANSWERED = 1, SHM_TAKES_COMMONS = 2, SHM_TAKES_ANY = 4 };
 struct shm_offer {
     uint64_t nonce;
     int32_t pid, fd;
-    struct commons_ticket ticket; /* as in the trailer, of the consumer */
+    struct commons_ticket ticket; /* the consumer's commons */
 };
 
 struct shm_end {
     void *memory;
     size_t bytes;
-    int fd;         /* consumer, until the producer has attached; else −1 */
-    uint64_t nonce; /* a copy, which the consumer of a producer tries to read */
+    int fd;         /* consumer: open until the producer has attached; then −1 */
+    uint64_t nonce; /* producer: the copy that the consumer tries to read */
     int32_t consumer_pid;
-    struct commons_view *view; /* of the other end's process; NULL: not opened, or it has none */
+    struct commons_view *view; /* commons of the other process; NULL: not opened, or none */
 };
 
 static bool shm_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
@@ -121,7 +121,7 @@ static enum collet_result shm_accept(struct conn *conn, const struct conn_blob *
     return COLLET_SUCCESS;
 }
 
-/* Can the consumer read the producer's copy? */
+/* Can the consumer read the producer's copy of the nonce? */
 static bool reaches_producer(const struct conn *conn, const struct shm_trailer *trailer) {
     uint64_t seen;
     if (trailer->proof.pid == 0 || !conn_is_direct(conn->owner, "cma"))
@@ -188,7 +188,7 @@ static void shm_close(struct conn *conn) {
     free(end);
 }
 
-/* The shortest payload that the rank lends from any of its memory, if the kernel permits it. */
+/* The minimum payload that this rank lends from any of its memory, if the kernel allows it. */
 static uint64_t shm_card(int device) {
     return device == COLLET_DEVICE_HOST ? conn_least_lent(config_process(), "cma", LOAN_CMA_BYTES) : 0;
 }

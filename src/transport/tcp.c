@@ -56,16 +56,16 @@ static bool tcp_reaches(const struct peer_info *a, const struct peer_info *b, co
     return true;
 }
 
-/* Does it go from the lower rank to the higher one? A rank's connection with itself does not. */
+/* Does the connection go from the lower rank to the higher one? A rank's connection with itself does not. */
 static bool upward(const struct conn *conn) {
     return conn->side == CONN_PRODUCER ? conn->owner->rank < conn->peer : conn->peer < conn->owner->rank;
 }
 
-/* That of the connection the other way, which shares its sockets; NULL: it has none. A rank's connection with itself shares
- * with nobody: what goes the other way there is its own other end. */
+/* The link of the opposite connection, to share its sockets; NULL: none. A rank's connection with itself shares no link: there the
+ * opposite connection is the other end. */
 static struct tcp_link *link_of_other(const struct conn *conn) {
     const struct conn *other = conn->peer == conn->owner->rank ? NULL : conn->opposite;
-    if (other != NULL && other->transport != conn->transport) /* it may come to tcp later: chan.c */
+    if (other != NULL && other->transport != conn->transport) /* it may fall back to tcp later (chan.c) */
         return NULL;
     return other == NULL || other->impl == NULL ? NULL : ((struct tcp_end *)other->impl)->link;
 }
@@ -95,7 +95,7 @@ static enum collet_result tcp_end_create(struct conn *conn) {
     return COLLET_SUCCESS;
 }
 
-/* That the consumer is there is all that the producer must know: how to reach it, the link finds out. */
+/* The offer is empty: it only says that the consumer exists. The link finds out how to reach it. */
 static enum collet_result tcp_offer(struct conn *conn, struct conn_blob *blob) {
     blob->bytes = 0;
     return tcp_end_create(conn);
@@ -158,9 +158,9 @@ static enum collet_result tcp_progress(struct conn *conn) {
     return conn->side == CONN_PRODUCER ? tcp_producer_progress(conn) : tcp_consumer_progress(conn);
 }
 
-/* Whatever the other rank does, its kernel acknowledges what comes. If it does not, the network is dead, and the kernel here would try for
- * a quarter of an hour. The ranks that wait for what got lost may use other connections: so all ranks are told. If the host is out of reach,
- * the heartbeats tell first, and better. */
+/* The other host's kernel acknowledges data, whatever that rank does. If it does not, the network is dead; this kernel would try
+ * for a quarter of an hour. Other ranks may wait for the lost data on other connections, so all ranks are told. If the whole host
+ * is unreachable, the heartbeats notice first. */
 static void tcp_attend(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     const uint64_t limit_ns = (uint64_t)conn->owner->config->heartbeat_timeout * 1000000u / 2 * 3;

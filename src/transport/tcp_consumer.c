@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define LEAVING_NS 2000000000ull /* what a rank may take at most to leave */
+#define LEAVING_NS 2000000000ull /* maximum time between a closed socket and the news that its rank left */
 
 static uint32_t ahead_bytes(const struct tcp_socket *socket) { return socket->ahead_end - socket->ahead_begin; }
 
@@ -19,20 +19,20 @@ static void take_ahead(struct tcp_socket *socket, void *to, uint32_t bytes) {
     socket->ahead_begin += bytes;
 }
 
-/* Where the executor wants it, or in the slot. */
+/* The destination of the payload: where the executor wants it, or the slot. */
 static char *payload_place(const struct conn *conn, const struct tcp_frame *frame) {
     char *landing = loan_landing_at(&conn->end.loans, frame->step, fifo_word_bytes(frame->word));
     return landing != NULL ? landing : tcp_payload_at(conn, frame);
 }
 
-/* The connection is over: what came is not what was sent. */
+/* Ends the connection: the data changed on the way. */
 static void tcp_set_changed(struct conn *conn, const char *found) {
     struct tcp_end *end = conn->impl;
     conn_text_changed(conn, *conn->end.tail, found, end->changed);
     tcp_set_broken(end, end->changed);
 }
 
-/* With COLLET_CHECKSUM: does it have the CRC that it left with? */
+/* With COLLET_CHECKSUM: is the CRC the one that was sent? */
 static bool tcp_is_intact(struct conn *conn, uint32_t crc, uint32_t expected) {
     bool intact = !conn->owner->config->checksum || crc == expected;
     if (!intact)
@@ -40,7 +40,7 @@ static bool tcp_is_intact(struct conn *conn, uint32_t crc, uint32_t expected) {
     return intact;
 }
 
-/* With COLLET_ENCRYPT: its seal is next on the socket. Decrypts what came before it. */
+/* With COLLET_ENCRYPT: takes the seal, which is next on the socket, and decrypts the data before it. */
 static bool take_seal(struct conn *conn, struct tcp_socket *socket, enum tcp_seal_part part, void *data,
                       uint32_t bytes) {
     const struct tcp_end *end = conn->impl;
@@ -72,7 +72,7 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
         end->payload = payload_place(conn, &end->frame);
 }
 
-/* False: its payload is not what was sent. */
+/* False: the payload is not what was sent. */
 static bool deliver_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     uint32_t bytes = fifo_word_bytes(end->frame.word);
@@ -87,7 +87,7 @@ static bool deliver_slot(struct conn *conn, struct tcp_socket *socket) {
     return true;
 }
 
-/* Uses what was read ahead. True if a slot was delivered with it. */
+/* Uses bytes that were read ahead. True: this completed a slot, which was delivered. */
 static bool use_ahead(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     if (!end->receiving && ahead_bytes(socket) >= sizeof(end->frame) + tcp_seal_bytes(end))
@@ -105,10 +105,10 @@ static bool use_ahead(struct conn *conn, struct tcp_socket *socket) {
     return deliver_slot(conn, socket);
 }
 
-/* Reads the rest of the current slot, if there is one, and beyond. True if that filled all that was asked for. */
+/* Reads the rest of the current slot, if there is one, and more. True: all bytes that were asked for came. */
 static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved) {
     struct tcp_end *end = conn->impl;
-    /* What is left is at most a part of a frame with its seal, or of a payload's seal. */
+    /* At most a part of a frame with its seal, or of a payload's seal, is left. */
     memmove(socket->ahead, socket->ahead + socket->ahead_begin, ahead_bytes(socket));
     socket->ahead_end -= socket->ahead_begin;
     socket->ahead_begin = 0;
@@ -120,7 +120,7 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
         {socket->ahead + socket->ahead_end, missing > 0 ? behind : end->ahead_room - socket->ahead_end},
     };
     ssize_t n = 0;
-    if (socket->ended_ns == 0) /* most polls find nothing, and then the plain call is the cheaper one */
+    if (socket->ended_ns == 0) /* most polls find nothing; then plain recv() is cheaper */
         n = missing > 0 ? readv(socket->fd, parts, 2) : recv(socket->fd, parts[1].iov_base, parts[1].iov_len, 0);
     if (n < 0) {
         if (!tcp_would_block())
@@ -140,11 +140,11 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
     return (size_t)n == parts[0].iov_len + parts[1].iov_len;
 }
 
-/* If not, the sockets are left alone: they fill up, and the kernel holds the producer up. */
+/* Is a slot free? If not, the sockets are not read. They fill up, and the kernel stops the producer. */
 static bool has_room(const struct conn *conn) { return *conn->end.tail - wire_head(conn) < conn->end.nslots; }
 
-/* Delivers slots from what has been read, and reads until the socket is empty or a slot has come: then the executor can
- * work on it while it is in the cache. */
+/* Delivers slots from the bytes that were read. Reads more until the socket is empty or a slot is delivered; then the executor can
+ * work on the slot while it is in the cache. */
 static bool receive_slots(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     bool moved = false, delivered = false, more = true;
@@ -160,7 +160,7 @@ static bool receive_slots(struct conn *conn) {
     return moved;
 }
 
-/* A rank that closes its sockets in order says at the same time that it leaves. One that stays has not closed this one. */
+/* Has something on the way closed the socket? Yes, if the other rank is still alive: a rank that closes it says that it leaves. */
 static bool was_cut(const struct conn *conn) {
     const struct tcp_end *end = conn->impl;
     const uint64_t ended_ns = end->sockets[end->next].ended_ns;

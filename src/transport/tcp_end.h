@@ -16,16 +16,16 @@
 
 #include <errno.h>
 
-/* What one read takes in that the consumer did not know of: a small slot with its frame, or several. No more than a FIFO has. */
+/* Bytes that a read may take beyond the known payload: a small slot with its frame, or several. At most the size of a FIFO. */
 #define TCP_AHEAD_BYTES (8192u + 128u)
 
 struct tcp_frame {
     uint32_t word, signature;
     uint64_t sequence;
     uint64_t step;
-    /* With COLLET_CHECKSUM, else 0. The frame has a CRC of its own: what it says of lengths must not be trusted before. */
+    /* Set with COLLET_CHECKSUM, else 0. The frame's own CRC is checked first: before, its lengths cannot be trusted. */
     uint32_t payload_crc;
-    uint32_t frame_crc; /* of all before it */
+    uint32_t frame_crc; /* CRC of all fields above */
 };
 
 static inline uint32_t tcp_frame_crc(const struct tcp_frame *frame) {
@@ -35,8 +35,8 @@ static inline uint32_t tcp_frame_crc(const struct tcp_frame *frame) {
 /* A socket that carries slots. */
 struct tcp_socket {
     int fd;
-    uint64_t ended_ns; /* consumer: since when nothing more can come here; 0: it can */
-    /* Producer: what is sent next, and how much of its frame and payload is gone. */
+    uint64_t ended_ns; /* consumer: time since which no more can come on this socket; 0: more can come */
+    /* Producer: the step that is sent next, and how many bytes of its frame and payload are sent. */
     uint64_t step;
     size_t sent;
     /* Consumer: bytes received beyond the current payload, ahead[ahead_begin … ahead_end). */
@@ -45,74 +45,74 @@ struct tcp_socket {
 };
 
 struct tcp_end {
-    struct tcp_link *link; /* the sockets, shared with the connection the other way */
+    struct tcp_link *link; /* the sockets; the connection in the other direction uses them too */
     void *memory;
     size_t bytes;
-    uint32_t ahead_room; /* consumer: of each socket's bytes ahead */
+    uint32_t ahead_room; /* consumer: size of each socket's `ahead` */
     bool connected;
     uint32_t nsockets;
-    uint32_t first; /* the socket of the first slot */
-    uint32_t next;  /* that of the slot that is assigned, or received, next: see tcp_pass_slot() */
+    uint32_t first; /* socket of the first slot */
+    uint32_t next;  /* socket of the next slot to assign, or to receive: see tcp_pass_slot() */
     bool stays;     /* both ends are on one host */
-    bool few, many; /* bytes has the slot before it */
+    bool few, many; /* the previous slot had few, or many, bytes */
     struct tcp_socket sockets[TCP_SOCKETS_MAX];
 
-    uint8_t assignments[FIFO_MAX_SLOTS]; /* by slot: the socket that its step goes by, or came by */
-    uint64_t assigned;                   /* producer: the steps before it have one */
+    uint8_t assignments[FIFO_MAX_SLOTS]; /* [slot] socket of its step */
+    uint64_t assigned;                   /* producer: all steps before this one have a socket */
 
-    /* With COLLET_ENCRYPT, else NULL. */
+    /* With COLLET_ENCRYPT, else NULL: */
     const uint8_t *key;
-    char *sealed; /* producer: by slot, what is sent of the steps before `sealed_to` */
+    char *sealed; /* producer: [slot] encrypted bytes of each step before `sealed_to` */
     uint64_t sealed_to;
 
-    /* Producer, with COLLET_CHECKSUM: by slot, the CRCs of the payloads of the steps before `summed`. */
+    /* Producer, with COLLET_CHECKSUM: crcs[slot] has the CRC of each payload of the steps before `summed`. */
     uint64_t summed;
     uint32_t crcs[FIFO_MAX_SLOTS];
 
-    /* Consumer: the slot that is being received, where `tail` is. */
+    /* Consumer: the slot at `tail` is being received. */
     bool receiving;
     struct tcp_frame frame;
-    uint32_t received; /* bytes of its payload */
-    char *payload;     /* where they go: into the slot, or where the executor wants them (layers/memory/loan.h) */
+    uint32_t received; /* bytes of its payload that have come */
+    char *payload;     /* destination: the slot, or the place that the executor wants (layers/memory/loan.h) */
 
     const char *broken;           /* why the connection is over; NULL: it is not */
-    char changed[ERR_TEXT_BYTES]; /* it is, because data changed on the way: what is to be said */
+    char changed[ERR_TEXT_BYTES]; /* text of the error, if data changed on the way */
 };
 
-/* SUCCESS if something moved, IN_PROGRESS if not; REMOTE once the connection is broken and nothing moves any more. */
+/* Moves slots. SUCCESS: something moved. IN_PROGRESS: nothing did. REMOTE: the connection is broken, and nothing is left to move. */
 enum collet_result tcp_producer_progress(struct conn *conn);
 enum collet_result tcp_consumer_progress(struct conn *conn);
 bool tcp_producer_is_idle(const struct conn *conn);
 
-enum collet_result tcp_err_broken(const struct conn *conn); /* says why the connection is over */
+enum collet_result tcp_err_broken(const struct conn *conn); /* sets the error text: why the connection is over */
 
 static inline void tcp_set_broken(struct tcp_end *end, const char *why) {
     if (end->broken == NULL)
         end->broken = why;
 }
 
-/* Bytes for what is sent of one slot. */
+/* Maximum bytes that are sent for one slot. */
 static inline size_t tcp_sealed_stride(const struct fifo_layout *layout) {
     uint32_t most =
         layout->sizes.long_bytes > layout->sizes.short_bytes ? layout->sizes.long_bytes : layout->sizes.short_bytes;
     return sizeof(struct tcp_frame) + most + 2 * TCP_SEAL_BYTES;
 }
 
-/* What a seal adds to a frame, and to a payload. */
+/* Bytes that a seal adds to a frame, and to a payload. */
 static inline uint32_t tcp_seal_bytes(const struct tcp_end *end) { return end->key != NULL ? TCP_SEAL_BYTES : 0; }
 
 static inline bool tcp_would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-/* A slot of a step has so many bytes: by which socket does the next one go? Both ends know the bytes when they ask. Between hosts,
- * slots take turns through all sockets, which may use several interfaces. On one host, what was measured decides
+/* The slot of this step has `bytes` of payload: which socket has the next slot? Both ends know `bytes` when they ask. Between hosts,
+ * slots use all sockets in turn, because these may use several interfaces. On one host, measurements decide
  * (docs/performance.md):
  *
- *    the slot had     the next one goes by
- *    few bytes        socket 0, in both directions: what goes one way acknowledges what came the other way
- *    more             all sockets in turn, in the other direction the others: neither holds one that the other wants
- *    many             the first socket of its direction: the receiver goes on reading where it reads already
+ *    this slot has    the next slot uses
+ *    few bytes        socket 0, in both directions: data in one direction acknowledges data of the other direction
+ *    more             all sockets in turn. The other direction uses the others, so neither blocks the other
+ *    many             the first socket of its direction: the receiver continues to read where it is
  *
- * A single slot of few bytes, such as of a barrier, changes nothing. */
+ * A single slot of few bytes, of a barrier for example, changes nothing. */
 #define TCP_FEW_BYTES 256u
 #define TCP_MANY_BYTES (64u << 10)
 static inline void tcp_pass_slot(struct tcp_end *end, uint64_t step, uint32_t bytes) {
@@ -123,7 +123,7 @@ static inline void tcp_pass_slot(struct tcp_end *end, uint64_t step, uint32_t by
     end->few = few;
 }
 
-/* Where the payload of a slot is, unless it is elsewhere. */
+/* The address of the payload in its slot. (The executor may want it elsewhere.) */
 static inline char *tcp_payload_at(const struct conn *conn, const struct tcp_frame *frame) {
     return fifo_slot_at(&conn->end, fifo_word_protocol(frame->word), frame->step);
 }

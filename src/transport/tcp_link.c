@@ -68,7 +68,7 @@ enum collet_result tcp_link_join(const struct conn *conn, struct tcp_link *of_ot
     return COLLET_SUCCESS;
 }
 
-/* A documented line. */
+/* Logs a line that is documented. */
 static void log_interfaces(const struct tcp_link *link, const struct conn *conn) {
     char text[TCP_INTERFACES_TEXT_BYTES];
     tcp_interfaces_text(link->fds, link->nsockets, text);
@@ -91,9 +91,9 @@ enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn) 
     return COLLET_SUCCESS;
 }
 
-#define LOOKS 8 /* while it waits */
+#define LOOKS 8 /* checks within the time limit */
 
-/* A look that sees an acknowledgement, or the first thing that lacks one, begins to wait. */
+/* Notes since when data waits for an acknowledgement. The time starts anew when an acknowledgement comes. */
 static void look_at_socket(int fd, uint64_t now_ns, uint64_t *waits_ns) {
     struct tcp_info info;
     socklen_t bytes = sizeof(info);

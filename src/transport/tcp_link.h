@@ -22,28 +22,28 @@
 #include "transport/tcp_seal.h"
 #include "transport/tcp_socket.h"
 
-enum tcp_letter { TCP_LISTENS }; /* of the control plane: where the lower of two ranks does */
+enum tcp_letter { TCP_LISTENS }; /* message of the lower rank: the addresses on which it listens */
 
 struct tcp_link {
-    int users;                           /* connections */
-    bool listens, dials, up;             /* one of the first two as soon as it does; `up` when that is done */
-    struct tcp_listener listener;        /* of the lower rank */
-    struct tcp_dialer dialer;            /* of the higher one */
-    uint8_t keys[2][TCP_SEAL_KEY_BYTES]; /* with COLLET_ENCRYPT: from the lower rank to the higher one, and back */
+    int users;                           /* number of connections */
+    bool listens, dials, up;             /* listens or dials: that has begun; up: the sockets are connected */
+    struct tcp_listener listener;        /* used by the lower rank */
+    struct tcp_dialer dialer;            /* used by the higher rank */
+    uint8_t keys[2][TCP_SEAL_KEY_BYTES]; /* COLLET_ENCRYPT: [0] from the lower rank to the higher one, [1] back */
     int nsockets;
-    int fds[TCP_SOCKETS_MAX]; /* once it is up */
+    int fds[TCP_SOCKETS_MAX]; /* valid if the link is up */
     char peers[TCP_SOCKETS_MAX]
-              [ADDRESS_TEXT_BYTES];     /* their other ends: a socket that is broken does not know any more */
-    uint64_t looked_ns;                 /* when tcp_link_is_dead() did */
-    uint64_t waits_ns[TCP_SOCKETS_MAX]; /* since when nothing was acknowledged, as far as it saw; 0: all is */
+              [ADDRESS_TEXT_BYTES];     /* [socket] address of its other end: a broken socket cannot tell it any more */
+    uint64_t looked_ns;                 /* time of the last check by tcp_link_is_dead() */
+    uint64_t waits_ns[TCP_SOCKETS_MAX]; /* [socket] time since which data waits for an acknowledgement; 0: none */
 };
 
-/* The link of a connection: that of the other connection between the two ranks (NULL: it has none), or a new one, which
- * needs tcp_link_try() until that is SUCCESS. */
+/* Gets the link of a connection: of_other, the link of the opposite connection, or a new one if that is NULL. Call tcp_link_try()
+ * until it returns SUCCESS. */
 enum collet_result tcp_link_join(const struct conn *conn, struct tcp_link *of_other, int nsockets,
                                  struct tcp_link **link_p);
 enum collet_result tcp_link_try(struct tcp_link *link, const struct conn *conn);
-/* Once it is up: has nothing been acknowledged for so long that was sent? It looks now and then, so it may notice that a little later. */
+/* Is the link, which is up, dead? Yes, if data waits for an acknowledgement for limit_ns. It checks at intervals, so it may say so late. */
 bool tcp_link_is_dead(struct tcp_link *link, uint64_t limit_ns);
 void tcp_link_leave(struct tcp_link *link); /* closes it after the last connection */
 

@@ -8,15 +8,14 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* Up to this, copying costs less than a second piece in the system call. */
+/* Maximum size of a slot that is copied behind its frame: that costs less than a second piece in the system call. */
 #define SMALL_BYTES 4096u
 
-/* No more slots are added to a batch of so many bytes: the receiver's acknowledgements are looked at between two system calls, and
- * what they free is written to again while it is in a cache. */
+/* Maximum size of a batch, before its last slot. Between two system calls the receiver's acknowledgements are processed; the memory that
+ * they free is used again while it is in a cache. */
 #define BATCH_BYTES (512u << 10)
 
-/* What one system call is told to send: the slots of a socket that are published, so that the kernel need not end a packet
- * with each of them. */
+/* The arguments of one system call: all published slots of a socket. So the kernel need not end a packet at each slot. */
 struct batch {
     struct tcp_frame frames[FIFO_MAX_SLOTS];
     struct iovec parts[2 * FIFO_MAX_SLOTS]; /* frame, payload, frame, payload … */
@@ -28,7 +27,7 @@ static const struct fifo_slot_header *header_of(const struct conn *conn, uint64_
     return &conn->end.headers[step & (conn->end.nslots - 1)];
 }
 
-/* Says by which sockets the slots before tail go, which are published. */
+/* Assigns sockets to the published slots before tail. */
 static void assign_slots(struct conn *conn, uint64_t tail) {
     struct tcp_end *end = conn->impl;
     for (; end->assigned != tail; end->assigned++) {
@@ -37,7 +36,7 @@ static void assign_slots(struct conn *conn, uint64_t tail) {
     }
 }
 
-/* The first step from this one on that goes by the socket; `assigned`: none has been published yet. */
+/* The first step, from `step` on, that uses this socket; `assigned`: no published step does. */
 static uint64_t first_on_socket(const struct conn *conn, const struct tcp_socket *socket, uint64_t step) {
     const struct tcp_end *end = conn->impl;
     while (step != end->assigned && &end->sockets[end->assignments[step & (conn->end.nslots - 1)]] != socket)
@@ -49,7 +48,7 @@ static size_t wire_bytes(const struct conn *conn, const struct fifo_slot_header 
     return sizeof(struct tcp_frame) + fifo_word_bytes(header->word) + 2 * tcp_seal_bytes(conn->impl);
 }
 
-/* In the slot, or lent: then the executor keeps it as it is until the call is over, and until then it is sent. */
+/* The address of the payload: its slot, or lent memory, which the executor keeps unchanged until the call is over. */
 static char *payload_of(const struct conn *conn, const struct tcp_frame *frame) {
     const struct fifo_slot_header *header = header_of(conn, frame->step);
     bool lent = conn->end.loans.way == LOAN_WIRE && header->loan.address != 0;
@@ -89,7 +88,7 @@ static void add_slot(const struct conn *conn, uint64_t step, struct batch *batch
     parts[1] = (struct iovec){payload_of(conn, frame), fifo_word_bytes(header->word)};
 }
 
-/* The first slot of the batch is half sent. */
+/* The first `sent` bytes of the batch are sent: leaves them out. */
 static void leave_out(struct batch *batch, size_t sent) {
     batch->bytes -= sent;
     for (struct iovec *part = batch->parts; sent > 0; part++) {
@@ -100,7 +99,7 @@ static void leave_out(struct batch *batch, size_t sent) {
     }
 }
 
-/* A small slot is copied behind its frame. */
+/* Sends a batch. A single small slot is first copied behind its frame. */
 static ssize_t send_batch(int fd, const struct batch *batch) {
     const struct iovec *parts = batch->parts;
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = 2 * (size_t)batch->nslots};
@@ -112,8 +111,8 @@ static ssize_t send_batch(int fd, const struct batch *batch) {
     return send(fd, copy, batch->bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* So many bytes more of the socket's slots are gone. While some are counted to a slot, that slot is published: the
- * header of the one behind the last may be written by the executor right now. */
+/* Counts `bytes` more as sent on this socket. While some belong to a slot, that slot is published, so its header may be read. The
+ * executor may be writing the header after the last published slot. */
 static void count_sent(const struct conn *conn, struct tcp_socket *socket, size_t bytes) {
     size_t whole;
     socket->sent += bytes;
@@ -122,7 +121,7 @@ static void count_sent(const struct conn *conn, struct tcp_socket *socket, size_
         socket->step = first_on_socket(conn, socket, socket->step + 1);
 }
 
-/* Sends what the socket takes of the slots before tail, which are published. */
+/* Sends published slots before tail, as many bytes as the socket takes. */
 static bool send_slots(struct conn *conn, struct tcp_socket *socket, uint64_t tail) {
     struct batch batch;
     socket->step = first_on_socket(conn, socket, socket->step);
@@ -142,7 +141,7 @@ static bool send_slots(struct conn *conn, struct tcp_socket *socket, uint64_t ta
     return n > 0;
 }
 
-/* Each payload once, however often the kernel takes only a part of it. */
+/* Computes the CRC of each payload once, even if the kernel takes it in several parts. */
 static void sum_slots(struct conn *conn, uint64_t tail) {
     struct tcp_end *end = conn->impl;
     for (; end->summed != tail; end->summed++) {
@@ -152,7 +151,7 @@ static void sum_slots(struct conn *conn, uint64_t tail) {
     }
 }
 
-/* The same: a step is sealed once. */
+/* Seals each step once, for the same reason. */
 static void seal_slots(struct conn *conn, uint64_t tail) {
     struct tcp_end *end = conn->impl;
     for (; end->sealed_to != tail; end->sealed_to++) {
@@ -164,7 +163,7 @@ static void seal_slots(struct conn *conn, uint64_t tail) {
     }
 }
 
-/* What the kernel has taken, the executor may overwrite: the slots before the oldest one that is not sent. */
+/* Gives slots back to the executor: all before the oldest one that the kernel has not taken completely. */
 static void give_back(struct conn *conn) {
     const struct tcp_end *end = conn->impl;
     uint64_t oldest = end->sockets[0].step;

@@ -17,16 +17,16 @@
 #include <stdint.h>
 
 #define TCP_SEAL_KEY_BYTES 32
-#define TCP_SEAL_BYTES 16 /* what a seal adds */
+#define TCP_SEAL_BYTES 16 /* bytes that a seal adds */
 #define TCP_SEALED_SO "its seal does not fit (COLLET_ENCRYPT)"
 
 enum tcp_seal_part { TCP_SEAL_FRAME, TCP_SEAL_PAYLOAD };
 
-/* Writes bytes + TCP_SEAL_BYTES to `sealed`. */
+/* Encrypts `bytes` of plain text. Writes bytes + TCP_SEAL_BYTES to `sealed`. */
 void tcp_seal(const uint8_t key[TCP_SEAL_KEY_BYTES], uint64_t step, enum tcp_seal_part part, const void *plain,
               size_t bytes, char *sealed);
 
-/* Decrypts in place; false: it is not what was sent, and data is undefined. */
+/* Decrypts in place. False: this is not what was sent, and data is undefined. */
 bool tcp_unseal(const uint8_t key[TCP_SEAL_KEY_BYTES], uint64_t step, enum tcp_seal_part part, void *data, size_t bytes,
                 const uint8_t seal[TCP_SEAL_BYTES]);
 

@@ -19,9 +19,9 @@
 
 #define HELLO_MAGIC 0x636f6c31u
 #define STRANGER_NS 10000000000ull
-#define CONNECT_NS 2000000000ull /* in the first round; doubled from round to round */
-#define WAY_NS 300000000ull      /* for a way that has others beside it; doubled too */
-#define ACK_NS 30000000000ull    /* the listener may be slow to look */
+#define CONNECT_NS 2000000000ull /* maximum time to connect in the first round; doubled in each round */
+#define WAY_NS 300000000ull      /* maximum wait for one of several ways; doubled in each round */
+#define ACK_NS 30000000000ull    /* the listener may be slow to answer */
 #define ROUNDS 4u
 
 /* ------------------------------------------------------------------------------------------------------------- sockets */
@@ -34,7 +34,7 @@ static void close_all(int *fds, int n) {
     }
 }
 
-/* Buffers are left to the kernel, which adapts their size: fixed large ones were measured and gave nothing. */
+/* Sends small packets at once. Buffer sizes are left to the kernel, which adapts them: fixed large ones gave nothing when measured. */
 static void send_at_once(int fd) {
     const int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -172,7 +172,7 @@ static enum collet_result accept_strangers(struct tcp_listener *listener) {
     return COLLET_SUCCESS;
 }
 
-/* The proof was right: takes the socket in. A newer attempt replaces the sockets of older ones. */
+/* The proof was right: accepts the socket. Sockets of a newer attempt replace those of older attempts. */
 static void take_in(struct tcp_listener *listener, struct tcp_stranger *stranger) {
     const struct tcp_hello *hello = &stranger->hello;
     if (hello->attempt > listener->attempt) {
@@ -218,7 +218,7 @@ enum collet_result tcp_listen_try(struct tcp_listener *listener, int *fds_p) {
         fds_p[k] = listener->fds[k];
         listener->fds[k] = -1;
         tcp_proof(listener->token, "ack", listener->attempt, (uint32_t)k, ack);
-        send(fds_p[k], ack, sizeof(ack), MSG_NOSIGNAL); /* if it fails, reading will tell */
+        send(fds_p[k], ack, sizeof(ack), MSG_NOSIGNAL); /* if it fails, the next read will tell */
     }
     tcp_listen_stop(listener);
     return COLLET_SUCCESS;
@@ -251,14 +251,14 @@ void tcp_dial_stop(struct tcp_dialer *dialer) {
 
 static bool is_bound(const struct tcp_dialer *dialer) { return dialer->tied && dialer->interface[0] != '\0'; }
 
-/* The bits of the addresses that are not to be tried now. */
+/* Bits: addresses that are not tried now. */
 static unsigned left_out(const struct tcp_dialer *dialer) {
     return dialer->tied ? dialer->failed | ~tcp_ways_wanted(&dialer->offer.set) : dialer->failed;
 }
 
 static int way_of(const struct tcp_dialer *dialer, int k) { return dialer->ways[k % dialer->nways]; }
 
-/* The address of socket k has failed, for the reason in errno. */
+/* Marks the address of socket k as failed, with the reason in errno. */
 static void way_failed(struct tcp_dialer *dialer, int k) {
     const struct address_set *set = &dialer->offer.set;
     char text[ADDRESS_TEXT_BYTES];
@@ -271,7 +271,7 @@ static void way_failed(struct tcp_dialer *dialer, int k) {
              is_bound(dialer) ? " by " : "", is_bound(dialer) ? dialer->interface : "", strerror(dialer->error));
 }
 
-/* Starts to connect socket k. False: errno says why not. */
+/* Starts to connect socket k. False: errno says why that failed. */
 static bool socket_begin(struct tcp_dialer *dialer, int k) {
     const struct address_set *set = &dialer->offer.set;
     struct sockaddr_storage name;
@@ -289,7 +289,7 @@ static bool socket_begin(struct tcp_dialer *dialer, int k) {
     return connect(fd, (struct sockaddr *)&name, length) == 0 || errno == EINPROGRESS;
 }
 
-/* The socket is connected, or has failed to. */
+/* The connect() of a socket has ended. Sends hello, if it succeeded. */
 static bool greet(struct tcp_dialer *dialer, int k) {
     struct tcp_hello hello = {.magic = HELLO_MAGIC, .attempt = dialer->attempt, .index = (uint32_t)k};
     tcp_proof(dialer->offer.token, "hello", hello.attempt, hello.index, hello.proof);
@@ -318,7 +318,7 @@ static bool take_ack(struct tcp_dialer *dialer, int k) {
     return proves(dialer->offer.token, "ack", dialer->attempt, (uint32_t)k, dialer->acks[k]);
 }
 
-/* Is a socket of this way connected? */
+/* Is any socket of this way connected? */
 static bool way_answers(const struct tcp_dialer *dialer, int way) {
     for (int k = way; k < dialer->nsockets; k += dialer->nways)
         if (dialer->states[k] != TCP_CONNECTING)
@@ -326,7 +326,7 @@ static bool way_answers(const struct tcp_dialer *dialer, int way) {
     return false;
 }
 
-/* A socket was connected: how long are the others waited for? */
+/* A socket is connected. How long does the dialer wait for the others? */
 static void hurry(struct tcp_dialer *dialer) {
     uint64_t now_ns = os_now_ns(), soon_ns = now_ns + (WAY_NS << dialer->round);
     bool all_answer = true;
@@ -338,7 +338,7 @@ static void hurry(struct tcp_dialer *dialer) {
         dialer->deadline_ns = soon_ns;
 }
 
-/* The deadline has passed: the ways are to blame that do not answer, or else those without an ack. */
+/* The deadline has passed. Marks the ways that do not answer as failed; if all answer, those without an ack. */
 static void blame(struct tcp_dialer *dialer) {
     bool blamed = false;
     errno = ETIMEDOUT;
@@ -352,11 +352,11 @@ static void blame(struct tcp_dialer *dialer) {
             way_failed(dialer, k);
 }
 
-/* False: the attempt has failed; so have some addresses. */
+/* Starts an attempt. False: it failed, and so did some addresses. */
 static bool attempt_begin(struct tcp_dialer *dialer) {
     unsigned failed = dialer->failed;
     dialer->nways = tcp_ways_choose(&dialer->offer.set, left_out(dialer), dialer->ways);
-    if (dialer->round > 0) /* one by one: whom else could an ack that does not come be blamed on? */
+    if (dialer->round > 0) /* one way at a time: if no ack comes, it is clear which way failed */
         dialer->nways = 1;
     dialer->deadline_ns = os_now_ns() + ((dialer->tied ? WAY_NS : CONNECT_NS) << dialer->round);
     for (int k = 0; k < dialer->nsockets; k++)
@@ -365,7 +365,7 @@ static bool attempt_begin(struct tcp_dialer *dialer) {
     return dialer->failed == failed;
 }
 
-/* Moves every socket on. False: as above. */
+/* Makes progress on every socket. False: the attempt failed, and so did some addresses. */
 static bool attempt_advance(struct tcp_dialer *dialer) {
     struct pollfd polls[TCP_SOCKETS_MAX];
     unsigned failed = dialer->failed;
@@ -396,7 +396,7 @@ static enum collet_result attempt_failed(struct tcp_dialer *dialer) {
     if ((left_out(dialer) & all) != all)
         return COLLET_IN_PROGRESS;
     dialer->failed = 0;
-    if (dialer->tied) { /* the same addresses may do by another way */
+    if (dialer->tied) { /* the same addresses may work by another interface */
         dialer->tied = false;
         return COLLET_IN_PROGRESS;
     }

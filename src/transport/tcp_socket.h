@@ -36,16 +36,16 @@
 #define TCP_TOKEN_BYTES 16
 #define TCP_PROOF_BYTES 16
 #define TCP_STRANGERS_MORE                                                                                             \
-    2 /* a listener keeps so many more of them than it wants sockets: a process may have many listeners */
+    2 /* a listener keeps this many more strangers than sockets; a process may have many listeners */
 #define TCP_STRANGERS_MAX (TCP_SOCKETS_MAX + TCP_STRANGERS_MORE)
 
-/* What the dialer must know; travels over the control plane. */
+/* A listener's offer to the dialer. It travels over the control plane. */
 struct tcp_offer {
     struct address_set set;
     uint8_t token[TCP_TOKEN_BYTES];
 };
 
-/* The first bytes on every socket. The magic is in the byte order of the machine, as all that sockets carry. */
+/* The first bytes on every socket. The magic shows the machine's byte order, which all later data uses too. */
 struct tcp_hello {
     uint32_t magic;
     uint32_t attempt;
@@ -53,32 +53,32 @@ struct tcp_hello {
     uint8_t proof[TCP_PROOF_BYTES];
 };
 
-/* What an end proves with: "hello" or "ack". */
+/* Computes a proof. word: "hello" or "ack". */
 void tcp_proof(const uint8_t token[TCP_TOKEN_BYTES], const char *word, uint32_t attempt, uint32_t index,
                uint8_t proof[TCP_PROOF_BYTES]);
 
-/* A connection that was accepted and has not yet said hello. */
+/* An accepted connection whose hello has not come yet. */
 struct tcp_stranger {
-    int fd; /* −1: a free place */
+    int fd; /* −1: this entry is free */
     uint32_t got;
     uint64_t since_ns;
-    struct tcp_hello hello; /* the first `got` bytes of it */
+    struct tcp_hello hello; /* the first `got` bytes of its hello */
 };
 
 struct tcp_listener {
-    int fd; /* −1: it does not listen, and has nothing to close */
+    int fd; /* −1: not listening, nothing to close */
     int nsockets;
-    const char *ifname; /* of the configuration: interfaces that connections may come by */
+    const char *ifname; /* COLLET_SOCKET_IFNAME: connections may come by these interfaces */
     uint8_t token[TCP_TOKEN_BYTES];
-    uint32_t attempt;         /* the newest that was seen */
-    int fds[TCP_SOCKETS_MAX]; /* its sockets; −1: not yet */
+    uint32_t attempt;         /* the newest attempt seen */
+    int fds[TCP_SOCKETS_MAX]; /* accepted sockets; −1: not yet */
     struct tcp_stranger strangers[TCP_STRANGERS_MAX];
 };
 
-/* interface: what this end is tied to; "" for nothing. */
+/* Starts to listen. interface: the only one for this end, "" for any. */
 enum collet_result tcp_listen_start(struct tcp_listener *listener, const struct config *config, const char *interface,
                                     int nsockets, struct tcp_offer *offer);
-/* SUCCESS once all have come; fds_p[0 … nsockets−1] are then the caller's. */
+/* SUCCESS: all sockets have come. fds_p[0 … nsockets−1] then belong to the caller. */
 enum collet_result tcp_listen_try(struct tcp_listener *listener, int *fds_p);
 void tcp_listen_stop(struct tcp_listener *listener);
 
@@ -87,35 +87,35 @@ enum tcp_dial_state { TCP_CONNECTING, TCP_GREETED, TCP_ACKED };
 struct tcp_dialer {
     struct tcp_offer offer;
     int nsockets;
-    int peer; /* rank and host, for messages */
+    int peer; /* rank and host, for error texts */
     const char *host;
-    uint32_t attempt; /* counts from 0 */
+    uint32_t attempt; /* number of this attempt, from 0 */
     uint32_t round;
-    unsigned failed;                         /* bits: the addresses that have failed in this round */
-    bool tied;                               /* only to addresses of the interface that the listener is tied to … */
-    char interface[ADDRESS_INTERFACE_BYTES]; /* … by this one of ours; "" by any */
+    unsigned failed;                         /* bits: addresses that failed in this round */
+    bool tied;                               /* use only the listener's tied interface … */
+    char interface[ADDRESS_INTERFACE_BYTES]; /* … through this interface of ours; "": any */
     uint64_t deadline_ns;
-    int nways, ways[ADDRESS_MAX]; /* the addresses of this attempt */
+    int nways, ways[ADDRESS_MAX]; /* addresses of this attempt */
     int fds[TCP_SOCKETS_MAX];
     enum tcp_dial_state states[TCP_SOCKETS_MAX];
-    uint8_t acks[TCP_SOCKETS_MAX][TCP_PROOF_BYTES]; /* as far as they have come: */
+    uint8_t acks[TCP_SOCKETS_MAX][TCP_PROOF_BYTES]; /* the first got[k] bytes of each ack */
     uint32_t got[TCP_SOCKETS_MAX];
     int error; /* errno of the last failure */
 };
 
-/* interface: as for tcp_listen_start(). */
+/* Starts to dial. interface: as for tcp_listen_start(). */
 void tcp_dial_start(struct tcp_dialer *dialer, const struct tcp_offer *offer, const char *interface, int nsockets,
                     int peer, const char *host);
-/* SUCCESS once every socket has its ack; fds_p[0 … nsockets−1] are then the caller's. SYSTEM naming the addresses when
- * every address has failed several times. */
+/* SUCCESS: every socket has its ack. fds_p[0 … nsockets−1] then belong to the caller. SYSTEM: every address failed several times; the
+ * text names them. */
 enum collet_result tcp_dial_try(struct tcp_dialer *dialer, int *fds_p);
 void tcp_dial_stop(struct tcp_dialer *dialer);
 
-/* "address:port" of the other end, and of this one. */
+/* Writes "address:port" of the other end, or of this end. */
 void tcp_peer_text(int fd, char text[ADDRESS_TEXT_BYTES]);
 void tcp_own_text(int fd, char text[ADDRESS_TEXT_BYTES]);
 
-/* The interfaces of this host that connected sockets have the addresses of: "eth0, eth1". */
+/* Writes the names of this host's interfaces that the sockets use: "eth0, eth1". */
 #define TCP_INTERFACES_TEXT_BYTES 128
 void tcp_interfaces_text(const int *fds, int n, char text[TCP_INTERFACES_TEXT_BYTES]);
 

@@ -15,10 +15,10 @@ bool tcp_way_bind(int fd, int family, const char *interface) {
         return false;
     }
     socklen_t length = address_to_sockaddr(&address, 0, &name);
-    setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on)); /* a port is found by where it goes to */
+    setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on)); /* the port depends on the destination */
     if (bind(fd, (struct sockaddr *)&name, length) != 0)              /* hosts may choose routes by this address … */
         return false;
-    /* … and if not, this makes the route. Kernels before 5.7 permit it to root alone; then the address must do. */
+    /* … if not, this selects the route. Before Linux 5.7 only root may do that; then the address must suffice. */
     return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface, (socklen_t)strlen(interface)) == 0 || errno == EPERM;
 }
 

@@ -18,14 +18,14 @@
 #include "boot/address.h"
 #include "transport/conn.h"
 
-/* From now on the socket goes by this interface alone, as far as the kernel lets us say that. False: errno says why not. */
+/* Binds a socket to one interface, as far as the kernel allows it. False: errno says why not. */
 bool tcp_way_bind(int fd, int family, const char *interface);
 
-/* The addresses to use of those whose bit in `failed` is not set: one for each of the fastest interfaces. Their number, 0
- * if there is none left. */
+/* Chooses among the addresses whose bit in `failed` is clear: one per fastest interface. Returns their number; 0: none is
+ * left. */
 int tcp_ways_choose(const struct address_set *set, unsigned failed, int ways[ADDRESS_MAX]);
 
-/* The bits of the addresses of the interface that the listener's end is tied to; 0 if it is to none. */
+/* Bits: the addresses of the interface to which the listener's end is tied; 0: it is not tied. */
 unsigned tcp_ways_wanted(const struct address_set *set);
 
 #endif

@@ -11,28 +11,28 @@
 
 #include "transport/conn.h"
 
-/* Zeroed memory of the host; of a rank on a GPU, pinned, so that the GPU reaches it. */
+/* Allocates zeroed host memory. For a rank on a GPU it is pinned, so the GPU can access it. */
 enum collet_result wire_memory_create(const struct conn_owner *owner, size_t bytes, void **memory_p);
 void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t bytes);
 
-/* The transport carries slots from now on. An end lends payloads from its rank's memory, and receives them there, where
- * COLLET_DIRECT has that and no proxy carries slots beside the executor. only: see loan_end. */
+/* Allows loans on a connection over a wire. Its ends then send from the rank's memory and receive into it, if COLLET_DIRECT has "wire"
+ * and no proxy works beside the executor. only: see loan_end. */
 void wire_allow_loans(struct conn *conn, int (*only)(uint64_t address, uint32_t bytes));
 
-/* At a producer: what has been published. */
+/* Producer: the position behind the published slots. */
 static inline uint64_t wire_tail(const struct conn *conn) {
     return port_load_acquire(conn->end.tail); /* pairs with fifo_publish() */
 }
 
-/* At a consumer: what has been consumed, and may be overwritten. */
+/* Consumer: the position behind the consumed slots. */
 static inline uint64_t wire_head(const struct conn *conn) {
     return port_load_acquire(conn->end.head); /* pairs with fifo_consumed() */
 }
 
-/* What a wire says that it does wrong. */
+/* An error text for a slot that came over a wire. */
 #define WIRE_TOO_LONG "it sent more than a slot holds"
 
-/* At a consumer: the next slot's payload is where it belongs; from now on the executor sees it. landed: there; NULL: in the slot. */
+/* Consumer: the next slot's payload has come. Publishes the slot to the executor. landed: address of the payload; NULL: in the slot. */
 static inline void wire_deliver(struct conn *conn, uint32_t word, uint32_t signature, uint64_t sequence,
                                 const char *landed) {
     uint64_t step = *conn->end.tail;

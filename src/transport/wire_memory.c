@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define SHORT_BYTES 4096u
-#define BLOCK_BYTES ((size_t)64 << 10) /* and a multiple of it is where it begins */
+#define BLOCK_BYTES ((size_t)64 << 10) /* blocks begin at a multiple of their size */
 
 struct short_block {
     size_t used;
@@ -26,7 +26,7 @@ struct short_block {
 };
 
 PROCESS_LOCK(blocks_lock);
-static struct short_block *newest; /* NULL: there is none */
+static struct short_block *newest; /* the block with free room; NULL: none */
 
 static size_t in_lines(size_t bytes) { return (bytes + FIFO_LINE_BYTES - 1) / FIFO_LINE_BYTES * FIFO_LINE_BYTES; }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define ARITY 8
-#define PATIENCE_NS 2000000000ull /* the first rank, which can name the missing one, gives up first */
+#define PATIENCE_NS 2000000000ull /* the first rank can name the missing rank, so it gives up this much earlier */
 
 enum collet_result agreement_start(struct agreement *agreement, const struct agreement_terms *terms,
                                    const void *entry) {
@@ -49,7 +49,7 @@ static enum collet_result take_entry(struct agreement *agreement, int index) {
     return COLLET_SUCCESS;
 }
 
-/* If that is to be said: which ranks have not called yet? */
+/* Are entries missing for so long that it must be logged? Then logs the ranks that have not called yet. */
 static enum collet_result await_entries(struct agreement *agreement) {
     const struct agreement_terms *terms = &agreement->terms;
     const uint64_t now_ns = os_now_ns();

@@ -11,33 +11,33 @@
 #include "base/wait.h"
 #include "topo/probe/bundle.h"
 
-/* Who takes part, and in what. */
+/* The ranks that take part, and the call that they make. */
 struct agreement_terms {
     struct boot *boot;
-    uint64_t key;       /* of the letters; no other agreement of these ranks has it at the same time */
-    const int *ranks;   /* those that take part, in the same order on each */
-    int nranks, self;   /* how many, and the caller's index among them */
-    size_t entry_bytes; /* ≤ BOOT_MESSAGE_BYTES */
-    const char *call;   /* what each rank has to call, for messages */
+    uint64_t key;       /* key of the letters; unique among these ranks' agreements at any time */
+    const int *ranks;   /* ranks that take part, in the same order on each rank */
+    int nranks, self;   /* number of ranks; index of this rank among them */
+    size_t entry_bytes; /* at most BOOT_MESSAGE_BYTES */
+    const char *call;   /* the call that each rank must make, for texts */
     int timeout_s;
 };
 
 struct agreement {
     struct agreement_terms terms;
-    char *table;   /* entries in the order of terms.ranks; complete when agreement_try() succeeds */
-    int next;      /* of the first rank: whose entry is waited for */
-    uint8_t *have; /* of the first rank: whose entries have come */
+    char *table;   /* entries in the order of terms.ranks; complete if agreement_try() succeeds */
+    int next;      /* first rank only: index of the entry that it waits for */
+    uint8_t *have; /* first rank only: [index] its entry has come */
     struct bundle bundle;
     uint64_t deadline_ns;
     struct late late;
 };
 
-/* Says this rank's entry. terms->ranks and ->call must stay until agreement_fini(). */
+/* Sends this rank's entry. terms->ranks and ->call must stay valid until agreement_fini(). */
 enum collet_result agreement_start(struct agreement *agreement, const struct agreement_terms *terms, const void *entry);
 
-/* SUCCESS when the table is complete, IN_PROGRESS, or why that cannot be. */
+/* SUCCESS: the table is complete. IN_PROGRESS: call again. Else why it cannot become complete. */
 enum collet_result agreement_try(struct agreement *agreement);
 
-void agreement_fini(struct agreement *agreement); /* harmless on a zeroed one */
+void agreement_fini(struct agreement *agreement); /* does nothing if zeroed */
 
 #endif

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_NS 50000000ull      /* the first pause before a vote is said again; doubles … */
+#define AGAIN_NS 50000000ull      /* first pause before a vote is repeated; doubles … */
 #define AGAIN_MAX_NS 800000000ull /* … up to this one */
-#define PATIENCE_NS 2000000000ull /* the judge, which can name the missing rank, gives up so much earlier */
+#define PATIENCE_NS 2000000000ull /* the judge can name the missing rank, so it gives up this much earlier */
 
 static uint64_t deadline_of(const struct consent_terms *terms) {
     return os_now_ns() + (uint64_t)terms->timeout_s * 1000000000u;
@@ -22,13 +22,13 @@ static size_t verdict_bytes(int nranks) { return sizeof(struct consent_verdict) 
 
 /* -------------------------------------------------------------------------------------------------------------- memory */
 
-/* What a rank of this process has had last under a key. Stays until the hub goes. */
+/* The last verdict of a rank of this process under one key. It is kept as long as the hub. */
 struct consent_memory {
     struct consent_memory *next;
     int rank;
     uint64_t key, number;
-    bool gave_up;                    /* the verdict is this rank's own: no, to whatever is asked */
-    size_t bytes;                    /* of the verdict */
+    bool gave_up;                    /* the verdict is this rank's own: no, to all later questions */
+    size_t bytes;                    /* bytes of the verdict */
     struct consent_verdict *verdict; /* follows this struct; has room for all ranks of the hub */
 };
 
@@ -49,7 +49,7 @@ static struct consent_memory *find_memory(const struct hub *hub, int rank, uint6
     return memory;
 }
 
-/* With the hub's lock. NULL: there is none for this key, and none to spare. */
+/* The memory for this key, or a spare one; NULL: neither. The caller holds the hub's lock. */
 static struct consent_memory *memory_of(const struct consent_terms *terms) {
     struct boot *boot = terms->boot;
     const uint64_t key = terms->key & BOOT_KEY_REST;
@@ -68,20 +68,20 @@ static enum collet_result memory_begin(const struct consent_terms *terms, uint64
     SCOPED_LOCK(&terms->boot->hub->lock);
     COLLET_TRY(consent_stock(terms->boot));
     struct consent_memory *memory = memory_of(terms);
-    consent_stock(terms->boot); /* for a no under another key. Without memory: before the next one */
+    consent_stock(terms->boot); /* gets a spare one for a "no" under another key; if there is no memory, later */
     memory->gave_up = false;
     *number = memory->number + 1;
     return COLLET_SUCCESS;
 }
 
-/* A gift is a secret. */
+/* Wipes a verdict and frees it: its gift is a secret. */
 static void verdict_free(struct consent_verdict *verdict, size_t bytes) {
     if (verdict != NULL)
         sodium_memzero(verdict, bytes);
     free(verdict);
 }
 
-/* For the watch. */
+/* Keeps the verdict, for the watch to repeat. */
 static void remember(const struct consent *consent) {
     SCOPED_LOCK(&consent->terms.boot->hub->lock);
     struct consent_memory *memory = memory_of(&consent->terms);
@@ -103,14 +103,14 @@ void consent_refuse(const struct consent_terms *terms, enum collet_result code, 
     memset(memory->verdict->lives, 1, (size_t)terms->nranks);
 }
 
-/* Makes a letter with the verdict that the receiver of this vote has had before; NULL: it has not, or there is no memory. */
+/* Makes a letter with the verdict that the receiver of this vote already has; NULL: it has none, or there is no memory. */
 static struct letter *recall(struct hub *hub, const struct letter *vote) {
     const uint64_t key = vote->key & BOOT_KEY_REST;
     struct consent_vote asked;
     if (vote->bytes != sizeof asked)
         return NULL;
     memcpy(&asked, vote->data, sizeof asked);
-    /* Before the lock, since it may wait for memory. */
+    /* Allocates before it takes the lock: an allocation may wait for memory. */
     struct letter *letter =
         letter_create(vote->from, vote->to, boot_key(BOOT_VERDICT, key), NULL, verdict_bytes(hub->nranks));
     if (letter == NULL)
@@ -120,7 +120,7 @@ static struct letter *recall(struct hub *hub, const struct letter *vote) {
     const bool recalled = memory != NULL && memory->number != 0 && (memory->number == asked.number || memory->gave_up);
     if (recalled) {
         memory->verdict->sum.number = asked.number;
-        if (memory->number < asked.number) /* this one is refused as well */
+        if (memory->number < asked.number) /* the earlier refusal is also for this one */
             memory->number = asked.number;
         letter->bytes = (uint32_t)memory->bytes;
         memcpy(letter->data, memory->verdict, memory->bytes);
@@ -154,7 +154,7 @@ static void post_to(const struct consent *consent, int index, enum boot_subject 
     const struct consent_terms *terms = &consent->terms;
     struct letter *letter =
         letter_create(terms->ranks[index], terms->boot->rank, boot_key(subject, terms->key), data, bytes);
-    if (letter != NULL) /* without memory: it is said again later */
+    if (letter != NULL) /* without memory, it is sent later */
         hub_send(terms->boot->hub, letter);
 }
 
@@ -162,7 +162,7 @@ static void say_vote(const struct consent *consent, int index) {
     post_to(consent, index, BOOT_VOTE, &consent->vote, sizeof consent->vote);
 }
 
-/* Is it time to vote again? A letter may have been read by a rank that had its verdict by then. */
+/* Is it time to repeat the vote? A rank that already had its verdict may have read the last one. */
 static bool says_again(struct consent *consent) {
     const uint64_t now_ns = os_now_ns();
     if (now_ns < consent->say_ns)
@@ -172,7 +172,7 @@ static bool says_again(struct consent *consent) {
     return true;
 }
 
-/* Under one key come the votes, or the verdicts, of earlier numbers too. False: none of this number has come. */
+/* Takes a vote, or a verdict, of this number; drops those of earlier numbers, which have the same key. False: none of it has come. */
 static bool take_letter(const struct consent *consent, int index, enum boot_subject subject, void *data, size_t bytes) {
     const struct consent_terms *terms = &consent->terms;
     struct letter *letter;
@@ -192,7 +192,7 @@ static uint64_t next_number(const struct consent_terms *terms) {
     return memory == NULL ? 1 : memory->number + 1;
 }
 
-/* Who votes says so again and again, so votes that are taken here are not missed later. */
+/* Ranks repeat their votes, so the votes that this call takes will come again. */
 bool consent_hears_no(const struct consent_terms *terms, struct consent_vote *no) {
     struct consent next = {.terms = *terms, .vote.number = next_number(terms)};
     next.terms.key &= BOOT_KEY_REST;
@@ -205,7 +205,7 @@ bool consent_hears_no(const struct consent_terms *terms, struct consent_vote *no
 
 /* -------------------------------------------------------------------------------------------------------------- who lives */
 
-/* Gone for good. What a rank sent before it left on purpose may still come for a while. */
+/* Is the rank gone, with all its letters? Letters of a rank that left on purpose may still come for a while. */
 static bool is_gone(const struct consent *consent, int index) {
     const struct consent_terms *terms = &consent->terms;
     const int rank = terms->ranks[index];
@@ -217,7 +217,7 @@ static bool has_left(const struct consent *consent, int index) {
     return boot_peer_state(consent->terms.boot, consent->terms.ranks[index], NULL) == PEER_LEFT;
 }
 
-/* The others turn to whoever is the next. */
+/* Chooses the judge: the first rank that is not gone. */
 static void find_judge(struct consent *consent) {
     const int before = consent->judge;
     while (consent->judge < consent->terms.self && is_gone(consent, consent->judge))
@@ -236,7 +236,7 @@ static void objects(struct consent *consent, int index, enum collet_result code,
     snprintf(vote->text, sizeof vote->text, "%s", text);
 }
 
-/* A rank that has not answered. */
+/* Counts a rank without an answer as a "no". */
 static void pass_over(struct consent *consent, int index, bool too_late) {
     char name[HUB_NAME_BYTES], text[ERR_TEXT_BYTES];
     hub_name_rank(consent->terms.boot->hub, consent->terms.ranks[index], name);
@@ -248,7 +248,7 @@ static void pass_over(struct consent *consent, int index, bool too_late) {
     objects(consent, index, too_late ? COLLET_ERR_TIMEOUT : COLLET_ERR_REMOTE, text);
 }
 
-/* Reads what rank `index` answers. False: nothing yet. */
+/* Reads the answer of rank `index`. False: none yet. */
 static bool take_answer(struct consent *consent, int index) {
     struct consent_vote *vote = &consent->votes[index];
     struct consent_verdict *verdict = consent->verdict;
@@ -260,7 +260,7 @@ static bool take_answer(struct consent *consent, int index) {
            (is_gone(consent, index) && !(has_left(consent, index) && consent->terms.leaving_is_no));
 }
 
-/* Is the vote that it has given still of a rank that lives? The no of a rank that has left counts. */
+/* Does the vote count? Yes, if its rank is alive, or if it is the "no" of a rank that has left. */
 static bool counts(const struct consent *consent, int index) {
     const struct consent_terms *terms = &consent->terms;
     enum peer_state state = boot_peer_state(terms->boot, terms->ranks[index], NULL);
@@ -268,7 +268,7 @@ static bool counts(const struct consent *consent, int index) {
     return state == PEER_ALIVE || (state == PEER_LEFT && no) || index == terms->self;
 }
 
-/* Rather than what was said before, by a higher rank. That another rank is gone is a consequence, if somebody knows more. */
+/* Is this vote the cause, rather than that of a higher rank? A vote that says that a rank is gone is a consequence of other causes. */
 static bool is_cause(const struct consent_vote *vote, const struct consent_vote *before) {
     const bool known = before->code != COLLET_SUCCESS && before->code != COLLET_ERR_REMOTE;
     return vote->code != COLLET_SUCCESS && !(known && vote->code == COLLET_ERR_REMOTE);
@@ -314,13 +314,13 @@ static enum collet_result judge(struct consent *consent) {
         if (k == terms->self)
             continue;
         const bool answered = take_answer(consent, k);
-        if (answered && consent->verdict->sum.number != 0) /* of an earlier judge */
+        if (answered && consent->verdict->sum.number != 0) /* an earlier judge's */
             return finish(consent);
         const bool gone = is_gone(consent, k), silent_for_good = !answered && (too_late || gone);
         if (silent_for_good)
             pass_over(consent, k, !gone);
         if (!answered && !silent_for_good && again)
-            say_vote(consent, k); /* to its watch: has it had a verdict? */
+            say_vote(consent, k); /* asks its watch: does it have a verdict? */
         if (first && again && !gone)
             post_to(consent, k, BOOT_JUDGE, &consent->vote.number, sizeof consent->vote.number);
         complete &= answered || silent_for_good;
@@ -340,7 +340,7 @@ static enum collet_result await_verdict(struct consent *consent) {
     if (take_letter(consent, consent->judge, BOOT_VERDICT, consent->verdict, verdict_bytes(terms->nranks)))
         return finish(consent);
     if (take_letter(consent, consent->judge, BOOT_JUDGE, &number, sizeof number))
-        consent->deadline_ns = deadline_of(terms); /* it came later, and so it gives up later */
+        consent->deadline_ns = deadline_of(terms); /* this judge came later, so it gives up later */
     if (says_again(consent))
         say_vote(consent, consent->judge);
     if (os_now_ns() <= consent->deadline_ns + PATIENCE_NS)
@@ -350,8 +350,8 @@ static enum collet_result await_verdict(struct consent *consent) {
                    terms->timeout_s, name, terms->call);
 }
 
-/* A process that was stopped goes on, and the others may have gone on without it. Then its connections end, as if the others were dead.
- * It must not agree with itself alone, so it votes only when its watch has looked around: it hears in a moment whether it is lost. */
+/* May this process vote? If it was stopped, others may have gone on without it, and its connections end as if the others were dead. It
+ * must not agree with itself alone. So it votes only after its watch has run, which soon finds out whether it is lost. */
 static enum collet_result check_self(const struct consent *consent) {
     const struct boot *boot = consent->terms.boot;
     const uint64_t awake_until_ns = __atomic_load_n(&boot->hub->awake_until_ns, __ATOMIC_RELAXED);
@@ -374,7 +374,7 @@ enum collet_result consent_start(struct consent *consent, const struct consent_t
     *consent = (struct consent){.terms = *terms, .pause_ns = AGAIN_NS};
     consent->terms.key &= BOOT_KEY_REST;
     consent->deadline_ns = deadline_of(terms);
-    consent->say_ns = terms->self == 0 ? os_now_ns() + AGAIN_NS : 0; /* a judge has nothing to say at first */
+    consent->say_ns = terms->self == 0 ? os_now_ns() + AGAIN_NS : 0; /* a judge need not vote at first */
     consent->vote.code = code;
     if (code != COLLET_SUCCESS)
         snprintf(consent->vote.text, sizeof consent->vote.text, "%s", err_last());
@@ -390,7 +390,7 @@ void consent_give_up(struct consent *consent, enum collet_result code, const cha
     if (consent->terms.boot == NULL || (no != NULL && no->sum.number != 0))
         return;
     consent_refuse(&consent->terms, code, text);
-    if (consent->vote.number == 0) /* it has not voted: others will ask */
+    if (consent->vote.number == 0) /* it has not voted; others will ask */
         return;
     objects(consent, consent->terms.self, code, text);
     consent->vote = no->sum = consent->votes[consent->terms.self];

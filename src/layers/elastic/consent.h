@@ -28,68 +28,68 @@
 
 #include "base/err.h"
 
-/* What a rank says. */
+/* A rank's vote. */
 struct consent_vote {
-    uint64_t number; /* of the consent, among those with the same key; consent_start() counts */
-    int32_t code;    /* SUCCESS: yes; else no, and why */
+    uint64_t number; /* number of the consent, among those with its key; consent_start() counts */
+    int32_t code;    /* SUCCESS: yes. Else: no, with the reason */
     int32_t zero;
     char text[ERR_TEXT_BYTES];
 };
 
-/* What all have to say. Code and text are those of the lowest rank that said no; REMOTE only if none said another. */
+/* The sum of all votes. Its code and text are those of the lowest rank that said no; REMOTE only if no rank gave another reason. */
 #define CONSENT_GIFT_BYTES COLLET_UNIQUE_ID_BYTES
 struct consent_verdict {
     struct consent_vote sum;
-    char gift[CONSENT_GIFT_BYTES]; /* of the judge; if the code is SUCCESS */
-    uint8_t lives[];               /* for each of terms.ranks, in their order: does it live? */
+    char gift[CONSENT_GIFT_BYTES]; /* from the judge, if the code is SUCCESS */
+    uint8_t lives[];               /* [index in terms.ranks] is this rank alive? */
 };
 
-/* Who takes part, and in what. */
+/* The ranks that take part, and the call that they make. */
 struct consent_terms {
     struct boot *boot;
-    uint64_t key;     /* its last 56 bits; no other consent of these ranks has it at the same time */
-    const int *ranks; /* those that take part, in the same order on each */
-    int nranks, self; /* how many, and the caller's index among them */
-    /* A rank that destroys its communicator says no. Else it is taken for dead. */
+    uint64_t key;     /* only the last 56 bits; unique among these ranks' consents at any time */
+    const int *ranks; /* ranks that take part, in the same order on each rank */
+    int nranks, self; /* number of ranks; index of this rank among them */
+    /* A rank that destroys its communicator counts as a "no". Otherwise it counts as dead. */
     bool leaving_is_no;
-    /* Makes the judge's gift, if all have said yes. NULL: there is none. */
+    /* Makes the judge's gift if all say yes. NULL: there is no gift. */
     enum collet_result (*give)(void *giver, const uint8_t *lives, char gift[CONSENT_GIFT_BYTES]);
     void *giver;
-    const char *call; /* what each rank has to call, for messages */
-    int timeout_s;    /* for the judge to wait for votes */
+    const char *call; /* the call that each rank must make, for texts */
+    int timeout_s;    /* maximum time for which the judge waits for votes */
 };
 
 struct consent {
     struct consent_terms terms;
     struct consent_vote vote;
-    struct consent_vote *votes; /* by index in terms.ranks; number 0: it has not come */
+    struct consent_vote *votes; /* [index in terms.ranks]; number 0: no vote yet */
     struct consent_verdict *verdict;
     int judge;                              /* index in terms.ranks */
-    uint64_t deadline_ns, say_ns, pause_ns; /* when to give up; when to vote again, and how long to wait then */
+    uint64_t deadline_ns, say_ns, pause_ns; /* time to give up; time of the next vote; pause after it */
 };
 
-/* Votes: code SUCCESS or a failure, whose text is the thread's last error. terms->ranks and ->call must stay until
+/* Votes. code: SUCCESS, or a failure whose text is the thread's last error. terms->ranks and ->call must stay valid until
  * consent_fini(). */
 enum collet_result consent_start(struct consent *consent, const struct consent_terms *terms, enum collet_result code);
 
-/* SUCCESS when consent->verdict is there, IN_PROGRESS, or why it will not be. */
+/* SUCCESS: consent->verdict is set. IN_PROGRESS: call again. Else why there will be none. */
 enum collet_result consent_try(struct consent *consent);
 
-/* Has a rank said no already, to the consent of these terms that this rank has yet to start? The last no that came. */
+/* Has any rank already said no to this rank's next consent with these terms? *no: the last such vote. */
 bool consent_hears_no(const struct consent_terms *terms, struct consent_vote *no);
 
-/* This rank cannot even vote: whoever asks hears that it says no, and why. Of terms it takes boot, key and nranks. Needs no memory
- * that could be missing, so long as each such consent is followed by one that this rank has started. */
+/* For a rank that cannot even vote: others that ask are told that it says no, and why. Uses boot, key and nranks of terms. It needs no new
+ * memory, if this rank starts a consent after each such call. */
 void consent_refuse(const struct consent_terms *terms, enum collet_result code, const char *text);
 
-/* This rank will not take part to the end: the same, and it says so at once. Also if consent_start() has failed. */
+/* For a rank that stops early: says no, as consent_refuse(), and tells the others at once. Also if consent_start() failed. */
 void consent_give_up(struct consent *consent, enum collet_result code, const char *text);
 
-void consent_fini(struct consent *consent); /* harmless on a zeroed one */
+void consent_fini(struct consent *consent); /* does nothing if zeroed */
 
-/* Moments of the layer (seams/layer.h). A rank always has memory for one verdict to spare: so it can say no when there is no memory. */
+/* Called for the layer (seams/layer.h). Each rank has spare memory for one verdict, so it can say no when there is no memory. */
 enum collet_result consent_stock(struct boot *boot);
-/* Is the letter a vote for this process? One that a rank sends to a higher one only asks. */
+/* Is this letter a vote for this process? A vote that a rank sends to a higher rank is only a question. */
 bool consent_hear(struct hub *hub, const struct letter *letter, struct letter **answer);
 void consent_forget(struct hub *hub);
 

@@ -25,8 +25,8 @@
 struct relay {
     struct rendezvous *meeting;
     uint8_t key[SECRET_BYTES];
-    struct dial dial;  /* to the meeting point of the first id */
-    struct wire *wire; /* to it; NULL: not yet, or not any more */
+    struct dial dial;  /* dials the meeting point of the first id */
+    struct wire *wire; /* wire to it; NULL: not connected */
 };
 
 static void fail_for(struct relay *relay, enum collet_result code, const char *text) {
@@ -38,7 +38,7 @@ static void fail_for(struct relay *relay, enum collet_result code, const char *t
 
 /* ------------------------------------------------------------------------------------------------------------------ up */
 
-/* A rank whose card came before there was a wire. */
+/* Announces a rank whose card came before the wire. */
 static void announce(struct relay *relay, int rank) {
     const struct table *table = &relay->meeting->table;
     wire_send(relay->wire, TABLE_JOIN, &table->cards[rank], sizeof *table->cards, &table->agreed,
@@ -62,7 +62,7 @@ void relay_fail(struct relay *relay, const struct failure *failure) {
 
 /* ---------------------------------------------------------------------------------------------------------------- down */
 
-/* To the guest of one rank. */
+/* Sends a frame to the guest of one rank. */
 static void pass_down(struct rendezvous *meeting, int rank, const struct frame *frame) {
     const bool is_ours = rank >= 0 && rank < meeting->nranks && meeting->owner[rank] != NULL;
     if (frame->type == TABLE_SEAT)
@@ -79,7 +79,7 @@ static void pass_news(struct rendezvous *meeting, const struct frame *frame) {
     }
 }
 
-/* The rank that a frame is for: seats and rejections begin with it; the table is for the process of rank 0. */
+/* The rank for which a frame is. Seats and rejections begin with it; the table is for the process of rank 0. */
 static int receiver_of(const struct frame *frame) {
     int32_t rank = 0;
     if (frame->type == TABLE_SEAT || frame->type == TABLE_REJECT)
@@ -88,7 +88,7 @@ static int receiver_of(const struct frame *frame) {
 }
 _Static_assert(offsetof(struct seat, rank) == 0 && offsetof(struct rejection, rank) == 0, "receiver_of() reads it");
 
-/* False: the meeting is over here. */
+/* False: the meeting here is over. */
 static bool on_frame_from_above(struct relay *relay, const struct frame *frame) {
     struct rendezvous *meeting = relay->meeting;
     struct failure failure;
@@ -186,6 +186,6 @@ void relay_destroy(struct relay *relay) {
         return;
     dial_stop(&relay->dial);
     wire_finish(relay->wire);
-    sodium_memzero(relay, sizeof *relay); /* the key */
+    sodium_memzero(relay, sizeof *relay); /* wipes the key */
     free(relay);
 }

@@ -28,7 +28,7 @@ static enum collet_result check_parent(const struct split *s) {
     return err_set(COLLET_ERR_ABORTED, "comm was ended during %s", s->way->call);
 }
 
-/* The others hear why this rank cannot, in its words and with its name. */
+/* Adds this rank's name to its error text, because the other ranks will see it. */
 static enum collet_result name_rank(const struct collet_comm *parent, enum collet_result result) {
     char text[ERR_TEXT_BYTES];
     if (result == COLLET_SUCCESS)
@@ -39,7 +39,7 @@ static enum collet_result name_rank(const struct collet_comm *parent, enum colle
 
 /* ---- consents ---- */
 
-/* A rank that takes part in one shrink may be excluded from the next one. So shrinks are told apart by their ranks. */
+/* Shrinks are distinguished by a hash of their ranks: a rank that takes part in one may be excluded from the next one. */
 #define HASH_OF_NONE 0xcbf29ce484222325u
 static uint64_t hash_with(uint64_t hash, int rank) { return (hash ^ (uint64_t)rank) * 0x100000001b3u; }
 
@@ -81,7 +81,7 @@ static enum collet_result start_consent(struct split *s, bool settles, enum coll
     return result;
 }
 
-/* Some rank has not voted yet. A judge knows which. */
+/* Makes progress with the consent. If votes are missing, the judge can say whose. */
 static enum collet_result try_consent(struct split *s) {
     const struct consent *consent = &s->consent;
     const enum collet_result result = consent_try(&s->consent);
@@ -98,7 +98,7 @@ static enum collet_result try_consent(struct split *s) {
     return result;
 }
 
-/* Leaves out who does not live. */
+/* Removes the ranks that are not alive. */
 static void keep_survivors(struct split *s) {
     const uint8_t *lives = s->consent.verdict->lives;
     const int self = s->ranks[s->self], nranks = s->nranks;
@@ -112,7 +112,7 @@ static void keep_survivors(struct split *s) {
     }
 }
 
-/* The verdict's code, with its text. */
+/* The verdict's code; its text becomes the last error. */
 static enum collet_result check_verdict(const struct split *s) {
     const struct consent_verdict *verdict = s->consent.verdict;
     if (!verdict->lives[s->self])
@@ -129,7 +129,7 @@ static enum collet_result shrink_begin(struct collet_comm *comm) {
     return start_consent(comm->split, false, COLLET_SUCCESS);
 }
 
-/* While the parent is well: does a rank wait in a collective? That ends with the parent. */
+/* As long as the parent works: does any rank wait in a collective? That collective ends with the parent. */
 static enum collet_result look_for_others(struct split *s) {
     if (boot_failed(s->parent->boot) != COLLET_SUCCESS)
         return COLLET_SUCCESS;
@@ -139,7 +139,7 @@ static enum collet_result look_for_others(struct split *s) {
     return result;
 }
 
-/* Where the others meet, in the parent's numbers. */
+/* Tells the meeting point that this rank, with its number in the parent, will not come. */
 static void excuse(const struct split *s, enum collet_result code) {
     char text[ERR_TEXT_BYTES];
     snprintf(text, sizeof text, "%s", err_last());
@@ -159,15 +159,15 @@ static enum collet_result shrink_agree(struct collet_comm *comm) {
     keep_survivors(s);
     comm->rank = s->self;
     comm->nranks = s->nranks;
-    s->stage = SPLIT_KEEP_WATCH; /* if the rank cannot join, all have to hear of that */
+    s->stage = SPLIT_KEEP_WATCH; /* if this rank cannot join, all others must be told */
     result = comm_join(comm, &s->id, 1);
     if (result != COLLET_SUCCESS)
         excuse(s, result);
     return result;
 }
 
-/* A rank without a descriptor cannot join, and cannot even tell the meeting point so. But the judge has its vote, and the meeting
- * point. */
+/* A rank without a free descriptor cannot join, nor tell the meeting point. But the judge, which has the meeting point, receives its
+ * vote. */
 static enum collet_result hear_excuses(struct split *s) {
     struct consent_vote no;
     if (s->self != 0 || os_now_ns() < s->look_ns)
@@ -209,7 +209,7 @@ static enum collet_result shrink_settle(struct collet_comm *comm, enum collet_re
     return COLLET_IN_PROGRESS;
 }
 
-/* A rank whose parent was ended is not in the way of the others: it has left. */
+/* Says no to the others. If the parent has ended, that is not needed: the rank has left. */
 static void shrink_give_up(struct collet_comm *comm, enum collet_result code, const char *text) {
     struct split *s = comm->split;
     if (!comm_is_live(s->parent))
@@ -219,7 +219,7 @@ static void shrink_give_up(struct collet_comm *comm, enum collet_result code, co
     consent_give_up(&s->consent, code, text);
 }
 
-/* Without memory for the ranks that take part. */
+/* Refuses if there is no memory for the list of ranks. */
 static void shrink_refuse(struct collet_comm *parent, const int *exclude_ranks, int count, enum collet_result code) {
     struct consent_terms terms = {.boot = parent->boot, .key = HASH_OF_NONE};
     for (int rank = 0; rank < parent->nranks; rank++) {

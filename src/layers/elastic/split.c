@@ -79,7 +79,7 @@ static int by_key_then_rank(const void *a, const void *b) {
     return x->key != y->key ? (x->key > y->key) - (x->key < y->key) : x->rank - y->rank;
 }
 
-/* Who has the colour of this rank, in the order of their keys. */
+/* Finds the ranks with this rank's colour, in the order of their keys. */
 static enum collet_result find_company(struct collet_comm *comm, const struct wish *wishes) {
     struct split *s = comm->split;
     const int self = s->ranks[s->self];
@@ -130,8 +130,8 @@ static int rank_after(const int *ranks, int nranks, int at) {
     return ranks[0];
 }
 
-/* This rank makes no call now, but waits for the others to call the same. MISMATCH if one of them is found to wait in a collective
- * that this rank has not made. Asks another rank each time. */
+/* This rank waits for the others to make the same call. MISMATCH: one of them waits in a collective that this rank has not called.
+ * Asks a different rank each time. */
 static enum collet_result check_callers(struct split *s) {
     const struct chan *chan = s->parent->chan;
     struct boot *boot = chan->owner.boot;
@@ -149,7 +149,7 @@ static enum collet_result check_callers(struct split *s) {
     return boot_ask(boot, s->asked, &s->question);
 }
 
-/* Calls of other threads or streams that are on their way here may be the one that others wait in. */
+/* A call of another thread or stream may be on its way: it may be the one for which others wait. So this looks only if there is none. */
 enum collet_result split_look_for_callers(struct split *s) {
     struct collet_comm *parent = s->parent;
     struct driver driver;
@@ -205,7 +205,7 @@ static enum collet_result await_id(struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
-/* The place where they meet waits for those that have not come yet; only the parent knows that one never will. */
+/* The meeting point waits for missing ranks. Only the parent knows that one of them is dead. */
 enum collet_result split_look_for_deaths(const struct split *s, bool at_once) {
     const struct boot *boot = s->parent->boot;
     for (int k = 0; k < s->nranks && boot_missing_count(boot) > 0; k++) {
@@ -233,7 +233,7 @@ static void give_up(struct collet_comm *comm, enum collet_result code, const cha
         boot_cancel_id(&s->id, code, text);
 }
 
-/* SUCCESS: comm has begun to join the others, and nothing in its parent stops it; or this rank is in no new communicator. */
+/* SUCCESS: comm has begun to join, and its parent does not stop it; or this rank is in no new communicator. */
 static enum collet_result find_place(struct collet_comm *comm) {
     const struct split *s = comm->split;
     enum collet_result result;
@@ -247,9 +247,9 @@ static enum collet_result find_place(struct collet_comm *comm) {
     return result;
 }
 
-/* As far as it is for this rank alone. */
+/* Joins, as far as this rank needs no answer of the others. */
 static enum collet_result join_alone(struct collet_comm *comm) {
-    if (comm->split->stage == SPLIT_SETTLE) /* it has joined, and only asks whether all have */
+    if (comm->split->stage == SPLIT_SETTLE) /* it has joined, and only waits for the others' results */
         return COLLET_SUCCESS;
     COLLET_TRY(find_place(comm));
     return comm_join_alone(comm);
@@ -268,14 +268,14 @@ static void keep_error(const struct collet_comm *comm, enum collet_result result
     comm_keep_error(s->parent);
 }
 
-/* comm is given up for want of memory, with the thread's last error: the others, which make it too, hear of it. */
+/* comm is given up for lack of memory. Tells the others, which make it too, the thread's last error. */
 static void refuse(struct collet_comm *comm) {
     const enum collet_result code = COLLET_ERR_NO_MEMORY;
     const struct split *s = comm->split;
     char text[ERR_TEXT_BYTES];
-    if (s == NULL || comm->phase != COMM_JOINING) /* a failure of its own is told already */
+    if (s == NULL || comm->phase != COMM_JOINING) /* its own failure is already known */
         return;
-    if (s->way->settle == NULL) { /* the others look at the parent until they have joined */
+    if (s->way->settle == NULL) { /* the others watch the parent until they have joined */
         comm_fail_without_memory(s->parent, code);
         return;
     }
@@ -326,7 +326,7 @@ enum collet_result split_poll(struct collet_comm *parent) {
     if (!call_lock_try(&comm->lock))
         return COLLET_IN_PROGRESS;
     enum collet_result result = COLLET_IN_PROGRESS;
-    if (__atomic_load_n(&parent->making, __ATOMIC_ACQUIRE) == comm) /* not made or given up by another thread */
+    if (__atomic_load_n(&parent->making, __ATOMIC_ACQUIRE) == comm) /* no other thread has completed or given it up */
         result = comm_try_join(comm);
     if (result != COLLET_IN_PROGRESS &&
         __atomic_compare_exchange_n(&parent->making, &made, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -365,7 +365,7 @@ static const struct split_way grow_way = {
 static const struct split_way *const ways[] = {
     [CALL_SPLIT] = &split_way, [CALL_SHRINK] = &shrink_way, [CALL_GROW] = &grow_way};
 
-/* The parent's configuration, or that of the environment overridden by the caller's; always the parent's device. */
+/* Sets the configuration: the parent's, or the environment's with the caller's options. The device is always the parent's. */
 static enum collet_result configure(const struct collet_comm *parent, const struct collet_config *config,
                                     struct collet_comm *comm) {
     struct collet_config options;
@@ -386,7 +386,7 @@ static enum collet_result configure(const struct collet_comm *parent, const stru
     return options_apply(&options, comm);
 }
 
-/* Those of the parent's ranks that are not excluded. */
+/* Lists the parent's ranks that are not excluded. */
 static enum collet_result list_ranks(struct split *s, const int *exclude_ranks, int count) {
     const int nranks = s->parent->nranks;
     COLLET_TRY(memory_get(&s->ranks, (size_t)nranks, sizeof *s->ranks, "no memory for %d ranks", nranks));
@@ -408,7 +408,7 @@ static enum collet_result list_ranks(struct split *s, const int *exclude_ranks, 
     return COLLET_SUCCESS;
 }
 
-/* Everything that needs no other rank. */
+/* Does everything that needs no other rank. */
 static enum collet_result prepare_split(struct collet_comm *parent, const struct wish *wish, const int *exclude_ranks,
                                         int count, const struct collet_config *config, struct collet_comm *comm) {
     COLLET_TRY(memory_get(&comm->split, 1, sizeof *comm->split, "no memory for a communicator"));
@@ -421,7 +421,7 @@ static enum collet_result prepare_split(struct collet_comm *parent, const struct
     return COLLET_SUCCESS;
 }
 
-/* A parent that is non-blocking is polled instead. */
+/* Starts the split. If the parent is non-blocking, the caller polls it later. */
 static enum collet_result start_split(struct collet_comm *parent, struct collet_comm *comm) {
     struct collet_comm *none = NULL;
     if (!parent->nonblocking)
@@ -449,7 +449,7 @@ static enum collet_result make_of(struct collet_comm *parent, const struct wish 
         if (result != COLLET_SUCCESS)
             comm_discard(comm);
     }
-    if (result == COLLET_ERR_NO_MEMORY && comm_enter(parent)) { /* the others would wait */
+    if (result == COLLET_ERR_NO_MEMORY && comm_enter(parent)) { /* the others would wait for this rank */
         ways[wish->call]->refuse(parent, exclude_ranks, count, result);
         comm_leave(parent);
     }

@@ -28,7 +28,7 @@ struct commons_view {
     struct commons_view *next;
 };
 
-static pthread_mutex_t commons_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all of these */
+static pthread_mutex_t commons_lock = PTHREAD_MUTEX_INITIALIZER; /* protects all variables below */
 static struct commons own = {.ticket.fd = -1};
 static bool made;
 static struct range *taken;
@@ -36,7 +36,7 @@ static struct commons_view *views;
 
 /* ---- this process's ---- */
 
-/* Any lock may have been held at the moment of the fork; what the list of views has, the child does not need. */
+/* After fork(): the parent's thread may have held any lock. The child does not need the views. */
 static void part_from_parent(void) {
     if (own.base != NULL)
         os_sparse_copy(own.ticket.fd, own.base, own.bytes);
@@ -78,7 +78,7 @@ const struct commons *commons_own(void) {
     return &own;
 }
 
-/* The first gap that is long enough: where it begins; NULL: there is none. *link: what is behind it in the list. */
+/* Finds the first gap with enough room. NULL: none. *link: the list's next entry after the gap. */
 static char *find_gap(size_t bytes, size_t align, struct range ***link) {
     size_t free_from = GRAIN_BYTES;
     for (*link = &taken;; *link = &(**link)->next) {

@@ -20,12 +20,12 @@
 
 #include <stdbool.h>
 
-/* Zeroed memory whose address is a multiple of align, of this process's commons. NULL: there is no commons, or no room. */
+/* Takes zeroed memory from this process's commons; its address is a multiple of align. NULL: there is no commons, or no room. */
 void *commons_take(size_t bytes, size_t align);
-/* False: it was not taken from this process's commons. */
+/* Returns memory to the commons. False: it was not taken from there. */
 bool commons_give_back(void *memory);
 
-/* Where this process reaches so many bytes. NULL: they are not in the commons, or it cannot be mapped. The log says why. */
+/* The address of these bytes of a view in this process. NULL: not in the commons, or it cannot be mapped; the log says why. */
 char *commons_view_at(struct commons_view *view, uint64_t offset, size_t bytes);
 
 #endif

@@ -12,13 +12,13 @@
 
 #include <string.h>
 
-/* A rank that holds a payload may not wait: the call of the payload's owner may have failed, and that call then waits for this
- * rank. So payloads that are copied come first. */
+/* A rank that holds a payload may not wait: if the call of the payload's owner failed, that call waits for this rank. So payloads that are
+ * copied are fetched first. */
 static bool is_held(const struct fifo_end *end, uint32_t bytes, const char *to) {
     return to == NULL && loan_is_near(end, bytes);
 }
 
-/* Where the only operand of a step goes as it is; NULL: it does not. */
+/* The destination of a step's only operand, if it is stored unchanged; NULL: it is not. */
 static char *place_of(const struct interp_op *op, const struct prog_step *step, uint64_t round,
                       const struct interp_piece *piece) {
     bool copies = step->recv_count == 1 && step->locals_count == 0 && step->count == 1 &&
@@ -62,7 +62,7 @@ enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *
 
 /* ---- landings ---- */
 
-/* The position of the next slot of which nothing was said. */
+/* The position of the next slot that is not announced yet. */
 static uint64_t next_landing(const struct fifo_end *end) {
     return (int64_t)(end->loans.landings_end - end->position) > 0 ? end->loans.landings_end : end->position;
 }
@@ -87,14 +87,14 @@ static void say_where(const struct interp_op *op, const struct prog_step *step, 
     }
 }
 
-/* The worker's own step may store its payload now. A later one may do so early, if nothing else in the call touches its place. */
+/* The place for a payload: the current step may store its payload now; a later one may do so early, if no other step touches its place. */
 static char *landing_of(const struct interp_worker *w, const struct prog_step *step, const struct interp_piece *piece) {
     bool now = w->said_round == w->round && w->said_pc == w->pc;
     bool early = w->op->apart && step->lands == STEP_LANDS_EARLY;
     return now || early ? place_of(w->op, step, w->said_round, piece) : NULL;
 }
 
-/* Goes on where it ended the last time, or at the worker's step, if that is further. A slot that lands nowhere is counted, too. */
+/* Continues where it stopped last time, or at the worker's step if that is later. A slot without a destination is counted too. */
 void exec_announce(struct interp_worker *w) {
     const struct interp_op *op = w->op;
     if (w->said_round < w->round || (w->said_round == w->round && w->said_pc < w->pc)) {
@@ -114,7 +114,7 @@ void exec_announce(struct interp_worker *w) {
     }
 }
 
-/* A result that is lent goes at once to those consumers which have offered a place: they need not fetch it. */
+/* Puts a result that would be lent directly into the places that consumers have offered. Then they need not fetch it. */
 int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes, uint32_t *stream_mask) {
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = w->op->send_ends[step->send_first + k];
@@ -150,7 +150,7 @@ bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
         uint64_t blocks = args->block_elems * op->memory.nblocks[region];
         bytes[region] = (blocks > args->row_elems ? blocks : args->row_elems) * args->elem_bytes;
     }
-    const uintptr_t in = (uintptr_t)args->in, out = (uintptr_t)args->out; /* one that nobody touches is NULL */
+    const uintptr_t in = (uintptr_t)args->in, out = (uintptr_t)args->out; /* an unused one is NULL */
     return op->extents[STEP_OUT] == NULL && (in + bytes[STEP_IN] <= out || out + bytes[STEP_OUT] <= in);
 }
 
@@ -174,7 +174,7 @@ void exec_lend(const struct exec_call *call) {
 
 /* ---- a program's ends ---- */
 
-/* 0 counts as none. */
+/* The smaller one of two minima; 0 means none. */
 static uint32_t least_of(uint32_t a, uint32_t b) { return a - 1 < b - 1 ? a : b; }
 
 struct exec_loans exec_loans_of(const struct exec_program *program) {
@@ -196,7 +196,7 @@ struct exec_loans exec_loans_of(const struct exec_program *program) {
     return loans;
 }
 
-/* What a consumer's CPU holds in its caches, a producer on a far one overwrites past its own: see fifo_place.h. */
+/* Copies for consumers. Lines in the caches of a far CPU are overwritten past this CPU's caches: see fifo_place.h. */
 void exec_help(const struct exec_program *program, bool *moved) {
     for (int k = 0; k < program->nconns; k++) {
         struct fifo_end *end = &program->conns[k]->end;

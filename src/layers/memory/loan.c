@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* What an end copies at once: so little that both have something to do, but a system call is not for less. */
+/* The part that an end copies at once: small, so both ends have work; but large enough for a system call. */
 #define NEAR_PART_BYTES 8192u
 #define FAR_PART_BYTES 65536u
 #define LEAST_FAR_PART_BYTES 16384u
@@ -27,19 +27,19 @@ static char *slot_at(const struct fifo_end *end, uint64_t position) {
 
 /* ---- parts ---- */
 
-/* In `done`. LOAN_ALONE is there before the consumer hears of the loan; LOAN_IN_SLOT is what the producer itself has stored. */
+/* Bits in `done`. LOAN_ALONE is set before the consumer sees the loan. LOAN_IN_SLOT is set by the producer itself. */
 static bool has_mark(const struct fifo_loan *loan, uint32_t mark) {
     return (__atomic_load_n(&loan->done, __ATOMIC_RELAXED) & mark) != 0;
 }
 
-/* One for each end, in whole pages. */
+/* Half of the payload, in whole pages: one part for each end. */
 static uint32_t half_of(uint32_t bytes) {
     uint32_t half = (bytes / 2 + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     half = half > LEAST_FAR_PART_BYTES ? half : LEAST_FAR_PART_BYTES;
     return half < FAR_PART_BYTES ? half : FAR_PART_BYTES;
 }
 
-/* The same at both ends: either reaches the payload by address, or neither does. */
+/* The size of a part. Both ends compute the same: either both can access the payload by address, or neither can. */
 static uint32_t part_room(const struct loan_end *end, const struct fifo_loan *loan, uint32_t bytes) {
     if (end->way == LOAN_PROCESS || loan->offset != 0)
         return NEAR_PART_BYTES;
@@ -48,7 +48,7 @@ static uint32_t part_room(const struct loan_end *end, const struct fifo_loan *lo
 
 static uint32_t parts_of(uint32_t bytes, uint32_t room) { return (bytes + room - 1) / room; }
 
-/* Both ends claim parts. What cannot be claimed is not counted: stop_one() waits for those that are. nparts or more: there is none. */
+/* Claims a part; either end may. nparts or more: none is left, or the loan is stopped (stop_one() waits for parts that are claimed). */
 static uint32_t claim_part(struct fifo_loan *loan, uint32_t nparts) {
     uint32_t part = __atomic_load_n(&loan->claimed, __ATOMIC_RELAXED);
     while (part < nparts &&
@@ -63,12 +63,12 @@ static bool claim_all(struct fifo_loan *loan, uint32_t nparts) {
     return __atomic_compare_exchange_n(&loan->claimed, &none, nparts, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Pairs with parts_done(). */
+/* Counts copied parts. Pairs with parts_done(). */
 static void count_parts(struct fifo_loan *loan, uint32_t nparts) {
     __atomic_fetch_add(&loan->done, nparts, __ATOMIC_RELEASE);
 }
 
-/* Pairs with count_parts() and put_in_slot(). */
+/* The number of copied parts. Pairs with count_parts() and put_in_slot(). */
 static uint32_t parts_done(const struct fifo_loan *loan, bool *in_slot) {
     uint32_t done = __atomic_load_n(&loan->done, __ATOMIC_ACQUIRE);
     *in_slot = (done & LOAN_IN_SLOT) != 0;
@@ -80,7 +80,7 @@ static size_t part_bytes(uint32_t part, uint32_t bytes, uint32_t room) {
     return rest < room ? rest : room;
 }
 
-/* Where this end reaches so many bytes of the other end's memory by address; NULL: it does not. */
+/* The address at which this end can access these bytes of the other end's memory; NULL: it cannot. */
 static char *reach(const struct loan_end *end, uint64_t address, uint64_t offset, uint32_t bytes) {
     if (end->way == LOAN_PROCESS)
         return (char *)(uintptr_t)address;
@@ -112,13 +112,13 @@ void loan_offer(struct fifo_end *end, struct loan_landing landing) {
     port_store_release(&offer->open, open_at(landing.position)); /* pairs with loan_land_there() */
 }
 
-/* One end takes it, the other does not. */
+/* Takes an offer. Only one of both ends succeeds. */
 static bool take_offer(struct loan_offer *offer, uint64_t position) {
     uint64_t open = open_at(position);
     return __atomic_compare_exchange_n(&offer->open, &open, open - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* For a payload of so many bytes. */
+/* Is there an offer for a payload of this size? */
 static bool is_offered(const struct loan_offer *offer, uint64_t position, uint32_t bytes) {
     return port_load_acquire(&offer->open) == open_at(position) && offer->bytes == bytes; /* pairs with loan_offer() */
 }
@@ -155,7 +155,7 @@ static bool read_far(const struct loan_end *end, char *to, uint64_t from, size_t
     return false;
 }
 
-/* What the consumer itself has said, which asks: 0, an address, or LOAN_REFUSED. */
+/* The consumer's own answer: 0, an address, or LOAN_REFUSED. */
 static uint64_t has_said(const struct fifo_loan *loan) { return __atomic_load_n(&loan->to, __ATOMIC_RELAXED); }
 
 static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, uint32_t room, char *to) {
@@ -174,7 +174,7 @@ static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t b
 
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
-    if (loan->address == LOAN_LANDED || end->loans.way == LOAN_WIRE) { /* it is there already */
+    if (loan->address == LOAN_LANDED || end->loans.way == LOAN_WIRE) { /* it has already come */
         end->loans.taken = loan->address == LOAN_LANDED ? to : (const char *)(uintptr_t)loan->address;
         return 1;
     }
@@ -213,7 +213,7 @@ void loan_drop(struct fifo_end *end, uint32_t bytes) {
 
 /* ---- producer ---- */
 
-/* What cannot be lent is sent as any other payload; so are those that come after it. */
+/* Puts a payload that cannot be lent into its slot. Later payloads are not lent any more. */
 static void put_in_slot(struct fifo_end *end, struct fifo_slot_header *header, uint64_t position) {
     memcpy(slot_at(end, position), (const void *)(uintptr_t)header->loan.address, fifo_word_bytes(header->word));
     end->loans.least_bytes = end->loans.least_common_bytes = UINT32_MAX;
@@ -226,7 +226,7 @@ int loan_help(struct fifo_end *end, loan_copy *copy) {
     uint64_t position = end->seen;
     struct fifo_slot_header *header = header_at(end, position);
     struct fifo_loan *loan = &header->loan;
-    if (loan->address <= LOAN_LANDED || has_mark(loan, LOAN_IN_SLOT)) /* then its consumer may be done with this slot */
+    if (loan->address <= LOAN_LANDED || has_mark(loan, LOAN_IN_SLOT)) /* its consumer may be done with this slot */
         return 0;
     uint64_t to = port_load_acquire(&loan->to); /* pairs with loan_fetch() and fetch_parts() */
     if (to == LOAN_REFUSED) {
@@ -253,7 +253,7 @@ int loan_help(struct fifo_end *end, loan_copy *copy) {
 
 /* ---- failure ---- */
 
-/* Waits for another look of a wait that began then. False: it takes too long. */
+/* May a wait that began at since_ns go on? False: it takes too long. */
 static bool may_wait_on(uint64_t since_ns) {
     if (os_now_ns() - since_ns > LOAN_STOP_NS) {
         log_warn(CONN, "a peer has stopped in the middle of a copy from or to this rank's memory");
@@ -276,7 +276,7 @@ static void stop_one(const struct fifo_end *end, uint64_t position) {
         ;
 }
 
-/* What a producer has taken up, it publishes right after. */
+/* Withdraws an offer. If the producer has taken it, waits: the producer publishes the slot soon. */
 static void take_offer_back(const struct fifo_end *end, uint64_t position) {
     const struct loan_landing *landing = &end->loans.landings[position % LOAN_LANDINGS];
     uint64_t since_ns = os_now_ns();

@@ -52,50 +52,50 @@
 
 #include "fifo/fifo.h"
 
-#define LOAN_REFUSED 1u          /* in `to`: the consumer cannot take it; put the payload into the slot */
+#define LOAN_REFUSED 1u          /* in `to`: the consumer cannot borrow it; the payload must go into the slot */
 #define LOAN_IN_SLOT 0x80000000u /* in `done`: the payload is in the slot after all */
 
-/* Consumer: notes where the payload of its slot at a position is to go. */
+/* Consumer: notes the destination of the payload at a position. */
 static inline void loan_land(struct loan_end *end, struct loan_landing landing) {
     end->landings[landing.position % LOAN_LANDINGS] = landing;
     end->landings_end = landing.position + 1;
 }
 
-/* Is the payload of the consumer's slot lent, and not taken yet? The slot has been published. */
+/* Is the payload of the consumer's slot, which is published, lent and not borrowed yet? */
 int loan_is_open(const struct fifo_end *end);
 
-/* Can payloads of so many bytes be put there by the other end? */
+/* Can the other end put payloads of this size at this address? */
 int loan_can_land(const struct loan_end *end, uint64_t to, uint32_t bytes);
-/* Consumer, not over a wire: lets the producer do so. */
+/* Consumer, not over a wire: offers landing.to. From now on the producer may write the payload there. */
 void loan_offer(struct fifo_end *end, struct loan_landing landing);
-/* Producer, not over a wire: where to put the payload of its next slot; NULL: there was no offer in time. */
+/* Producer, not over a wire: the place that the consumer offers for its next slot's payload; NULL: no offer has come. */
 char *loan_land_there(struct fifo_end *end, uint32_t bytes);
-/* The same if only the kernel reaches the place: loan_carry() must follow, when the payload is made. 0: it does not, or there was
- * no offer. */
+/* Producer: did the consumer offer a place that only the kernel reaches? Then loan_carry() must follow when the payload is made.
+ * 0: no. */
 int loan_will_carry(struct fifo_end *end, uint32_t bytes);
-/* LOAN_LANDED, or where the payload is: to be lent, for the kernel did not copy it. */
+/* Lets the kernel copy the payload to the offered place. Returns LOAN_LANDED; or the payload's address, to be lent, if the copy failed. */
 uint64_t loan_carry(const struct fifo_end *end, const void *payload, uint32_t bytes);
 
-/* Consumer: copies the payload of its slot to `to` (NULL: into the slot). 0: the producer still copies a part. */
+/* Consumer: copies the payload of its slot to `to` (NULL: into the slot). 0: the producer is still copying a part. */
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to);
 
-/* Consumer: can it read its slot's payload where it is? */
+/* Consumer: can it read its slot's payload directly, where it is? */
 int loan_is_near(const struct fifo_end *end, uint32_t bytes);
 
-/* Consumer of a near one: from now on it reads the payload where it is, until it consumes the slot. Before that it may
- * not wait for anything. 0: the loan has been stopped. */
+/* Consumer, if the payload is near: from now on it reads the payload directly, until it consumes the slot. In that time it may not wait
+ * for anything. 0: the loan was stopped. */
 int loan_hold(struct fifo_end *end, uint32_t bytes);
 
-/* Consumer: it does not read the payload any more that it holds, and will not consume the slot. */
+/* Consumer: stops reading a payload that it holds. It will not consume the slot. */
 void loan_drop(struct fifo_end *end, uint32_t bytes);
 
-/* Producer: does what it can for the consumer of its oldest loan. Into memory that it reaches by address, copy() copies; memcpy()
- * is one. 0: there is nothing to do. */
+/* Producer: helps the consumer of its oldest loan, by copying. copy(), for example memcpy(), is used for memory that it reaches by address.
+ * 0: nothing to do. */
 typedef void *loan_copy(void *to, const void *from, size_t bytes);
 int loan_help(struct fifo_end *end, loan_copy *copy);
 
-/* Either end, whose call has failed: neither end reads or writes the other's memory when this returns. It waits for parts that
- * the other end is copying just now, at most LOAN_STOP_NS: longer, if that thread has been stopped in the middle. */
+/* Either end, after its call failed. When this returns, neither end accesses the other's memory any more. It waits for parts that the other
+ * end is copying, at most LOAN_STOP_NS, or longer if that thread is stopped in a copy. */
 void loan_stop(struct fifo_end *end, int producing);
 
 #endif

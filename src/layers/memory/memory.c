@@ -18,20 +18,20 @@
 
 #include <stdlib.h>
 
-struct allocation { /* on the host; layers/gpu/buffers.h has those on GPUs */
+struct allocation { /* host memory; layers/gpu/buffers.h has allocations on GPUs */
     struct allocation *next;
     void *memory;
-    void *mapped; /* where its pages begin */
+    void *mapped; /* beginning of its pages */
     size_t mapped_bytes;
     struct pledge *pledge;
 };
 
 struct collet_registration {
     struct collet_registration *next;
-    struct pledge *pledge; /* NULL: it is not the host's */
+    struct pledge *pledge; /* NULL: it is not host memory */
 };
 
-/* Guards all lists of this file. */
+/* Protects all lists of this file. */
 PROCESS_LOCK(lists_lock);
 static struct allocation *allocations;
 
@@ -45,7 +45,7 @@ static enum collet_result allocate_elsewhere(struct allocation *a, size_t bytes,
     return COLLET_SUCCESS;
 }
 
-/* What a parent took from its commons is private memory in a forked child. */
+/* Frees an allocation. In a forked child, memory from the parent's commons is private memory. */
 static void allocation_end(const struct allocation *a) {
     if (!commons_give_back(a->memory))
         os_memory_destroy(a->mapped, a->mapped_bytes);
@@ -95,7 +95,7 @@ enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device) {
     return device == COLLET_DEVICE_HOST ? allocate_on_host(bytes, memory) : allocate_on_gpu(bytes, device, memory);
 }
 
-/* Takes the allocation out of the list; NULL: it is not in it. */
+/* Removes the allocation from the list; NULL: it is not in the list. */
 static struct allocation *forget_allocation(const void *memory) {
     SCOPED_LOCK(&lists_lock);
     struct allocation **link = &allocations, *found;
@@ -153,7 +153,7 @@ static enum collet_result comm_register(struct collet_comm *comm, const void *bu
     return COLLET_SUCCESS;
 }
 
-/* An abort by another thread waits for it. */
+/* An abort in another thread waits until this returns. */
 enum collet_result collet_comm_register(struct collet_comm *comm, const void *buff, size_t bytes,
                                         struct collet_registration **registration) {
     if (comm == NULL || !comm_enter(comm))
@@ -188,7 +188,7 @@ static void deregister_all(struct collet_comm *comm) {
     }
 }
 
-/* The end of a communicator ends its registrations and its windows. */
+/* Ends the registrations and windows of a communicator, when the communicator ends. */
 static bool memory_close(struct collet_comm *comm) {
     deregister_all(comm);
     window_deregister_all(comm);

@@ -13,13 +13,13 @@ struct pledge {
     struct pledge *next;
     void *memory;
     size_t bytes;
-    unsigned generation;                   /* of the process whose NICs know it (process_generation()) */
-    struct ibv_mr *mrs[VERBS_DEVICES_MAX]; /* by device; NULL: the device does not know it */
-    bool writable[VERBS_DEVICES_MAX], refused[VERBS_DEVICES_MAX]; /* by device: it does not take it */
+    unsigned generation;                   /* number of the process whose NICs know it (process_generation()) */
+    struct ibv_mr *mrs[VERBS_DEVICES_MAX]; /* [device] NULL: the device does not know it */
+    bool writable[VERBS_DEVICES_MAX], refused[VERBS_DEVICES_MAX]; /* [device] refused: the device cannot register it */
 };
 
-PROCESS_LOCK(pledges_lock);    /* guards all of them */
-static struct pledge *pledges; /* those that were used last come first */
+PROCESS_LOCK(pledges_lock);    /* protects all pledges */
+static struct pledge *pledges; /* the most recently used ones first */
 
 /* ---- making and ending ---- */
 
@@ -32,7 +32,7 @@ static void take_out(struct pledge **link) { __atomic_store_n(link, (*link)->nex
 
 enum collet_result pledge_make(const void *memory, size_t bytes, struct pledge **pledge_p) {
     struct pledge *pledge;
-    process_identity(); /* from here on forks are counted */
+    process_identity(); /* makes sure that forks are counted */
     COLLET_TRY(memory_get(&pledge, 1, sizeof *pledge, "no memory to note %zu bytes that stay", bytes));
     SCOPED_LOCK(&pledges_lock);
     pledge->memory = (void *)memory;
@@ -59,7 +59,7 @@ void pledge_end(struct pledge *pledge) {
 
 /* ---- looking ---- */
 
-/* Locked. NULL: no pledge has all of it. */
+/* The pledge that contains all of this memory; NULL: none. The caller holds the lock. */
 static struct pledge *pledge_of(uint64_t address, uint32_t bytes) {
     struct pledge **link = &pledges, *pledge;
     for (; (pledge = *link) != NULL; link = &pledge->next) {
@@ -74,7 +74,7 @@ static struct pledge *pledge_of(uint64_t address, uint32_t bytes) {
     return pledge;
 }
 
-/* Most programs pledge nothing: they take no lock. Whoever pledged memory before a call sees the pledge in the call. */
+/* Is there any pledge? Most programs make none, and take no lock. A pledge that was made before a call is visible in the call. */
 static bool are_any(void) { return __atomic_load_n(&pledges, __ATOMIC_RELAXED) != NULL; }
 
 int pledge_covers(uint64_t address, uint32_t bytes) {
@@ -84,7 +84,7 @@ int pledge_covers(uint64_t address, uint32_t bytes) {
     return pledge_of(address, bytes) != NULL;
 }
 
-/* What the parent's NICs had of it is the parent's. */
+/* After fork(): registrations of the parent's NICs belong to the parent. */
 static void leave_parent(struct pledge *pledge) {
     if (pledge->generation == process_generation())
         return;
@@ -97,7 +97,7 @@ static void tell(const struct verbs_host *host, const struct verbs_device *devic
     const long k = device - host->devices;
     pledge->mrs[k] = verbs_memory_register(&host->lib, device, pledge->memory, pledge->bytes);
     pledge->writable[k] = pledge->mrs[k] != NULL;
-    if (pledge->mrs[k] == NULL) /* memory that is constant can still be sent from */
+    if (pledge->mrs[k] == NULL) /* read-only memory can still be sent */
         pledge->mrs[k] = host->lib.reg_mr(device->pd, pledge->memory, pledge->bytes, 0);
     pledge->refused[k] = pledge->mrs[k] == NULL;
     if (pledge->refused[k])

@@ -22,20 +22,20 @@ struct pledge;
 struct verbs_host;
 struct verbs_device;
 
-/* The memory stays where it is until pledge_end(). Any thread may call all of these. */
+/* Declares that the memory stays in place until pledge_end(). Any thread may call all functions of this file. */
 enum collet_result pledge_make(const void *memory, size_t bytes, struct pledge **pledge_p);
-/* No call uses the memory. NULL is fine. When it returns, no NIC knows the memory by this pledge. */
+/* Ends a pledge; no call uses the memory any more. NULL is fine. After it, no NIC knows the memory by this pledge. */
 void pledge_end(struct pledge *pledge);
 
-/* Is so much memory there pledged, all of it by one pledge? */
+/* Is all of this memory in one pledge? */
 int pledge_covers(uint64_t address, uint32_t bytes);
 
-/* By which keys a NIC reads it, and others write it. */
+/* The keys by which a NIC reads the memory, and others write it. */
 struct pledge_keys {
     uint32_t local, remote;
-    bool writable; /* else others cannot: the program itself may only read it */
+    bool writable; /* 0: other ranks cannot write it, because the program may only read it */
 };
-/* False: it is not pledged, or the NIC does not take it; then the log says why. */
+/* Gets the keys. False: the memory is not pledged, or the NIC refuses it; then the log says why. */
 bool pledge_keys(const struct verbs_host *host, const struct verbs_device *device, uint64_t address, uint32_t bytes,
                  struct pledge_keys *keys);
 

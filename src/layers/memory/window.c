@@ -27,12 +27,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A place that a rank announces. */
+/* A place in memory that a rank announces. */
 struct window_place {
-    uint64_t address, offset; /* offset 0: it is not in the commons */
+    uint64_t address, offset; /* offset 0: not in the commons */
 };
 
-/* What a rank says of its window. */
+/* A rank's announcement of its window. */
 struct window_entry {
     struct window_place data, signals;
     uint64_t bytes;
@@ -42,14 +42,14 @@ struct window_entry {
 struct collet_window {
     struct collet_window *next;
     struct window_entry *entries; /* [nranks] */
-    struct commons_view **views;  /* [nranks]; NULL: the rank's commons are not to be reached */
-    uint64_t *signals;            /* [nranks]: how many each rank has sent here */
-    uint64_t *waited;             /* [nranks]: how many of them were waited for */
+    struct commons_view **views;  /* [nranks]; NULL: this rank's commons cannot be reached */
+    uint64_t *signals;            /* [nranks]: number of signals from each rank */
+    uint64_t *waited;             /* [nranks]: number of these that were waited for */
     bool signals_in_commons;
-    struct gpu_window *on_gpu; /* then it has none of the above; see layers/gpu/windows.h */
+    struct gpu_window *on_gpu; /* window on GPUs, which uses none of the above (layers/gpu/windows.h) */
 };
 
-PROCESS_LOCK(windows_lock); /* guards the list of each communicator */
+PROCESS_LOCK(windows_lock); /* protects the list of each communicator */
 
 /* ---- registration ---- */
 
@@ -90,7 +90,7 @@ static struct window_place place_in_window(const void *memory) {
     return (struct window_place){(uintptr_t)memory, commons_offset(commons_own(), (uintptr_t)memory)};
 }
 
-/* Each rank hears of all others' windows, and opens the commons of those on its host. */
+/* All ranks exchange their entries. Each opens the commons of the ranks on its host. */
 static enum collet_result window_meet(struct collet_window *window, struct collet_comm *comm, void *buff,
                                       size_t bytes) {
     struct window_entry *mine = &window->entries[comm->rank];
@@ -147,7 +147,7 @@ static enum collet_result register_in(struct collet_comm *comm, const struct win
     return COLLET_SUCCESS;
 }
 
-/* An abort by another thread waits for it. */
+/* An abort in another thread waits until this returns. */
 static enum collet_result window_register(const struct window_post *post) {
     if (!comm_enter(post->comm))
         return comm_check(post->comm);
@@ -165,7 +165,7 @@ enum collet_result collet_win_register(struct collet_comm *comm, void *buff, siz
 /* ---- registration in a group: a thread for each communicator, which registers its windows in the order of the calls ---- */
 
 struct window_job {
-    const struct window_post *post, *posts_end; /* its first one; others of its communicator are behind it */
+    const struct window_post *post, *posts_end; /* first post; others of the same communicator follow */
     pthread_t thread;
     bool has_thread;
     enum collet_result result;
@@ -188,11 +188,11 @@ static bool is_first_of_comm(const struct window_post *posts, int k) {
     return true;
 }
 
-/* Without a thread its communicator fails, so that no rank waits for it. */
+/* Starts the job's thread. If that fails, the communicator fails, so that no rank waits for it. */
 static void start_window_job(struct window_job *job) {
     enum collet_result result = os_thread_start(&job->thread, "collet-window", run_window_job, job);
     job->has_thread = result == COLLET_SUCCESS;
-    if (job->has_thread) /* the rest is the thread's */
+    if (job->has_thread) /* the thread does the rest */
         return;
     job->result = result;
     snprintf(job->text, sizeof job->text, "%s", err_last());
@@ -223,7 +223,7 @@ enum collet_result window_register_all(const struct window_post *posts, int npos
     return COLLET_SUCCESS;
 }
 
-/* Where the window is in the communicator's list; NULL: it is not. */
+/* The list's link to the window; NULL: the communicator does not have it. */
 static struct collet_window **link_of(struct collet_comm *comm, const struct collet_window *window) {
     struct collet_window **link = &comm->windows;
     while (*link != NULL && *link != window)
@@ -304,7 +304,7 @@ void window_deregister_all(struct collet_comm *comm) {
 
 /* ---- put and signal ---- */
 
-/* The window's calls are of any thread, beside calls of the communicator. With comm_leave() at the end, if it succeeds. */
+/* Begins a call on a window. Any thread may make one, beside calls on the communicator. If it succeeds, end it with comm_leave(). */
 static enum collet_result window_enter(struct collet_comm *comm, const struct collet_window *window, int peer) {
     if (comm == NULL || !comm_enter(comm))
         return comm_check(comm);
@@ -323,7 +323,7 @@ static enum collet_result window_enter(struct collet_comm *comm, const struct co
     return result;
 }
 
-/* Where this rank reaches so many bytes of a place of the peer. */
+/* The address at which this rank can access these bytes of a peer's place. */
 static enum collet_result reach_peer(const struct collet_comm *comm, const struct collet_window *window, int peer,
                                      const struct window_place *place, size_t at, size_t bytes, char **there) {
     const struct peer_info *peers = boot_peers(comm->boot), *self = &peers[comm->rank];
@@ -353,7 +353,7 @@ static enum collet_result put_there(const void *sendbuff, size_t bytes, int peer
     if (bytes == 0)
         return COLLET_SUCCESS;
     COLLET_TRY(reach_peer(comm, window, peer, &entry->data, offset, bytes, &there));
-    memmove(there, sendbuff, bytes); /* to itself, a rank may move what is in its window */
+    memmove(there, sendbuff, bytes); /* in a message to itself, source and destination may overlap */
     return COLLET_SUCCESS;
 }
 
@@ -393,7 +393,7 @@ static enum collet_result check_signaller(const struct collet_comm *comm, int pe
     if (boot_missing_count(comm->boot) > 0 && boot_peer_settled(comm->boot, peer, false) != PEER_ALIVE)
         return err_set(COLLET_ERR_REMOTE, "rank %d is gone, and rank %d waited for its signal", peer, comm->rank);
     if (idle_ns / 1000000u < (uint64_t)comm->chan->timeout_ms || boot_peer_state(comm->boot, peer, NULL) != PEER_ALIVE)
-        return COLLET_SUCCESS; /* a death that is news wins over the time */
+        return COLLET_SUCCESS; /* a death is a better answer than a timeout */
     if (boot_has_ended_here(comm->boot, peer))
         return err_set(COLLET_ERR_REMOTE, "rank %d died, and rank %d waited for its signal", peer, comm->rank);
     return err_set(COLLET_ERR_TIMEOUT,
@@ -416,13 +416,13 @@ static enum collet_result await_signals(const struct collet_comm *comm, struct c
         if (late_look(&late))
             log_always(COLL, "rank %d %s: for a signal of rank %d", comm->rank, late_text(&late), peer);
     }
-    if (result != COLLET_SUCCESS && !has_signals(window, peer, count)) /* the last ones of a rank that is gone */
+    if (result != COLLET_SUCCESS && !has_signals(window, peer, count)) /* a dead rank may have sent the last ones */
         return result;
     window->waited[peer] += count;
     return COLLET_SUCCESS;
 }
 
-/* As with any call, whose rank stays behind: the communicator is over. */
+/* A rank that fails here stays behind, as in any call: the communicator is over. */
 enum collet_result collet_wait_signal(int peer, uint64_t count, struct collet_window *window,
                                       struct collet_comm *comm) {
     COLLET_TRY(window_enter(comm, window, peer));

@@ -54,7 +54,7 @@
 #include "layers/memory/pledge.h"
 #include "transport/verbs/verbs_end.h"
 
-#define LOOK_EVERY_TURNS 1024u /* of progress(): asking the device is a system call */
+#define LOOK_EVERY_TURNS 1024u /* turns of progress() between two questions to the device, which are system calls */
 
 static uint64_t verbs_card(int device) {
     (void)device;
@@ -82,7 +82,7 @@ static enum collet_result err_broken(const struct conn *conn) {
     return err_set(COLLET_ERR_REMOTE, "%s", end->broken);
 }
 
-/* Both ends come to that. */
+/* Sets the error that no rail works. Both ends find this. */
 static enum collet_result err_no_rail(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     return err_set(
@@ -92,7 +92,7 @@ static enum collet_result err_no_rail(const struct conn *conn) {
         end->lost[0] != '\0' ? end->lost : "all are down or unreachable: set the links up");
 }
 
-/* Is it open which rails there are? */
+/* Is it still open which rails will work? */
 static bool rails_are_in_doubt(const struct verbs_end *end) {
     bool doubt = verbs_any_rail(end, VERBS_RAIL_TESTED) || verbs_any_rail(end, VERBS_RAIL_LOST);
     for (int r = 0; r < end->nrails; r++)
@@ -132,23 +132,23 @@ static bool move_both(struct conn *conn) {
     if (conn->side == CONN_PRODUCER)
         moved |= verbs_send_slots(conn);
     else {
-        verbs_tell_landings(conn); /* before the credit, so that the producer knows where to send */
+        verbs_tell_landings(conn); /* before the credit: the producer then knows where to send */
         verbs_send_credit(conn);
     }
     return moved;
 }
 
-/* A rail that died is settled by both ends, and the producer's call does not end before. One that is back is tested by both. */
+/* Both ends must settle a dead rail, and the producer's call does not end before. Both ends must test a rail that is back. */
 static void verbs_attend(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     if (end->nrails <= 1 || end->broken[0] != '\0')
         return;
-    end->turns |= LISTEN_EVERY_TURNS - 1; /* it comes here rarely: the next turn listens */
+    end->turns |= LISTEN_EVERY_TURNS - 1; /* called rarely: the next turn reads letters */
     move_both(conn);
 }
 
-/* What was received stays consumable, and the failure is reported when that is all consumed. That a rank which has finished
- * and left no longer answers is none: whether somebody still waits for it, the executor knows. */
+/* Slots that have come may still be consumed; the failure is reported after the last of them. If a rank has finished and left, its
+ * silence is no failure: the executor knows whether somebody still waits for it. */
 static enum collet_result verbs_progress(struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     bool moved = move_both(conn);
@@ -158,14 +158,14 @@ static enum collet_result verbs_progress(struct conn *conn) {
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
 
-/* Producer: has a queue pair been given all that was published? */
+/* Producer: has every published slot been given to a queue pair? */
 static bool all_is_sent(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     return wire_tail(conn) == end->sent && end->again == 0;
 }
 
-/* The NIC delivers what it was given, whether anybody makes progress or not; unless its rail dies and another must take
- * over. So where that can happen, an end is only idle when all has been acknowledged. */
+/* The NIC delivers posted writes, even if nobody makes progress. But if its rail dies, another rail must take over. So if there are
+ * several rails, an end is idle only when everything is acknowledged. */
 static bool verbs_idle(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     bool handed_over = conn->side == CONN_PRODUCER ? all_is_sent(conn) : !wire_credit_is_due(conn, end->credit);
@@ -176,15 +176,15 @@ static bool verbs_idle(const struct conn *conn) {
     return (conn->side == CONN_CONSUMER && end->broken[0] != '\0') || conn_peer_has_left(conn);
 }
 
-/* Is it over with memory of the program? What went by a lost rail may be sent once more. */
+/* Is the program's memory not needed any more? Data of a lost rail may be sent again. */
 static bool needs_no_memory(const struct conn *conn) {
     if (conn->side == CONN_CONSUMER)
         return !verbs_may_land(conn);
     return all_is_sent(conn) && verbs_loans_acknowledged(conn) && !verbs_any_rail(conn->impl, VERBS_RAIL_LOST);
 }
 
-/* The program may now overwrite what its failed call was sending, and read what it was receiving: no other rank may get the one, or
- * write the other. */
+/* After a failed call, the program may write its send buffers and read its receive buffers. So no other rank may receive from the first, or
+ * write to the second. */
 static void verbs_stop(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     if (conn->end.loans.way != LOAN_WIRE || needs_no_memory(conn))
@@ -194,7 +194,7 @@ static void verbs_stop(struct conn *conn) {
     verbs_set_broken(conn, "a call failed in the middle of memory of the program");
 }
 
-/* Those of the home rail's NIC, or of the first one. */
+/* The CPUs near the home rail's NIC, or the first rail's. */
 static const struct os_cpu_set *verbs_cpus(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     return &end->rails[end->home < 0 ? 0 : end->home].port->device->cpus;

@@ -8,7 +8,7 @@
 #include "boot/address.h"
 #include "boot/process.h"
 
-#define SLOW 2 /* a port is not used that is slower than the fastest by more than this factor */
+#define SLOW 2 /* a port is not used if the fastest one is faster by more than this factor */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -79,7 +79,7 @@ int verbs_common_kind(uint64_t a, uint64_t b) {
     return best;
 }
 
-/* Ethernet ports that lack the best kind of network that the host has are left to themselves. */
+/* The card of this host. Ethernet ports that lack the host's best Ethernet kind are left out. */
 uint64_t verbs_host_card(const struct verbs_host *host) {
     uint64_t card = host->kinds;
     const int ethernet = __builtin_ffs((int)(host->kinds & ~(1u << VERBS_INFINIBAND))) - 1;
@@ -93,7 +93,7 @@ uint64_t verbs_host_card(const struct verbs_host *host) {
     return card;
 }
 
-/* Is it better than what the port has of this kind? */
+/* Is this GID better than the port's present one of this kind? */
 static bool is_better_gid(const struct verbs_port *port, int kind, const struct ibv_gid_entry *entry) {
     const bool routed = kind == VERBS_INFINIBAND && verbs_gid_flid(&entry->gid) != 0;
     if (port->gid_index[kind] < 0)
@@ -109,7 +109,7 @@ static bool config_addresses_have(const struct config_addresses *range, const ui
            (left == 0 || (range->first[whole] ^ address[whole]) >> (8 - left) == 0);
 }
 
-/* A range of addresses is one of IP. */
+/* Does config allow this GID? A range of addresses is a range of IP addresses. */
 static bool is_wanted_gid(const struct config *config, int kind, const struct ibv_gid_entry *entry) {
     struct config_addresses range;
     if (config->ib_gid_index >= 0 && entry->gid_index != (uint32_t)config->ib_gid_index)
@@ -159,7 +159,7 @@ static void why_not(struct verbs_port *port, const char *text) {
     snprintf(port->why, sizeof(port->why), "%s", text);
 }
 
-/* The bits of active_width are lanes, those of active_speed 2.5 Gbit/s per lane and up. */
+/* Each bit of active_width is a number of lanes; each bit of active_speed is a speed per lane, from 2.5 Gbit/s up. */
 static uint32_t mbits_of(const struct ibv_port_attr *attr) {
     static const uint32_t lane_mbits[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};
     static const uint32_t lanes[] = {1, 4, 8, 12, 2};
@@ -168,11 +168,11 @@ static uint32_t mbits_of(const struct ibv_port_attr *attr) {
     return known ? lane_mbits[speed] * lanes[width] : 0;
 }
 
-/* The top bit of a key says that its port is a full member of the partition, which may talk to every other one. A port may be in a
- * partition twice: as a full member, if it can. */
+/* A key's top bit: its port is a full member of the partition, and may talk to every member. A port may have both memberships; then the
+ * full one is used. */
 #define PKEY_FULL 0x8000u
 
-/* Where the port's table has the partition of COLLET_IB_PKEY; false: nowhere. */
+/* Finds the partition of COLLET_IB_PKEY in the port's table; false: it is not there. */
 static bool find_pkey(const struct verbs_host *host, struct verbs_port *port, int length, uint32_t wanted) {
     bool found = false;
     for (int k = 0; k < length; k++) {
@@ -230,8 +230,8 @@ static void read_port(struct verbs_host *host, struct verbs_port *port, const st
                 "/sys/class/infiniband/*/ports/*/pkeys");
 }
 
-/* A port for management beside fast ones would hold up every message that takes them all by turns. Who lists ports has
- * decided. */
+/* A slow management port beside fast ports would delay every message, because slots use all ports in turn. If the user lists ports, those
+ * are used. */
 static void leave_out_slow(struct verbs_host *host, const struct config *config) {
     uint32_t fastest = 0;
     const bool chosen = config->ib_hca[0] != '\0' && config->ib_hca[0] != '^';
@@ -259,7 +259,7 @@ static void log_port(const struct verbs_port *port) {
 
 /* ------------------------------------------------------------------------------------------------------------- devices */
 
-/* False, with the reason in host->why: the device is of no use. */
+/* Opens a device. False: it cannot be used, and host->why says why. */
 static bool open_device(struct verbs_host *host, struct ibv_device *from, const struct config *config) {
     struct verbs_device *device = &host->devices[host->ndevices];
     const struct verbs_lib *lib = &host->lib;
@@ -290,7 +290,7 @@ static bool open_device(struct verbs_host *host, struct ibv_device *from, const 
     snprintf(function, sizeof function, "%s/device/local_cpulist", from->ibdev_path);
     os_cpu_set_read(function, &device->cpus);
     int fd = device->context->async_fd;
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); /* for verbs_device_look() */
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); /* so that verbs_device_look() does not block */
     host->ndevices++;
     return true;
 }
@@ -309,8 +309,8 @@ static void read_ports(struct verbs_host *host, struct verbs_device *device, con
     }
 }
 
-/* Where a device is in the machine: the path of its PCI function, or of that of its network interface if it is made of
- * software; "": not known. */
+/* The position of a device in the machine: the path of its PCI function, or for a software device that of its network interface; "": not
+ * known. */
 static void device_place(const struct ibv_device *device, char place[PATH_MAX]) {
     char path[PATH_MAX], interface[ADDRESS_INTERFACE_BYTES] = "";
     snprintf(path, sizeof path, "%s/device", device->ibdev_path);
@@ -326,7 +326,7 @@ static void device_place(const struct ibv_device *device, char place[PATH_MAX]) 
         place[0] = '\0';
 }
 
-/* libibverbs lists devices in an order that may differ between hosts that are built alike. */
+/* Sorts devices by position: libibverbs may list them in different orders on equal hosts. */
 static void sort_devices(struct ibv_device **list, int count) {
     char place[PATH_MAX], other[PATH_MAX];
     for (int k = 1; k < count; k++) {
@@ -364,7 +364,7 @@ void verbs_host_open(struct verbs_host *host, const struct config *config) {
         return;
     }
     host->peermem = verbs_peermem_is_in("/sys/module");
-    host->lib.fork_init(); /* before all else; where the kernel makes it superfluous, it does nothing */
+    host->lib.fork_init(); /* must be first; if the kernel needs no help, it does nothing */
     snprintf(host->why, sizeof(host->why), "libibverbs finds no device: install its provider (ibverbs-providers)");
     struct ibv_device **list = host->lib.get_device_list(&count);
     if (list != NULL)
@@ -395,14 +395,14 @@ void verbs_host_close(struct verbs_host *host) {
     host->kinds = 0;
 }
 
-FORK_LOCK(host_lock); /* the loader and libibverbs have locks of their own */
+FORK_LOCK(host_lock); /* the loader and libibverbs have their own locks */
 
 struct verbs_host *verbs_host(void) {
     static struct verbs_host the_host;
     static unsigned generation;
     static bool opened;
     SCOPED_LOCK(&host_lock);
-    if (!opened || generation != process_generation()) { /* what the parent opened is of no use to a child */
+    if (!opened || generation != process_generation()) { /* a child cannot use what its parent opened */
         verbs_host_open(&the_host, config_process());
         opened = true;
         generation = process_generation();
@@ -431,7 +431,7 @@ static void take_event(struct verbs_host *host, struct verbs_device *device, con
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
-        /* Destroying the queue pair waits until this event is acknowledged, so the int is still there. */
+        /* The queue pair cannot be destroyed before this event is acknowledged, so the int still exists. */
         __atomic_store_n((int *)event->element.qp->qp_context, (int)event->event_type, __ATOMIC_RELAXED);
         break;
     default: log_info(NET, "%s: %s", device->name, host->lib.event_type_str(event->event_type));
@@ -441,7 +441,7 @@ static void take_event(struct verbs_host *host, struct verbs_device *device, con
 void verbs_device_look(struct verbs_host *host, struct verbs_device *device) {
     struct ibv_async_event event;
     if (verbs_device_is_gone(device) || pthread_mutex_trylock(&device->events) != 0)
-        return; /* nothing more comes, or somebody is at it */
+        return; /* no more events, or another thread reads them */
     while (host->lib.get_async_event(device->context, &event) == 0) {
         take_event(host, device, &event);
         host->lib.ack_async_event(&event);

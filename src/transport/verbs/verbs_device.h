@@ -27,7 +27,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* In order of preference: what is routed comes first. */
+/* Kinds of networks, in order of preference: routed ones first. */
 enum verbs_kind {
     VERBS_INFINIBAND,
     VERBS_ROCE_IPV4,
@@ -39,8 +39,8 @@ enum verbs_kind {
 
 #define VERBS_DEVICES_MAX 16
 #define VERBS_PORTS_MAX 32
-#define VERBS_GIDS_MAX 1024  /* a query asks for less than 64 KiB of them */
-#define VERBS_NUMBERS_MAX 24 /* ports of one link layer; what is beyond is not used */
+#define VERBS_GIDS_MAX 1024  /* maximum number of GIDs that are asked for: less than 64 KiB */
+#define VERBS_NUMBERS_MAX 24 /* maximum number of used ports of one link layer */
 #define VERBS_NAME_BYTES 64
 #define VERBS_TEXT_BYTES 160
 #define VERBS_GID_TEXT_BYTES 48
@@ -50,28 +50,28 @@ struct verbs_device {
     struct ibv_context *context;
     struct ibv_pd *pd;
     pthread_mutex_t events; /* held while the device's events are read */
-    int removed;            /* an event said so */
-    struct os_cpu_set cpus; /* next to it; empty: not known */
-    bool software;          /* rxe and siw: no PCI function is behind it */
-    bool relaxed;           /* its memory may be registered for writes in any order (verbs_memory.h) */
+    int removed;            /* 1: an event said that the device was removed */
+    struct os_cpu_set cpus; /* CPUs near the device; empty: not known */
+    bool software;          /* a software device (rxe, siw), without a PCI function */
+    bool relaxed;           /* memory may be registered for writes in any order (verbs_memory.h) */
 };
 
 struct verbs_port {
     struct verbs_device *device;
-    uint8_t number;    /* of the device's ports, from 1 */
-    uint8_t place;     /* its number among the host's ports of the link layer; VERBS_NUMBERS_MAX or more: it has none */
-    bool infiniband;   /* the link layer; else it is Ethernet */
-    uint32_t mbits;    /* per second; 0: not known */
-    int down;          /* it has gone down since: by its events */
-    bool grh_required; /* every queue pair must be addressed by GID */
-    unsigned interface; /* number of its network interface; 0: it has none that is known */
+    uint8_t number;     /* number of the port on its device, from 1 */
+    uint8_t place;      /* number among the host's ports of its link layer; VERBS_NUMBERS_MAX or more: not used */
+    bool infiniband;    /* 1: InfiniBand; 0: Ethernet */
+    uint32_t mbits;     /* Mbit/s; 0: not known */
+    int down;           /* 1: an event said that the port is down */
+    bool grh_required;  /* every queue pair must be addressed by GID */
+    unsigned interface; /* number of its network interface; 0: none known */
     uint16_t lid;
-    uint16_t pkey_index; /* in its table of partition keys */
+    uint16_t pkey_index; /* index in its table of partition keys */
     enum ibv_mtu mtu;
-    int gid_index[VERBS_KIND_COUNT]; /* −1: it has none of this kind */
+    int gid_index[VERBS_KIND_COUNT]; /* [kind] index of its GID; −1: none */
     union ibv_gid gids[VERBS_KIND_COUNT];
     uint32_t kinds;             /* bits by enum verbs_kind; 0: not usable, and … */
-    char why[VERBS_TEXT_BYTES]; /* … why not, with the remedy */
+    char why[VERBS_TEXT_BYTES]; /* … the reason, with the remedy */
 };
 
 struct verbs_host {
@@ -79,48 +79,48 @@ struct verbs_host {
     int ndevices, nports;
     struct verbs_device devices[VERBS_DEVICES_MAX];
     struct verbs_port ports[VERBS_PORTS_MAX];
-    uint32_t kinds;                 /* of all usable ports */
-    int nplaces[2];                 /* by link layer, 1: InfiniBand: ports that have a place */
-    bool peermem;                   /* nvidia-peermem is loaded: devices register memory of GPUs by its address */
-    char why[2 * VERBS_TEXT_BYTES]; /* kinds is 0: why, with the remedy */
+    uint32_t kinds;                 /* kinds of all usable ports */
+    int nplaces[2];                 /* [link layer, 1: InfiniBand] number of used ports */
+    bool peermem;                   /* nvidia-peermem is loaded: devices register GPU memory by address */
+    char why[2 * VERBS_TEXT_BYTES]; /* kinds is 0: the reason, with the remedy */
 };
 
-/* Then it is left alone: nothing new is made there, and nobody asks it anything. */
+/* Is the device gone? Then nothing new is made there, and it is not asked anything. */
 static inline bool verbs_device_is_gone(const struct verbs_device *device) {
     return __atomic_load_n(&device->removed, __ATOMIC_RELAXED);
 }
 
-/* This process's. Never NULL; after a fork the child has its own. */
+/* The RDMA devices of this process. Never NULL. After fork() the child opens its own. */
 struct verbs_host *verbs_host(void);
 
-/* What verbs_host() does, into a struct of the caller's; verbs_host_close() ends it. */
+/* Opens the devices like verbs_host(), into the caller's struct. verbs_host_close() closes them. */
 void verbs_host_open(struct verbs_host *host, const struct config *config);
 void verbs_host_close(struct verbs_host *host);
 
-/* Has the folder of the kernel's modules the one that registers memory of GPUs, by its name of today or its older one? */
+/* Is the module that registers GPU memory, under its present or older name, in this folder of kernel modules? */
 bool verbs_peermem_is_in(const char *modules);
 
 uint64_t verbs_host_card(const struct verbs_host *host);
 static inline uint32_t verbs_card_kinds(uint64_t card) { return card & 0xff; }
-/* Bits by place: the ports of the kind's link layer that are usable. */
+/* Bits by place: the usable ports of the kind's link layer. */
 uint32_t verbs_card_ports(uint64_t card, enum verbs_kind kind);
 
-/* The kind that two ranks use, from the cards of both: the one by which more of their ports can be paired, and of such the
- * first; −1 if there is none. */
+/* The kind of network that two ranks use, from both cards: the kind with the most pairs of ports; among equals the first. −1:
+ * none. */
 int verbs_common_kind(uint64_t a, uint64_t b);
-/* The ports of kind that the rank with card `mine` uses towards the rank with card `theirs`, in the order of their places: those
- * whose places are usable at both. If there are none, the ports cannot keep networks apart: the first with the first, and so
- * on. Returns how many there are. */
+/* The ports of this kind that the rank with card `mine` uses toward the rank with card `theirs`, by place: places that are usable at
+ * both ends. If there are none, ports cannot distinguish networks: then the first is paired with the first, and so on. Returns their
+ * number. */
 int verbs_pair_ports(uint64_t mine, uint64_t theirs, enum verbs_kind kind, uint8_t places[VERBS_NUMBERS_MAX]);
 const char *verbs_kind_name(enum verbs_kind kind);
 
-/* The kind of one GID; −1 for one that connects to nobody (loopback). */
+/* The kind of one GID; −1: it connects to nobody (loopback). */
 int verbs_gid_kind(const struct ibv_gid_entry *entry);
-/* An address as people write it: 10.0.0.2, or fe80::1. */
+/* Writes an address for people: 10.0.0.2, or fe80::1. */
 void verbs_gid_text(const union ibv_gid *gid, char text[VERBS_GID_TEXT_BYTES]);
 
-/* Of each kind the first GID of the table that config allows, into port->gid_index, gids and kinds; and the interface that GIDs
- * of the port are of. On InfiniBand one with a FLID comes before others, since it is good for all subnets. */
+/* Chooses the first allowed GID of each kind, and stores it in port->gid_index, gids and kinds, with the GIDs' interface. On InfiniBand it
+ * prefers a GID with a FLID, which is valid in all subnets. */
 void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n,
                        const struct config *config);
 
@@ -136,11 +136,11 @@ static inline bool verbs_gids_share_subnet(const union ibv_gid *a, const union i
     return memcmp(a->raw, b->raw, 4) == 0 && memcmp(a->raw + 6, b->raw + 6, 2) == 0;
 }
 
-/* Is the port wanted by a list "name[:port],…" of prefixes (^ in front excludes them, = matches whole names)? */
+/* Does a list "name[:port],…" include the port? Names are prefixes; ^ in front excludes, = compares whole names. */
 bool verbs_port_listed(const char *list, const char *device, int port);
 
-/* Takes in what the device has to tell: ports that go down or come back, devices that vanish, queue pairs that fail (the
- * event's type goes to the int that their qp_context points to). Does not block; any thread. */
+/* Reads the device's events: ports that go down or come back, devices that vanish, queue pairs that fail (stores the event's type in the
+ * int that their qp_context points to). Does not block; any thread may call it. */
 void verbs_device_look(struct verbs_host *host, struct verbs_device *device);
 
 #endif

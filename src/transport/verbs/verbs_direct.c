@@ -40,7 +40,7 @@ static void loop_destroy(struct verbs_end *end, struct verbs_direct_rail *rail) 
     rail->target = NULL;
 }
 
-/* False: the device takes none. */
+/* Posts a read. False: the device refuses. */
 static bool post_read(struct verbs_end *end, struct verbs_direct_rail *rail) {
     struct ibv_sge target = {(uintptr_t)end->direct.scratch, READ_BYTES, rail->target->lkey};
     struct ibv_send_wr *bad, read = {
@@ -54,7 +54,7 @@ static bool post_read(struct verbs_end *end, struct verbs_direct_rail *rail) {
     return ibv_post_send(rail->loop.qp, &read, &bad) == 0;
 }
 
-/* What has come by the rail and was not flushed is taken as not having come: whoever settles the rail asks for it again. */
+/* Slots of this rail that were not flushed count as not received: when the rail is settled, they are requested again. */
 static void forget_unflushed(struct verbs_end *end, int r) {
     struct verbs_direct *direct = &end->direct;
     struct verbs_direct_rail *rail = &direct->rails[r];
@@ -145,12 +145,12 @@ bool verbs_direct_renew(struct conn *conn, int r) {
 
 /* ------------------------------------------------------------------------------------------------------ coming and going */
 
-/* Does the rail need this when the connection begins? One in reserve, or whose device has failed, does not. */
+/* Must this rail have slots in GPU memory when the connection begins? Not if it is in reserve, or its device has failed. */
 static bool is_opened_at_once(const struct verbs_end *end, int r) {
     return verbs_rail_carries(end, r) && !verbs_device_is_gone(end->rails[r].port->device);
 }
 
-/* False, and *why: this rail's NIC cannot. */
+/* Registers the slots for one rail. False: its NIC cannot; *why says why. */
 static bool slots_register(const struct conn *conn, int r, const char **why) {
     struct verbs_end *end = conn->impl;
     struct verbs_direct *direct = &end->direct;

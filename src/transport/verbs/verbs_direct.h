@@ -33,42 +33,42 @@ enum verbs_flush { VERBS_FLUSH_NONE, VERBS_FLUSH_READ, VERBS_FLUSH_DRIVER };
 
 struct verbs_direct_rail {
     struct ibv_mr *slots;
-    /* Consumer with VERBS_FLUSH_READ. */
-    struct ibv_mr *target; /* where the bytes go that nobody wants */
+    /* Consumer with VERBS_FLUSH_READ: */
+    struct ibv_mr *target; /* destination of the reads' bytes, which nobody uses */
     struct ibv_cq *cq;
     struct verbs_qp loop;
-    /* How many slots have come by this rail; how many of them the newest read covers, or the newest that is done. */
+    /* Number of slots that have come by this rail; of those before the newest read; of those before the newest completed read. */
     uint32_t landed, asked, flushed;
 };
 
 struct verbs_direct {
-    char *memory; /* of the GPU; NULL: slots are in host memory, with all else */
+    char *memory; /* memory of the GPU; NULL: all slots are in host memory */
     size_t bytes;
-    void *scratch; /* pinned, for the reads */
+    void *scratch; /* pinned memory, for the reads */
     enum verbs_flush flush;
     struct verbs_direct_rail rails[VERBS_RAILS_MAX];
-    uint32_t landed[FIFO_MAX_SLOTS]; /* by slot: its number among those of its rail … */
-    int8_t rail[FIFO_MAX_SLOTS];     /* … which is this one; −1: it needs no flush */
+    uint32_t landed[FIFO_MAX_SLOTS]; /* [slot] its number among the slots of its rail … */
+    int8_t rail[FIFO_MAX_SLOTS];     /* [slot] … and that rail; −1: no flush needed */
 };
 
 struct verbs_end;
 
-/* An end's rails are known. Makes and registers slots in GPU memory if every rail can that is not in reserve; else direct->memory
- * stays NULL, and the log says why. */
+/* Creates and registers slots in GPU memory, once an end's rails are known, if every rail that is not in reserve can use it. Otherwise
+ * direct->memory stays NULL, and the log says why. */
 void verbs_direct_create(struct conn *conn, size_t bytes);
-/* The same of one rail, which was in reserve, if there are such slots and it has not been done. */
+/* Registers these slots, if there are any, for one rail that was in reserve, unless that is done. */
 enum collet_result verbs_direct_register(struct conn *conn, int rail);
 void verbs_direct_destroy(struct conn *conn);
 
-/* Consumer: a slot has come by a rail. Short slots are in host memory. */
+/* Consumer: a slot has come by this rail. (Short slots are in host memory.) */
 void verbs_direct_landed(struct verbs_end *end, uint32_t slot, int rail, bool in_gpu);
-/* May the tail move past it? */
+/* Is the slot visible to the GPU, so that the tail may move past it? */
 bool verbs_direct_visible(const struct verbs_end *end, uint32_t slot);
-/* Consumer: posts and completes reads, or calls the driver. True if more slots are visible now. */
+/* Consumer: posts reads and takes their completions, or calls the driver. True: more slots are visible now. */
 bool verbs_direct_progress(struct conn *conn);
-/* The rail is lost: is what has come by it visible? Where that will never be, it has not come. */
+/* The rail is lost: are all slots that came by it visible? A slot that will never be visible counts as not received. */
 bool verbs_direct_settled(struct verbs_end *end, int rail);
-/* It is about to be used again. False: the device makes no queue pair to itself any more. */
+/* Prepares a rail for its next use. False: the device cannot make a queue pair to itself any more. */
 bool verbs_direct_renew(struct conn *conn, int rail);
 
 #endif

@@ -28,121 +28,121 @@
 #include "transport/verbs/verbs_qp.h"
 #include "transport/wire.h"
 
-#define STEP_WRITES 3         /* of one step, at most */
-#define LISTEN_EVERY_TURNS 64 /* looks for letters about rails */
+#define STEP_WRITES 3         /* maximum number of writes per step */
+#define LISTEN_EVERY_TURNS 64 /* turns between two checks for letters about rails */
 #define VERBS_LIVE_MAX (VERBS_RAILS_MAX * VERBS_QPS_MAX)
 
-/* The rest of a slot's header, where it changes. It lies behind the payload, in the same write. Or it is in a write of its own
- * before that: where the payload is lent, or where the slot is in memory of a GPU at either end, since no CPU looks there. */
+/* The changing part of a slot's header. It follows the payload, in the same write. Or it has its own write before the payload's: if the
+ * payload is lent, or the slot is in GPU memory at either end, because no CPU reads there. */
 struct verbs_frame {
     uint64_t sequence;
     uint32_t signature;
-    uint32_t crc;   /* with COLLET_CHECKSUM: verbs_crc(); else 0 */
-    uint32_t bytes; /* of the payload */
-    uint32_t none;  /* 0 */
+    uint32_t crc;   /* COLLET_CHECKSUM: verbs_crc(); else 0 */
+    uint32_t bytes; /* bytes of the payload */
+    uint32_t none;  /* unused, 0 */
 };
 
-/* An immediate: a counter, where the slot's frame is, if it has one, and the slot's protocol as in its header's word. */
-#define VERBS_FRAME_BEHIND (1u << (FIFO_WORD_SHIFT - 1)) /* in the same write, behind the payload */
-#define VERBS_FRAME_AHEAD (1u << (FIFO_WORD_SHIFT - 2))  /* in a write of its own, before that of the payload */
+/* An immediate has a counter, the position of the slot's frame if it has one, and the slot's protocol as in its header's word. */
+#define VERBS_FRAME_BEHIND (1u << (FIFO_WORD_SHIFT - 1)) /* the frame follows the payload in the same write */
+#define VERBS_FRAME_AHEAD (1u << (FIFO_WORD_SHIFT - 2))  /* the frame has its own write, before the payload's */
 #define VERBS_FRAMED (VERBS_FRAME_BEHIND | VERBS_FRAME_AHEAD)
 #define VERBS_LANDED                                                                                                   \
     (1u << (FIFO_WORD_SHIFT - 3)) /* the payload is at its landing. From a consumer: a landing has come */
 #define VERBS_COUNTER_MASK (VERBS_LANDED - 1)
 
-/* Where the payload of a step is to go, in the consumer's memory. */
+/* The consumer's place for the payload of a step. */
 struct verbs_landing {
     uint64_t step, address;
     uint32_t bytes;
-    uint32_t rails; /* bits by rail: there is a key */
+    uint32_t rails; /* bits by rail: that rail has a key */
     uint32_t keys[VERBS_RAILS_MAX];
     uint32_t
         check; /* verbs_landing_check(): a later landing for the same slot may overwrite this one while it is read */
 };
 
-/* What an end must know of the other: where its memory is, that of Simple slots, and frames that come by themselves. */
+/* One end's description for the other: addresses of its memory, of its Simple slots, and of frames with their own write. */
 struct verbs_hello {
     uint64_t memory, slots, frames;
-    uint8_t nrails, direct; /* direct: its Simple slots are in memory of a GPU */
-    uint8_t takes_landings; /* a producer: it has receives for them */
-    uint8_t home;           /* 1 + the number of the pair of ports that it is tied to; 0: it is to none */
+    uint8_t nrails, direct; /* direct: its Simple slots are in GPU memory */
+    uint8_t takes_landings; /* producer: it has receives for landings */
+    uint8_t home;           /* 1 + number of the pair of ports to which it is tied; 0: it is not tied */
     struct verbs_address rails[VERBS_RAILS_MAX];
 };
 _Static_assert(sizeof(struct verbs_hello) <= CONN_BLOB_BYTES, "it travels in the connection's blob");
 
-/* Messages on the control plane, between the two ends. Two ranks may have a connection each way, which only the sides tell apart. */
+/* Messages on the control plane between the two ends. Two ranks may have a connection in each direction; only the sides differ. */
 enum verbs_letter {
-    VERBS_ANSWER, /* a producer's verbs_hello */
-    VERBS_NEWS    /* of a rail, from a producer; + 1: from a consumer (enum conn_side): verbs_failover.c */
+    VERBS_ANSWER, /* the producer's verbs_hello */
+    VERBS_NEWS    /* about a rail: from a producer; + 1 from a consumer (enum conn_side): verbs_failover.c */
 };
 
-/* verbs_failover.c has the picture. */
+/* States of a rail; verbs_failover.c has a picture. */
 enum verbs_rail_state {
-    VERBS_RAIL_DOWN,   /* settled, in reserve, or never up: it has no queue pairs */
+    VERBS_RAIL_DOWN,   /* no queue pairs: settled, in reserve, or never up */
     VERBS_RAIL_TESTED, /* connecting, or greeting */
-    VERBS_RAIL_UP,     /* in use, or ready to be */
-    VERBS_RAIL_LOST,   /* nothing goes by it any more; what went is being settled */
+    VERBS_RAIL_UP,     /* in use, or ready for use */
+    VERBS_RAIL_LOST,   /* no more data go by it; what happened to sent data is being settled */
 };
 
 struct verbs_rail {
     struct verbs_port *port;
     struct ibv_mr *mr;
     struct verbs_depths depths;
-    struct ibv_cq *cq; /* of this life; NULL: it has none */
-    int cq_failed;     /* as an event said. Set by whoever reads the device's events */
+    struct ibv_cq *cq; /* of this life; NULL: none */
+    int cq_failed;     /* an event said that the queue failed; set by the thread that reads events */
     enum verbs_rail_state state;
-    uint32_t life; /* the number of this life, or of the last one; equal at both ends */
-    bool told;     /* producer: the consumer knows that it is lost; or that it may be tested */
-    bool invited;  /* consumer: the producer says that it may be tested */
-    bool untried;  /* left in reserve when the connection began, and neither up nor lost since */
+    uint32_t life; /* number of this life, or of the last one; equal at both ends */
+    bool told;     /* producer: the consumer knows that the rail is lost, or that it may be tested */
+    bool invited;  /* consumer: the producer says that the rail may be tested */
+    bool untried;  /* in reserve since the connection began: neither up nor lost so far */
     uint32_t losses, returns;
-    uint32_t doublings; /* of the wait after its next loss */
-    uint64_t since_ns;  /* when it came up, or was lost last */
-    uint64_t due_ns;    /* not tested before */
+    uint32_t doublings; /* number of times that the wait after its next loss is doubled */
+    uint64_t since_ns;  /* time at which it came up, or was last lost */
+    uint64_t due_ns;    /* no test before this time */
 };
 
 enum verbs_stage { VERBS_OFFERED, VERBS_GREETING, VERBS_READY };
 
 struct verbs_end {
     struct verbs_host *host;
-    void *memory; /* of the host: all of the FIFO, but for Simple slots that are in `direct` */
+    void *memory; /* host memory: the FIFO, without Simple slots if these are in `direct` */
     size_t bytes;
-    struct verbs_frame *frames; /* by slot; behind the FIFO */
+    struct verbs_frame *frames; /* [slot], after the FIFO */
     struct verbs_landing
         *landings; /* by slot; behind the frames: as the consumer sends them, and the producer gets them */
     struct verbs_direct direct;
     enum verbs_kind kind;
     enum verbs_stage stage;
     int nrails, nqps;
-    int home; /* the rail of the NIC that the channel is tied to; −1: there is none */
+    int home; /* rail of the NIC to which the channel is tied; −1: none */
     struct verbs_rail rails[VERBS_RAILS_MAX];
     struct verbs_qp qps[VERBS_RAILS_MAX][VERBS_QPS_MAX];
     uint8_t live[VERBS_LIVE_MAX]; /* rail · VERBS_QPS_MAX + queue pair */
     int nlive;
     struct verbs_hello mine, theirs;
-    uint32_t turns; /* of progress() */
+    uint32_t turns; /* number of calls of progress() */
 
-    /* Producer. */
-    uint32_t spread_bytes;           /* payloads that are longer go as plain writes, and then a notification */
-    uint64_t sent;                   /* the next step that no queue pair has been given */
-    uint32_t again;                  /* bits by slot: steps below `sent` that must be sent once more */
-    uint32_t framed;                 /* bits by slot: it was sent with a frame */
-    uint8_t carrier[FIFO_MAX_SLOTS]; /* by slot: the entry of live[] that its step went through */
-    struct verbs_landing known[FIFO_MAX_SLOTS]; /* by slot: the landing that has come last */
-    /* Payloads of slots, for the log: how many bytes were sent, from the program's memory, and into that of the consumer's. */
+    /* Producer: */
+    uint32_t spread_bytes;                      /* longer payloads go as plain writes, followed by a notification */
+    uint64_t sent;                              /* the next step that has not been given to a queue pair */
+    uint32_t again;                             /* bits by slot: steps before `sent` that must be sent again */
+    uint32_t framed;                            /* bits by slot: it was sent with a frame */
+    uint8_t carrier[FIFO_MAX_SLOTS];            /* [slot] entry of live[] by which its step went */
+    struct verbs_landing known[FIFO_MAX_SLOTS]; /* [slot] the landing that came last */
+    /* Statistics for the log: bytes of payloads; of these, from the program's memory; and into the consumer's program. */
     struct verbs_tally {
         uint64_t bytes, lent, landed;
     } tally;
 
-    /* Consumer. */
-    uint32_t arrived[FIFO_MAX_SLOTS];   /* by slot: 1 + header.word of a step that came and is not delivered; 0: none */
-    uint32_t frames_of[FIFO_MAX_SLOTS]; /* by slot that arrived: VERBS_FRAMED and VERBS_LANDED */
-    uint8_t came_by[FIFO_MAX_SLOTS];    /* by slot: the rail */
-    uint64_t credit;                    /* the head that was last sent */
-    uint64_t told;                      /* behind the last step whose landing the producer was told, if it has one */
+    /* Consumer: */
+    uint32_t arrived[FIFO_MAX_SLOTS];   /* [slot] 1 + header.word of a step that came and is not delivered; 0: none */
+    uint32_t frames_of[FIFO_MAX_SLOTS]; /* [slot] VERBS_FRAMED and VERBS_LANDED, if it arrived */
+    uint8_t came_by[FIFO_MAX_SLOTS];    /* [slot] its rail */
+    uint64_t credit;                    /* the last head that was sent */
+    uint64_t told;                      /* the producer knows the landings of all steps before this one */
 
-    struct verbs_frame frame;    /* of the step that was last sent, or delivered */
-    char lost[ERR_TEXT_BYTES];   /* why the last rail that is lost is; "": none is */
+    struct verbs_frame frame;    /* frame of the last step that was sent, or delivered */
+    char lost[ERR_TEXT_BYTES];   /* why the last lost rail is lost; "": none is */
     char broken[ERR_TEXT_BYTES]; /* why the connection is over; "": it is not */
 };
 
@@ -150,10 +150,10 @@ static inline struct verbs_qp *verbs_qp_at(struct verbs_end *end, int index) {
     return &end->qps[index / VERBS_QPS_MAX][index % VERBS_QPS_MAX];
 }
 
-/* Are frames of Simple slots written by themselves? */
+/* Do frames of Simple slots have their own write? */
 static inline bool verbs_frames_apart(const struct verbs_end *end) { return end->mine.direct || end->theirs.direct; }
 
-/* Where the frame of a step is, at either end; word: of its slot's header; framed: VERBS_FRAME_BEHIND or _AHEAD. */
+/* The address of a step's frame, at either end. word: of the slot's header. framed: VERBS_FRAME_BEHIND or _AHEAD. */
 static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint32_t word, uint32_t framed) {
     const struct verbs_end *end = conn->impl;
     if (framed & VERBS_FRAME_AHEAD)
@@ -161,101 +161,101 @@ static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint3
     return fifo_slot_at(&conn->end, fifo_word_protocol(word), step) + fifo_word_bytes(word);
 }
 
-/* Does a rail carry something while all is well? Else it is in reserve. */
+/* Does the rail carry data as long as nothing fails? Otherwise it is in reserve. */
 static inline bool verbs_rail_carries(const struct verbs_end *end, int r) { return end->home < 0 || r == end->home; }
 
-/* Is it time for it, in reserve or not? */
+/* Is the rail needed now, in reserve or not? */
 static inline bool verbs_rail_is_needed(const struct verbs_end *end, int r) {
     return verbs_rail_carries(end, r) || end->rails[end->home].state == VERBS_RAIL_DOWN ||
            end->rails[end->home].state == VERBS_RAIL_LOST;
 }
 
-/* Of a step: its payload, then what the frame and the immediate say of it. */
+/* The CRC of a step: of its payload, and of the facts in its frame and immediate. */
 static inline uint32_t verbs_crc(const char *payload, uint64_t step, uint32_t word, uint64_t sequence,
                                  uint32_t signature) {
     const uint64_t said[] = {step, (uint64_t)word << 32 | signature, sequence};
     return crc32c(crc32c(0, payload, fifo_word_bytes(word)), said, sizeof(said));
 }
 
-/* Of all that is before it in the landing. */
+/* The CRC of all fields before it. */
 uint32_t verbs_landing_check(const struct verbs_landing *landing);
 
 extern const struct transport transport_verbs;
-/* What a rank's process has of RDMA networks (verbs_device.h); 0: nothing. */
+/* The card of a rank's process for RDMA (verbs_device.h); 0: none. */
 static inline uint64_t verbs_card_of(const struct peer_info *peer) { return transport_card(&transport_verbs, peer); }
 
-/* verbs_setup.c: transport.offer, accept and close, and their part of ready. */
+/* verbs_setup.c: transport.offer, accept and close, and part of ready. */
 enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob);
 enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob);
 enum collet_result verbs_connect(struct conn *conn); /* consumer: IN_PROGRESS until the producer has answered */
 void verbs_free(struct conn *conn);
 
-/* verbs_rail.c: the ports of the rails and the home among them; for a producer in accordance with the consumer's offer, NULL
+/* verbs_rail.c: chooses the ports of the rails, and the home rail. offer: the consumer's, for a producer, which must agree with it; NULL
  * for the consumer. */
 void verbs_rails_choose(struct conn *conn, const struct verbs_hello *offer);
-void verbs_rails_agree(struct conn *conn); /* the other end is known: are both tied to the same? */
-/* Those that carry something now: all that are up, or the home rail alone. */
+void verbs_rails_agree(struct conn *conn); /* the other end is known: are both tied to the same ports? */
+/* Updates live[]: all rails that are up, or only the home rail. */
 void verbs_update_live(struct verbs_end *end);
 
-/* verbs_open.c: what a rail has for one life. plan: how long its queues are, in all lives; and whether it takes landings. */
+/* verbs_open.c: the objects of a rail for one life. plan: the lengths of its queues, for all lives, and whether it accepts landings. */
 enum collet_result verbs_rail_plan(struct conn *conn, int rail);
-enum collet_result verbs_rail_open(struct conn *conn, int rail);    /* mine.rails[] says where it is */
-enum collet_result verbs_rail_connect(struct conn *conn, int rail); /* to what theirs.rails[] says */
-bool verbs_rail_silence(struct verbs_end *end, int rail);           /* false: the device does not promise that */
+enum collet_result verbs_rail_open(struct conn *conn, int rail);    /* stores its address in mine.rails[] */
+enum collet_result verbs_rail_connect(struct conn *conn, int rail); /* connects to the address in theirs.rails[] */
+bool verbs_rail_silence(struct verbs_end *end, int rail);           /* false: the device cannot promise that */
 void verbs_rail_close(struct verbs_end *end, int rail);
-/* Might this end use it now? */
+/* May this end use the rail now? */
 bool verbs_rail_usable(const struct verbs_end *end, int rail);
 
-/* verbs_land.c: the consumer tells the producer of its landings */
+/* verbs_land.c: the consumer tells the producer its landings. */
 void verbs_tell_landings(struct conn *conn);
-/* Consumer: may a payload of a step that has not come yet be written into memory of the program, or may that still be offered? */
+/* Consumer: may a later payload still be written into the program's memory? Or may that memory still be offered? */
 bool verbs_may_land(const struct conn *conn);
-/* Producer: the landing of a step has come. */
+/* Producer: handles the landing of a step. */
 void verbs_take_landing(struct conn *conn, uint64_t step);
-/* Where a step's payload of so many bytes is to go, by that rail; NULL: into its slot. */
+/* The landing for a step with this payload, by this rail; NULL: into its slot. */
 const struct verbs_landing *verbs_landing_of(const struct conn *conn, uint64_t step, uint32_t bytes, int rail);
 
-/* verbs_receive.c: takes completions of one rail. True if something came. */
+/* verbs_receive.c: takes the completions of one rail. True: something came. */
 bool verbs_poll(struct conn *conn, int rail);
-/* Consumer: lets the executor see slots that have arrived, in the order of steps, as far as they are visible. */
+/* Consumer: publishes visible slots that have arrived to the executor, in the order of steps. */
 void verbs_deliver(struct conn *conn);
-/* The wr_id of receives of a queue pair. */
+/* The wr_id of a queue pair's receives. */
 uint64_t verbs_receive_id(int index);
 
-/* verbs_send.c: posts what was published, and what must be sent again. True if there was any. */
+/* verbs_send.c: posts published slots, and those that must be sent again. True: there was one. */
 bool verbs_send_slots(struct conn *conn);
-/* Consumer: sends the head, if that is due. */
+/* Consumer: sends the head, if it is due. */
 void verbs_send_credit(struct conn *conn);
-/* Has everything that was posted on rails that are up reached the other end? */
+/* Has the other end everything that was posted on rails that are up? */
 bool verbs_all_acknowledged(const struct conn *conn);
-/* Has all of it that was lent? */
+/* Has the other end every lent payload? */
 bool verbs_loans_acknowledged(const struct conn *conn);
-/* Posts an empty write that carries a counter, through queue pair `index` (as in live[]). False: it takes none. */
+/* Posts an empty write with a counter to queue pair `index` (of live[]). False: it failed. */
 bool verbs_post_counter(struct conn *conn, int index, uint64_t counter);
-/* Sends a landing, of end->landings, through queue pair `index`, which has room. */
+/* Posts a landing, of end->landings, to queue pair `index`, which has room. */
 void verbs_post_landing(struct conn *conn, int index, const struct verbs_landing *landing);
 
 /* verbs_lost.c */
 void verbs_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]);
 void verbs_set_broken(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The rail cannot be used any more, because of what the text says. Another takes over, or the connection is broken. */
+/* Marks the rail as lost, with the reason. Another rail takes over, or the connection is broken. */
 void verbs_rail_lost(struct conn *conn, int rail, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Asks the devices of the connection what has happened to them. */
+/* Asks the connection's devices for events. */
 void verbs_look(struct conn *conn);
-/* Is a rail in this state? Lost: it is not settled yet. */
+/* Is any rail in this state? (LOST: not settled yet.) */
 bool verbs_any_rail(const struct verbs_end *end, enum verbs_rail_state state);
-/* It is not tested before a while has passed, which grows. */
+/* Sets the time before which the rail is not tested. The wait grows with each loss. */
 void verbs_rail_waits(struct conn *conn, int rail);
-/* One in reserve was needed, and an end cannot open it now. */
+/* A rail in reserve was needed, but one end cannot open it now. */
 void verbs_rail_refused(struct conn *conn, int rail);
-/* It is down, and the other end knows or will: if no other may be up soon, the connection is broken. */
+/* The rail is down, and both ends know or will know it. If no other rail may soon be up, the connection is broken. */
 void verbs_rail_is_out(struct conn *conn, int rail);
-/* The rail is up: for the first time, or again. */
+/* Marks the rail as up: for the first time, or again. */
 void verbs_rail_up(struct conn *conn, int rail);
 
-/* verbs_failover.c: moves the rails from state to state. */
+/* verbs_failover.c: moves rails from state to state. */
 void verbs_failover_progress(struct conn *conn);
-/* A life begins: the rail is open here, and the other end has said where it is there. */
+/* Starts a new life: the rail is open here, and the other end has sent its address. */
 void verbs_rail_test(struct conn *conn, int rail);
 
 /* ---- credit ----
@@ -264,14 +264,14 @@ void verbs_rail_test(struct conn *conn, int rail);
  * since the last one. This cannot deadlock: fewer than nslots/2 credits are ever held back, so to the producer the FIFO looks like
  * one of more than nslots/2 slots whose credits come at once. That is at least two, and every program is verified to run with two. */
 
-/* At a consumer that last sent the head `told`: is it time for a newer one? */
+/* Consumer: is it time to send a new head? told: the last one sent. */
 static inline bool wire_credit_is_due(const struct conn *conn, uint64_t told) {
     uint64_t half = conn->end.nslots > 1 ? conn->end.nslots / 2 : 1;
     return wire_head(conn) - told >= half;
 }
 
-/* At a producer: a head has come. One that is older than another that came first is of no interest. False: it is for slots
- * that were never sent. */
+/* Producer: takes a head that has come. Heads may come in another order; an older one is ignored. False: it is for slots that were
+ * never sent. */
 static inline bool wire_take_head(struct conn *conn, uint64_t head) {
     uint64_t known = *conn->end.head;
     if ((int64_t)(head - known) <= 0)

@@ -52,11 +52,11 @@
 
 enum about { NEWS_CAN, NEWS_OPEN, NEWS_OPENED, NEWS_UP, NEWS_LOST, NEWS_SETTLED };
 
-/* A letter. */
+/* A letter about a rail. */
 struct news {
     uint8_t about, rail;
-    uint32_t life;                /* OPEN: the one that begins. CAN: the one that is over */
-    uint32_t arrived;             /* SETTLED: bit k: step tail + k is there */
+    uint32_t life;                /* OPEN: the life that begins. CAN: the life that is over */
+    uint32_t arrived;             /* SETTLED: bit k: step tail + k has come */
     uint64_t tail, head;          /* SETTLED */
     struct verbs_address address; /* OPEN, OPENED */
 };
@@ -80,7 +80,7 @@ void verbs_rail_test(struct conn *conn, int r) {
             verbs_rail_lost(conn, r, "could not be sent to: the device takes no sends");
 }
 
-/* May it be tested, as far as this end knows? One in reserve is as soon as the producer finds that it is needed. */
+/* May the rail be tested, as far as this end knows? A rail in reserve may, as soon as the producer needs it. */
 static bool is_due(const struct verbs_end *end, int r) {
     const struct verbs_rail *rail = &end->rails[r];
     if (rail->state != VERBS_RAIL_DOWN)
@@ -90,7 +90,7 @@ static bool is_due(const struct verbs_end *end, int r) {
     return end->stage == VERBS_READY && verbs_rail_usable(end, r) && os_now_ns() >= rail->due_ns;
 }
 
-/* For a new life. False: this end cannot; it may later. */
+/* Opens a rail for a new life. False: this end cannot do it now. */
 static bool open_again(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     if (verbs_rail_open(conn, r) == COLLET_SUCCESS && verbs_direct_renew(conn, r))
@@ -100,7 +100,7 @@ static bool open_again(struct conn *conn, int r) {
     return false;
 }
 
-/* Of a rail that is lost. False: the device does not promise it, so neither is a step sent again, nor is lent memory given back. */
+/* Makes sure that a lost rail moves no more data. False: the device cannot promise that, so steps are not sent again, and loans stay. */
 static bool silence(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     const bool silent = verbs_rail_silence(end, r);
@@ -125,7 +125,7 @@ static enum collet_result settle(struct conn *conn, int r) {
         return COLLET_SUCCESS;
     verbs_poll(conn, r);
     if (!verbs_direct_settled(end, r))
-        return COLLET_SUCCESS; /* a later turn */
+        return COLLET_SUCCESS; /* a later turn does it */
     verbs_rail_close(end, r);
     struct news news = {.tail = *conn->end.tail, .head = wire_head(conn)};
     for (uint32_t k = 0; k < conn->end.nslots; k++)
@@ -137,7 +137,7 @@ static enum collet_result settle(struct conn *conn, int r) {
     return send_news(conn, r, NEWS_SETTLED, news);
 }
 
-/* This end cannot open it now. The producer waits for one in reserve, and is told that nothing comes of it. */
+/* This end cannot open the rail now. If the rail was in reserve, the producer waits for it, and is told. */
 static enum collet_result refuse_to_open(struct conn *conn, int r) {
     const struct verbs_end *end = conn->impl;
     if (!end->rails[r].untried) {
@@ -185,7 +185,7 @@ static bool consumer_takes(struct conn *conn, const struct news *news) {
 
 /* ----------------------------------------------------------------------------------------------------------- the producer */
 
-/* Had the step come through the lost rail when it was settled? Steps further on were sent later, and came to nothing. */
+/* Had the step come by the lost rail when that was settled? Later steps were sent later, and are lost. */
 static bool had_arrived(const struct conn *conn, const struct news *settled, uint64_t step) {
     uint64_t ahead = step - settled->tail;
     return (int64_t)ahead < 0 || (ahead < conn->end.nslots && (settled->arrived & 1u << ahead));
@@ -201,7 +201,7 @@ static void take_settled(struct conn *conn, const struct news *settled) {
     verbs_rail_lost(conn, r, "says that this rail is lost");
     if (end->rails[r].state != VERBS_RAIL_LOST)
         return;
-    if ((int64_t)(settled->head - *conn->end.head) > 0)    /* else credits by another rail were faster */
+    if ((int64_t)(settled->head - *conn->end.head) > 0)    /* otherwise credits came earlier by another rail */
         port_store_release(conn->end.head, settled->head); /* pairs with fifo_has_credit() */
     for (uint64_t step = *conn->end.head; step != end->sent; step++) {
         uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
@@ -216,7 +216,7 @@ static void take_settled(struct conn *conn, const struct news *settled) {
     verbs_rail_is_out(conn, r);
 }
 
-/* What there is to say of the state that a rail is in now; each is said once. */
+/* Sends the letter that belongs to the rail's present state; each is sent once. */
 static enum collet_result producer_turn(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     struct verbs_rail *rail = &end->rails[r];
@@ -233,7 +233,7 @@ static enum collet_result producer_turn(struct conn *conn, int r) {
                      (struct news){.address = end->mine.rails[r]});
 }
 
-/* The consumer tests it. If this end cannot any more, the consumer is told that the new life is over. */
+/* The consumer tests a new life. If this end cannot go on, it tells the consumer that this life is over. */
 static void take_open(struct conn *conn, const struct news *news) {
     struct verbs_end *end = conn->impl;
     struct verbs_rail *rail = &end->rails[news->rail];

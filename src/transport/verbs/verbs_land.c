@@ -50,7 +50,7 @@ void verbs_tell_landings(struct conn *conn) {
     const struct loan_end *loans = &conn->end.loans;
     if (loans->way != LOAN_WIRE || !end->theirs.takes_landings || end->nlive == 0)
         return;
-    if ((int64_t)(*conn->end.tail - end->told) > 0) /* what has come needs none */
+    if ((int64_t)(*conn->end.tail - end->told) > 0) /* slots that have come need no landing */
         end->told = *conn->end.tail;
     for (; (int64_t)(loans->landings_end - end->told) > 0; end->told++) {
         const struct loan_landing *from = &loans->landings[end->told % LOAN_LANDINGS];

@@ -17,7 +17,7 @@ static const struct {
 #undef X
 };
 
-/* What most machines answer, without opening anything. */
+/* A quick check, without opening anything: most machines have no RDMA devices. */
 static bool kernel_has_devices(void) {
     bool found = false;
     DIR *folder = sysfs_opendir("/sys/class/infiniband");

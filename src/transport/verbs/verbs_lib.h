@@ -12,8 +12,8 @@
 
 #include <stdbool.h>
 
-/* X(field, function). query_port fills a zeroed struct ibv_port_attr as far as the oldest drivers know it, which is all
- * that is used here. */
+/* X(field, function). query_port must get a zeroed struct ibv_port_attr. The oldest drivers fill in only its first fields; no others
+ * are used here. */
 #define VERBS_FUNCTIONS(X)                                                                                             \
     X(fork_init, ibv_fork_init)                                                                                        \
     X(get_device_list, ibv_get_device_list)                                                                            \
@@ -44,13 +44,13 @@ struct verbs_lib {
 #define X(field, function) __typeof__(function) *field;
     VERBS_FUNCTIONS(X)
 #undef X
-    /* NULL before rdma-core 34, whose header is the first that declares it. */
+    /* NULL before rdma-core 34, whose header declares it first. */
     struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                                     int access);
 };
 
-/* Fills the table. False: this machine has no RDMA devices or no usable libibverbs, and *why says so, with the remedy.
- * The library stays open. */
+/* Fills the table. False: the machine has no RDMA devices, or no usable libibverbs; *why says which, with the remedy. The library
+ * stays open. */
 bool verbs_lib_open(struct verbs_lib *lib, const char **why);
 
 #endif

@@ -52,7 +52,7 @@ void verbs_set_broken(struct conn *conn, const char *format, ...) {
              conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host, what);
 }
 
-/* Is there a rail but this one that is up, or may be soon: in reserve, or tested? The letter that says so may be on its way. */
+/* Is any other rail up, or may it soon be: in reserve, or tested? The letter about it may be on its way. */
 static bool are_others(const struct verbs_end *end, int r) {
     int others = 0;
     for (int k = 0; k < end->nrails; k++)
@@ -61,7 +61,7 @@ static bool are_others(const struct verbs_end *end, int r) {
     return others > 0;
 }
 
-/* Can the connection go on without it, and may it? What a test comes to, both ends hear before either gives up. */
+/* Can the connection go on without this rail? During a test no end may decide that alone: both first hear the test's result. */
 static bool can_fail_over(const struct conn *conn, int r) {
     const struct verbs_end *end = conn->impl;
     if (end->stage == VERBS_GREETING || end->rails[r].state == VERBS_RAIL_TESTED)
@@ -83,7 +83,7 @@ bool verbs_any_rail(const struct verbs_end *end, enum verbs_rail_state state) {
     return false;
 }
 
-/* Does another connection with the same rank know already that this port is out, or is back? */
+/* Does another connection with the same rank already know that this port is out, or back? */
 static bool is_known(const struct conn *conn, int r, bool back) {
     const struct verbs_end *end = conn->impl;
     const struct verbs_rail *rail = &end->rails[r];

@@ -45,7 +45,7 @@ const char *verbs_registration_name(enum verbs_registration registration) {
     return names[registration];
 }
 
-/* Asked for a dma-buf that does not exist, a driver that takes them says so; others say that they take none. */
+/* Asks for a dma-buf that does not exist: a driver that supports them reports that; other drivers report that they have none. */
 static bool takes_dmabuf(const struct verbs_lib *lib, const struct verbs_device *device) {
     if (lib->reg_dmabuf_mr == NULL)
         return false;
@@ -69,7 +69,7 @@ struct verbs_memory_facts verbs_memory_facts(const struct verbs_host *host, cons
 
 #define FIFO_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
-/* By its address. A driver that knows no relaxed ordering may ignore the wish, or refuse. */
+/* Registers memory by its address. A driver without relaxed ordering may ignore that flag, or refuse. */
 static struct ibv_mr *register_at(const struct verbs_lib *lib, const struct verbs_device *device, void *memory,
                                   size_t bytes, unsigned access) {
     struct ibv_mr *mr = NULL;
@@ -83,7 +83,7 @@ struct ibv_mr *verbs_memory_register(const struct verbs_lib *lib, const struct v
     return register_at(lib, device, memory, bytes, FIFO_ACCESS);
 }
 
-/* Reads are what flushes it (verbs_direct.c). */
+/* Remote reads flush GPU memory (verbs_direct.c). */
 #define GPU_ACCESS (FIFO_ACCESS | IBV_ACCESS_REMOTE_READ)
 
 static struct ibv_mr *register_dmabuf(const struct verbs_lib *lib, const struct verbs_device *device,
@@ -97,7 +97,7 @@ static struct ibv_mr *register_dmabuf(const struct verbs_lib *lib, const struct 
     if (mr == NULL)
         mr = lib->reg_dmabuf_mr(device->pd, 0, bytes, (uintptr_t)memory, fd, GPU_ACCESS);
     int error = errno;
-    close(fd); /* the registration holds the memory by itself */
+    close(fd); /* the registration keeps the memory */
     errno = error;
     return mr;
 }

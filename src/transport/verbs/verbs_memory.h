@@ -29,28 +29,28 @@
 enum verbs_registration { VERBS_PLAIN, VERBS_DMABUF, VERBS_PEERMEM, VERBS_STAGED };
 
 struct verbs_memory_facts {
-    bool gpu;            /* it is a GPU's; what follows matters only then */
-    bool exports_dmabuf; /* the GPU's driver says that it does */
+    bool gpu;            /* it is GPU memory; the following fields are only for that */
+    bool exports_dmabuf; /* the GPU's driver says that it exports dma-bufs */
     bool lib_dmabuf, nic_dmabuf;
     bool peermem;
-    bool dmabuf_failed, peermem_failed; /* when they were tried */
-    bool far;                           /* the NIC is, from the GPU */
+    bool dmabuf_failed, peermem_failed; /* they were tried, and failed */
+    bool far;                           /* the NIC is far from the GPU */
 };
 
-/* *why: a static text. */
+/* Chooses how to register. *why: a static text. */
 enum verbs_registration verbs_memory_choose(const struct verbs_memory_facts *facts, const char **why);
 const char *verbs_registration_name(enum verbs_registration registration);
 
-/* What of the above this host and this device have; the caller, which knows the GPU, sets `far`. */
+/* Collects the facts about this host and device. The caller, which knows the GPU, must set `far`. */
 struct verbs_memory_facts verbs_memory_facts(const struct verbs_host *host, const struct verbs_device *device, bool gpu,
                                              bool exports_dmabuf);
 
-/* Registers host memory for RDMA writes. NULL and errno: the device refuses. */
+/* Registers host memory for RDMA writes. NULL: the device refuses, see errno. */
 struct ibv_mr *verbs_memory_register(const struct verbs_lib *lib, const struct verbs_device *device, void *memory,
                                      size_t bytes);
 
-/* Registers memory of the GPU, which is entered, in the best way that works. NULL: in none; *how and *why (a static
- * text) say which it is, or why none is. carries: not in reserve, where a NIC may be far. */
+/* Registers memory of the current GPU in the best way that works. NULL: no way works. *how and *why (a static text) say which way was
+ * used, or why none works. carries: the rail is not in reserve (a NIC in reserve may be far). */
 struct ibv_mr *verbs_memory_register_gpu(const struct verbs_host *host, const struct verbs_device *device,
                                          const struct gpu_rank *gpu, const struct config *config, bool carries,
                                          void *memory, size_t bytes, enum verbs_registration *how, const char **why);

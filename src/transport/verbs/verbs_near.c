@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A device has a node for each of its ports: the nearest counts. */
+/* The shortest path: a device has a node for each of its ports. */
 static enum topo_class shortest(const struct topo *topo, const struct topo_paths *paths, const char *device) {
     enum topo_class least = PATH_NONE;
     for (int n = topo->hosts[0].first_node; n < topo->hosts[0].end_node; n++) {

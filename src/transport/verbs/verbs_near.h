@@ -18,10 +18,10 @@
 
 #include <stdbool.h>
 
-/* The path on this machine between an RDMA device and GPU `ordinal`; NONE: it is not known. */
+/* The path on this machine between an RDMA device and GPU `ordinal`; NONE: not known. */
 enum topo_class verbs_path_to_gpu(const struct config *config, const char *device, int ordinal);
 
-/* Is such a path short enough for COLLET_NET_GDR_LEVEL? What is not known is. */
+/* Is this path short enough for COLLET_NET_GDR_LEVEL? An unknown path is. */
 bool verbs_is_near(const struct config *config, enum topo_class path);
 
 #endif

@@ -17,10 +17,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define INLINE_BYTES 192u    /* wanted; a larger slot is fetched from memory by the NIC */
-#define SENDS_PER_SLOT 4u    /* room for sends whose completion is not known yet */
-#define RECEIVES_PER_SLOT 2u /* at most nslots are on their way while as many again are posted */
-#define LANDINGS_PER_SLOT 1u /* receives that a producer has more, if it can: verbs_land.c */
+#define INLINE_BYTES 192u    /* wanted size; larger slots are read from memory by the NIC */
+#define SENDS_PER_SLOT 4u    /* room for sends that are not completed yet */
+#define RECEIVES_PER_SLOT 2u /* up to nslots are on their way, and as many may be posted */
+#define LANDINGS_PER_SLOT 1u /* additional receives of a producer, if it can: verbs_land.c */
 
 static enum collet_result err_registration(const struct verbs_port *port, size_t bytes) {
     struct rlimit limit = {0};
@@ -67,7 +67,7 @@ static enum collet_result register_memory(struct verbs_end *end, struct verbs_ra
     return rail->mr != NULL ? COLLET_SUCCESS : err_registration(rail->port, end->bytes);
 }
 
-/* What the other end needs to know, but the numbers of queue pairs. */
+/* Fills in the address for the other end, all but the numbers of queue pairs. */
 static void say_address(struct verbs_end *end, int r) {
     const struct verbs_rail *rail = &end->rails[r];
     struct verbs_address *address = &end->mine.rails[r];

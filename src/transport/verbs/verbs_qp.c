@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define RNR_RETRIES 6 /* receives are always posted before they are needed; so this only bounds what cannot be */
+#define RNR_RETRIES 6 /* rarely needed: receives are always posted in time */
 #define RNR_TIMER 12  /* 0.64 ms */
 #define HOP_LIMIT 64
 
@@ -25,7 +25,7 @@ enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_p
     };
     *qp = (struct verbs_qp){.depths = *depths};
     qp->qp = host->lib.create_qp(port->device->pd, &init);
-    while (qp->qp == NULL && init.cap.max_inline_data > 0) { /* the one limit that no query tells */
+    while (qp->qp == NULL && init.cap.max_inline_data > 0) { /* no query tells this limit */
         init.cap.max_inline_data /= 2;
         qp->qp = host->lib.create_qp(port->device->pd, &init);
     }
@@ -36,7 +36,7 @@ enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_p
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
                                .port_num = port->number,
                                .pkey_index = port->pkey_index,
-                               /* Reads are for verbs_direct.c; registrations of host memory do not permit them. */
+                               /* Reads are for verbs_direct.c. Registrations of host memory do not allow them. */
                                .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
     int error =
         host->lib.modify_qp(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -46,15 +46,15 @@ enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_p
     return COLLET_SUCCESS;
 }
 
-/* EIO is what the kernel says of a device that it has taken away, with all that was made there. */
+/* EIO: the kernel has removed the device, with all its objects. */
 bool verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp) {
     const int error = qp->qp != NULL ? host->lib.destroy_qp(qp->qp) : 0;
     qp->qp = NULL;
     return error == 0 || error == EIO;
 }
 
-/* Within one InfiniBand subnet a LID is enough, unless the port demands more; all else is addressed by GID. Packets to another
- * subnet go to the LID of a router; a port that has a FLID is reached by that one. */
+/* In one InfiniBand subnet a LID is enough, unless the port demands more. Otherwise a GID is needed. Packets to another subnet go to the
+ * LID of a router, or to the FLID of a port that has one. */
 static struct ibv_ah_attr route_to(const struct verbs_port *port, enum verbs_kind kind, const struct verbs_address *to,
                                    const struct config *config) {
     struct ibv_ah_attr route = {.dlid = to->lid, .sl = (uint8_t)config->ib_sl, .port_num = port->number};
@@ -72,8 +72,8 @@ static struct ibv_ah_attr route_to(const struct verbs_port *port, enum verbs_kin
     return route;
 }
 
-/* A link of 400 Gbit/s may need seconds to come back after a flap, and until then a NIC had better go on trying. To rxe, 7
- * means without end, and it answers late when its CPU is busy. */
+/* A link of 400 Gbit/s may need seconds to come back after a flap; until then a NIC should try again. For rxe, 7 retries mean no limit, and
+ * it answers late if its CPU is busy. */
 static uint8_t timeout_of(const struct verbs_device *device, const struct config *config) {
     return (uint8_t)(config->ib_timeout > 0 ? config->ib_timeout : device->software ? 17 : 20);
 }
@@ -92,7 +92,7 @@ enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp
         .dest_qp_num = to->qpn[index],
         .rq_psn = to->psn,
         .max_dest_rd_atomic =
-            1, /* not every driver takes 0, and one end's own read may be under way (verbs_direct.c) */
+            1, /* some drivers refuse 0; and this end's own read may be in progress (verbs_direct.c) */
         .min_rnr_timer = RNR_TIMER,
     };
     struct ibv_qp_attr speak = {
@@ -123,7 +123,7 @@ void verbs_qp_fail(struct verbs_host *host, struct verbs_qp *qp) {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     if (qp->qp != NULL)
         host->lib.modify_qp(qp->qp, &attr,
-                            IBV_QP_STATE); /* it only fails where the device is gone, and nothing arrives */
+                            IBV_QP_STATE); /* it fails only if the device is gone; then nothing arrives */
 }
 
 #define RECEIVE_BATCH 16

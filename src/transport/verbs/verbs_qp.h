@@ -9,64 +9,64 @@
 
 #include "transport/verbs/verbs_device.h"
 
-#define VERBS_QPS_MAX 8 /* of one connection on one rail */
+#define VERBS_QPS_MAX 8 /* maximum number of queue pairs per connection and rail */
 
-/* How much a queue pair takes, as far as the device allows. */
+/* Lengths of a queue pair's queues, as far as the device allows. */
 struct verbs_depths {
     uint32_t sends, receives, inline_bytes;
 };
 
-/* What an end has of a rail when the connection begins. */
+/* The state of a rail when the connection begins. */
 enum verbs_start { VERBS_START_OPEN, VERBS_START_DOWN, VERBS_START_IN_RESERVE };
 
-/* Where the other end's queue pairs on one rail are. Travels as it is. */
+/* The address of an end's queue pairs on one rail. It is sent in this form. */
 struct verbs_address {
     union ibv_gid gid;
     uint16_t lid;
     uint8_t mtu;
-    uint8_t start; /* enum verbs_start; all else is said of one that is open */
-    uint32_t psn;  /* the number of its first packet */
+    uint8_t start; /* enum verbs_start; the other fields are only for OPEN */
+    uint32_t psn;  /* sequence number of its first packet */
     uint32_t rkey, slots_rkey;
     uint32_t qpn[VERBS_QPS_MAX];
 };
 
-/* Can what another rank sent be one? */
+/* Can this be an address? It came from another rank. */
 static inline bool verbs_is_address(const struct verbs_address *address) {
     return address->mtu >= IBV_MTU_256 && address->mtu <= IBV_MTU_4096;
 }
 
 struct verbs_qp {
     struct ibv_qp *qp;
-    int event; /* the event that it failed with; 0: none. Set by whoever reads the device's events */
+    int event; /* event by which it failed; 0: none. Set by the thread that reads events */
     struct verbs_depths depths;
-    uint32_t posted, completed; /* sends; modulo 2^32 */
-    uint32_t lent;              /* how many were posted with the last one from memory of the program; modulo 2^32 */
-    uint32_t receives;          /* posted and not completed */
+    uint32_t posted, completed; /* number of sends, modulo 2^32 */
+    uint32_t lent;              /* value of `posted` after the last send from the program's memory */
+    uint32_t receives;          /* number of receives that are posted and not completed */
 };
 
 enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_port *port, struct ibv_cq *cq,
                                    const struct verbs_depths *depths, struct verbs_qp *qp);
-/* What the other end sends through it has no effect any more. False: the device does not say that the queue pair is gone. Never
- * made is fine. */
+/* Destroys the queue pair. Later writes of the other end have no effect. False: the device does not confirm that it is gone. It need
+ * not have been made. */
 bool verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp);
 
-/* To RTS, toward queue pair number `index` of the other end. Errors say which step failed, and why. */
+/* Moves the queue pair to RTS, toward the other end's queue pair number `index`. Errors say which step failed, and why. */
 enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp, const struct verbs_port *port,
                                     enum verbs_kind kind, const struct verbs_address *to, int index, uint32_t my_psn,
                                     const struct config *config);
-/* To ERR: the same, but what is posted completes. Never made is fine. */
+/* Moves it to ERR, where posted requests complete with errors. A queue pair that was never made is fine. */
 void verbs_qp_fail(struct verbs_host *host, struct verbs_qp *qp);
 
-/* Posts receives until `depths.receives` are posted; each carries `id`. A receive has no buffer: what arrives is written
- * where the writer said, and the receive only tells that it has. */
+/* Posts receives until `depths.receives` are posted; each carries `id`. A receive has no buffer: the writer chooses the address, and the
+ * receive only tells that a write has come. */
 bool verbs_qp_post_receives(struct verbs_qp *qp, uint64_t id);
 
-/* Room for that many sends? */
+/* Is there room for this many sends? */
 static inline bool verbs_qp_has_room(const struct verbs_qp *qp, uint32_t sends) {
     return qp->posted - qp->completed + sends <= qp->depths.sends;
 }
 
-/* What a status means for somebody who must mend it. */
+/* The meaning of a status, for somebody who must repair it. */
 const char *verbs_status_meaning(enum ibv_wc_status status);
 
 #endif

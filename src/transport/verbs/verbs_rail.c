@@ -21,7 +21,7 @@
 #include <net/if.h>
 #include <string.h>
 
-/* Graphs call a NIC by its RDMA device or by its interface. */
+/* Does this NIC of the graph have this port? Graphs name a NIC by its RDMA device or by its interface. */
 static bool is_port_of(const struct verbs_port *port, const struct topo_nic *nic) {
     if (strcmp(port->device->name, nic->name) == 0)
         return nic->port == 0 || nic->port == port->number;
@@ -35,7 +35,7 @@ static struct verbs_port *port_at(struct verbs_host *host, bool infiniband, int 
     return NULL;
 }
 
-/* This end's ports that have a partner at the other end, in an order that both ends have. */
+/* Lists this end's ports that have a partner at the other end. Both ends get the same order. */
 static int list_ports(const struct conn *conn, struct verbs_port **ports) {
     const struct verbs_end *end = conn->impl;
     const struct peer_info *peers = conn->owner->peers;
@@ -47,7 +47,7 @@ static int list_ports(const struct conn *conn, struct verbs_port **ports) {
     return n;
 }
 
-/* The number of the port that this end is tied to; −1: to none. */
+/* The number of the port to which this end is tied; −1: none. */
 static int find_home(const struct conn *conn, struct verbs_port *const *ports, int n) {
     const bool messages = conn->lane == PROG_LANE_P2P;
     const struct topo_nic *nic = messages ? nic_of_messages(conn) : nic_of_conn(conn);
@@ -94,7 +94,7 @@ void verbs_rails_agree(struct conn *conn) {
 void verbs_update_live(struct verbs_end *end) {
     bool at_home = end->home >= 0 && end->stage == VERBS_READY && end->rails[end->home].state == VERBS_RAIL_UP;
     end->nlive = 0;
-    for (int q = 0; q < end->nqps; q++) /* rail by turns */
+    for (int q = 0; q < end->nqps; q++) /* queue pairs of all rails in turn */
         for (int r = 0; r < end->nrails; r++)
             if (end->rails[r].state == VERBS_RAIL_UP && (!at_home || verbs_rail_carries(end, r)))
                 end->live[end->nlive++] = (uint8_t)(r * VERBS_QPS_MAX + q);

@@ -18,7 +18,7 @@
 uint64_t verbs_receive_id(int index) { return RECEIVE_ID | (uint64_t)index << 32; }
 static int index_of(uint64_t id) { return (int)(id >> 32 & 0xff); }
 
-/* The counter nearest to `near` whose low 28 bits came: what is older than near is negative in the difference. */
+/* A counter was sent with its low 28 bits. Returns the difference between the counter nearest to `near`, with these bits, and `near`. */
 static int64_t counter_ahead(uint32_t immediate, uint64_t near) {
     uint32_t ahead = (immediate - (uint32_t)near) & VERBS_COUNTER_MASK;
     return ahead > VERBS_COUNTER_MASK / 2 ? (int64_t)ahead - (int64_t)VERBS_COUNTER_MASK - 1 : (int64_t)ahead;
@@ -47,7 +47,7 @@ void verbs_deliver(struct conn *conn) {
     }
 }
 
-/* With COLLET_CHECKSUM: is the step what was sent? */
+/* With COLLET_CHECKSUM: did the step come unchanged? */
 static bool is_intact(const struct conn *conn, uint64_t step, uint32_t word, uint32_t framed, const char *landing) {
     struct verbs_frame frame;
     if (!conn->owner->config->checksum)
@@ -67,7 +67,7 @@ static void set_changed(struct conn *conn, uint64_t step) {
         conn_text_changed(conn, step, CONN_BY_CHECKSUM, end->broken);
 }
 
-/* Of the payload that a notification of so many bytes is about; more than any slot has: that cannot be. */
+/* The payload's size, from a notification with `length` bytes. A result larger than any slot means that the notification is wrong. */
 static uint32_t payload_bytes(const struct verbs_end *end, uint32_t slot, uint32_t framed, uint32_t length) {
     const uint32_t behind = framed & VERBS_FRAME_BEHIND ? sizeof(struct verbs_frame) : 0;
     if ((framed & VERBS_FRAME_AHEAD) && length == 0)
@@ -113,7 +113,7 @@ static void take_failure(struct conn *conn, int index, const struct ibv_wc *wc) 
     const struct verbs_qp *qp = verbs_qp_at(end, index);
     if (rail->state == VERBS_RAIL_LOST)
         return;
-    verbs_look(conn); /* the device may know more */
+    verbs_look(conn); /* the device may know the reason */
     int event = __atomic_load_n(&qp->event, __ATOMIC_RELAXED);
     verbs_rail_lost(conn, r, "%s; queue pair %u, %s%s%s%s", verbs_status_meaning(wc->status), qp->qp->qp_num,
                     end->host->lib.wc_status_str(wc->status), event != 0 ? ", " : "",
@@ -142,7 +142,7 @@ static void take_completion(struct conn *conn, const struct ibv_wc *wc) {
         take_credit(conn, ntohl(wc->imm_data));
 }
 
-/* What one poll has taken is replaced in one go, once a quarter is gone. To the other end, a rail that is tested here may be up. */
+/* Reposts receives, in one batch, when a quarter of them is used. Also while this rail is being tested: the peer may already use it. */
 static void refill_receives(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     for (int q = 0; q < end->nqps && end->rails[r].state != VERBS_RAIL_LOST; q++) {

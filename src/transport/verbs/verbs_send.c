@@ -26,10 +26,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* wr_id: the queue pair, and how many are posted with it. */
+/* wr_id: the queue pair, and the number of sends posted with this one. */
 static uint64_t send_id(int index, const struct verbs_qp *qp) { return (uint64_t)index << 32 | (qp->posted + 1); }
 
-/* The next of queue pair `index`; of what, and to where, is still open. */
+/* The next write of queue pair `index`. Its data and destination are still missing. */
 static struct ibv_send_wr write_with(struct verbs_end *end, int index, uint32_t immediate) {
     return (struct ibv_send_wr){.wr_id = send_id(index, verbs_qp_at(end, index)),
                                 .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -69,7 +69,7 @@ void verbs_post_landing(struct conn *conn, int index, const struct verbs_landing
         verbs_rail_lost(conn, rail, "could not be sent to: the device takes no sends (%s)", strerror(error));
 }
 
-/* What one progress() posts: a list a queue pair, each rung in with one doorbell. */
+/* The writes of one progress(): a list per queue pair, posted with one doorbell each. */
 #define BATCH_WRITES (STEP_WRITES * FIFO_MAX_SLOTS)
 struct batch {
     struct ibv_send_wr writes[BATCH_WRITES], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];
@@ -77,7 +77,7 @@ struct batch {
     int n;
 };
 
-/* Has the write of this step a frame? What was decided when it was sent first holds when it is sent again. */
+/* Does the write of this step need a frame? A repeated write has the same form as the first one. */
 static bool needs_frame(struct conn *conn, uint64_t step) {
     struct verbs_end *end = conn->impl;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
@@ -100,16 +100,16 @@ static struct verbs_frame frame_of(const struct conn *conn, uint64_t step, const
     return frame;
 }
 
-/* A part of this end's memory that is written into the other's. */
+/* A part of this end's memory, to be written to the other end's memory. */
 struct part {
     const void *from;
     uint32_t bytes, lkey, rkey;
     uint64_t to;
-    bool in_gpu; /* where the CPU, which would copy inline data, does not reach */
-    bool lent;   /* of the program's memory */
+    bool in_gpu; /* in GPU memory, which the CPU cannot read to copy inline data */
+    bool lent;   /* in the program's memory */
 };
 
-/* Behind what the batch has for the same entry of live[]. */
+/* Adds a write after the batch's other writes for the same entry of live[]. */
 static void add_write(struct conn *conn, struct batch *batch, int turn, struct part part, struct ibv_send_wr write) {
     struct verbs_end *end = conn->impl;
     struct verbs_qp *qp = verbs_qp_at(end, end->live[turn]);
@@ -135,13 +135,13 @@ static void add_write(struct conn *conn, struct batch *batch, int turn, struct p
         qp->lent = qp->posted;
 }
 
-/* Of host memory, into the other end's. */
+/* A part of host memory, for the other end's memory. */
 static struct part part_of_memory(const struct verbs_end *end, int rail, const void *from, uint32_t bytes,
                                   uint64_t to) {
     return (struct part){from, bytes, end->rails[rail].mr->lkey, end->theirs.rails[rail].rkey, to, false, false};
 }
 
-/* All slots but those of Simple are in host memory, and have the same place at both ends. */
+/* All slots but Simple ones are in host memory, at the same offset at both ends. */
 static struct part part_of_host_slot(const struct conn *conn, int rail, const char *from, uint32_t bytes) {
     const struct verbs_end *end = conn->impl;
     return part_of_memory(end, rail, from, bytes, end->theirs.memory + (uint64_t)(from - (const char *)end->memory));
@@ -159,7 +159,7 @@ static struct part part_of_slot(const struct conn *conn, int rail, const char *f
                          false};
 }
 
-/* A payload that this NIC does not take from the program's memory goes through the slot after all. */
+/* Is the payload lent? If this NIC cannot send from the program's memory, the payload is copied into the slot after all. */
 static bool is_lent(struct conn *conn, int rail, uint64_t step, struct pledge_keys *keys) {
     const struct verbs_end *end = conn->impl;
     struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
@@ -174,8 +174,8 @@ static bool is_lent(struct conn *conn, int rail, uint64_t step, struct pledge_ke
     return false;
 }
 
-/* The frame of a slot, by itself: a write without a notification, which that of the payload, behind it on the same queue pair,
- * gives for both. */
+/* Adds a frame with its own write, without a notification. The payload's write, next on the same queue pair, gives the notification for
+ * both. */
 static void add_frame(struct conn *conn, struct batch *batch, int turn, uint32_t slot) {
     struct verbs_end *end = conn->impl;
     uint64_t to = end->theirs.frames + slot * sizeof(struct verbs_frame);
@@ -186,7 +186,7 @@ static void add_frame(struct conn *conn, struct batch *batch, int turn, uint32_t
               write);
 }
 
-/* The payload of a step without a notification, and that by itself. */
+/* Adds the payload of a step without a notification, then the notification by itself. */
 static void add_spread(struct conn *conn, struct batch *batch, int turn, struct part part, uint32_t immediate) {
     struct verbs_end *end = conn->impl;
     const int index = end->live[turn];
@@ -203,7 +203,7 @@ static void count_payload(struct verbs_tally *tally, uint32_t bytes, bool lent, 
     tally->landed += landed ? bytes : 0;
 }
 
-/* Adds what carries a step. False: its queue pair has no room now. */
+/* Adds the writes of a step. False: its queue pair has no room now. */
 static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     struct verbs_end *end = conn->impl;
     int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn], rail = index / VERBS_QPS_MAX;
@@ -252,7 +252,7 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
 static void post_batch(struct conn *conn, struct batch *batch) {
     struct verbs_end *end = conn->impl;
     uint8_t live[VERBS_LIVE_MAX];
-    int nlive = end->nlive; /* a rail that is lost here changes live[] */
+    int nlive = end->nlive; /* a rail that is lost in this loop changes live[] */
     memcpy(live, end->live, sizeof(live));
     for (int turn = 0; turn < nlive; turn++) {
         struct ibv_send_wr *bad;

@@ -26,11 +26,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRAIN_NS 2000000000ull /* longest wait of close() for what was sent to be acknowledged */
+#define DRAIN_NS 2000000000ull /* maximum time for which close() waits for acknowledgements */
 
 /* -------------------------------------------------------------------------------------------------------------- one rail */
 
-/* Of a rail that the consumer (offer: NULL) has not opened, the producer opens nothing, either. */
+/* The producer does not open a rail that the consumer has not opened. offer: NULL for the consumer. */
 static enum verbs_start start_of(const struct verbs_end *end, int r, const struct verbs_hello *offer) {
     if (!verbs_rail_usable(end, r))
         return VERBS_START_DOWN;
@@ -38,7 +38,7 @@ static enum verbs_start start_of(const struct verbs_end *end, int r, const struc
     return opened && verbs_rail_carries(end, r) ? VERBS_START_OPEN : VERBS_START_IN_RESERVE;
 }
 
-/* A port that does not work now may later; a device that has failed will not. */
+/* Opens a rail. A port that does not work now may work later; a device that has failed will not. */
 static enum collet_result rail_create(struct conn *conn, int r, const struct verbs_hello *offer) {
     struct verbs_end *end = conn->impl;
     struct verbs_device *device = end->rails[r].port->device;
@@ -59,7 +59,7 @@ static void rail_destroy(struct verbs_end *end, int r) {
 
 /* --------------------------------------------------------------------------------------------------------------- an end */
 
-/* Room for a frame behind each slot's payload. */
+/* The FIFO's layout, with room for a frame after each slot's payload. */
 static struct fifo_layout layout_of(const struct conn *conn) {
     const struct fifo_layout *layout = conn_layout(conn);
     uint32_t frame = sizeof(struct verbs_frame);
@@ -70,7 +70,7 @@ static struct fifo_layout layout_of(const struct conn *conn) {
     return fifo_layout_of(layout->nslots, sizes, 0);
 }
 
-/* Memory of the FIFO: all of it on the host, or Simple slots in memory of the rank's GPU; and frames. */
+/* Creates the FIFO's memory: on the host, or for Simple slots on the rank's GPU; and the frames. */
 static enum collet_result create_memory(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     const struct config *config = conn->owner->config;
@@ -92,13 +92,13 @@ static enum collet_result create_memory(struct conn *conn) {
     return COLLET_SUCCESS;
 }
 
-/* That of the network between the two ranks. */
+/* The kind of the network between the two ranks. */
 static int common_kind(const struct conn *conn) {
     const struct peer_info *peers = conn->owner->peers, *self = &peers[conn->owner->rank], *peer = &peers[conn->peer];
     return verbs_common_kind(verbs_card_of(self), verbs_card_of(peer));
 }
 
-/* InfiniBand's switches route adaptively where their subnet manager has it on; those of Ethernet only where all was set up for it. */
+/* Which payloads are spread, for adaptive routing? By default InfiniBand's, as their subnet manager allows; Ethernet needs more setup. */
 static uint32_t spread_bytes_of(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     const struct config *config = conn->owner->config;
@@ -106,7 +106,7 @@ static uint32_t spread_bytes_of(const struct conn *conn) {
     return on ? (uint32_t)config->ib_ar_threshold : UINT32_MAX;
 }
 
-/* offer: NULL for the consumer, whose it is. */
+/* offer: the consumer's, or NULL if this end is the consumer. */
 static enum collet_result end_create(struct conn *conn, const struct verbs_hello *offer) {
     struct verbs_end *end;
     COLLET_TRY(memory_get(&end, 1, sizeof *end, "no memory for a connection with rank %d", conn->peer));
@@ -124,7 +124,7 @@ static enum collet_result end_create(struct conn *conn, const struct verbs_hello
     return COLLET_SUCCESS;
 }
 
-/* Of the rail, at both ends. */
+/* The state of the rail at both ends together. */
 static enum verbs_start start_at_both(const struct verbs_end *end, int r) {
     const uint8_t mine = end->mine.rails[r].start, theirs = end->theirs.rails[r].start;
     if (mine == VERBS_START_DOWN || theirs == VERBS_START_DOWN)
@@ -132,19 +132,19 @@ static enum verbs_start start_at_both(const struct verbs_end *end, int r) {
     return mine == VERBS_START_OPEN && theirs == VERBS_START_OPEN ? VERBS_START_OPEN : VERBS_START_IN_RESERVE;
 }
 
-/* The connection does without, and the other end is told: by the producer's answer, or as of a rail that is lost. */
+/* The connection goes on without this rail. The other end is told by the producer's answer, or as for a lost rail. */
 static void rail_left_out(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     struct verbs_rail *rail = &end->rails[r];
     end->mine.rails[r].start = VERBS_START_DOWN;
     verbs_rail_close(end, r);
-    if (rail->state != VERBS_RAIL_LOST) /* else it waits already */
+    if (rail->state != VERBS_RAIL_LOST) /* a lost rail already waits */
         verbs_rail_waits(conn, r);
     rail->state = VERBS_RAIL_DOWN;
     rail->told = false;
 }
 
-/* The other end is known: rails are tested. One that is down, or does not connect, is left out. */
+/* The other end is known: starts to test a rail. A rail that is down, or cannot connect, is left out. */
 static void rail_connect(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     struct verbs_rail *rail = &end->rails[r];
@@ -257,7 +257,7 @@ enum collet_result verbs_connect(struct conn *conn) {
 
 /* ------------------------------------------------------------------------------------------------------------------- end */
 
-/* What a NIC has been given is not yet with the other end, and a queue pair that is destroyed sends nothing any more. */
+/* Waits for acknowledgements: a NIC may not have sent posted writes yet, and a destroyed queue pair sends nothing any more. */
 static void drain_sends(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     struct waiter waiter = {.spin = 0};
