@@ -228,9 +228,10 @@ PORT_FN uint16_t type_store_bfloat16(float value) {
     return (uint16_t)((value != value ? nan : rounded) >> 16);
 }
 
-/* How are two 8-bit floats added in 16-bit lanes? Their bits are the upper bits of a half. For e4m3 that half is the number divided by
- * 256, so the exponent need not change. A half rounds the sum to more than twice the bits of the type. So rounding twice gives the
- * same result as rounding once. The half of a NaN is a NaN, quiet after a sum. */
+/* How are two 8-bit floats added in 16-bit lanes? Their bits become the upper bits of a half (float16). For e4m3, that half is the
+ * number divided by 256, so its exponent need not change. A half has at least two bits more than twice the bits of the type. So
+ * rounding twice, first to a half and then to the type, gives the same as rounding once.
+ * The half of a NaN is a NaN, and quiet after a sum. */
 PORT_FN uint16_t type_half_of_f8e5m2(uint8_t bits) { return (uint16_t)(bits << 8); }
 PORT_FN uint16_t type_half_of_f8e4m3(uint8_t bits) {
     uint32_t magnitude = bits & 0x7fu;

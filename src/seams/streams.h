@@ -11,10 +11,10 @@
 /* Is stream a host stream of this process? INVALID_ARGUMENT or INVALID_USAGE: no; the text has the remedy. */
 enum collet_result stream_check(const void *stream);
 
-/* Makes a copy of the post that is kept until the call is done, with its place in its stream; also of its partner. issue: number of the group.
- * The process's lock is held, and gives places in streams and in communicators in one order. So any two calls that share a stream and a
- * communicator have the same order in both, and all calls of a group get one place per stream. The first call starts the communicator's
- * thread collet-engine. */
+/* Makes a copy of the post, with its place in its stream, that is kept until the call is done; also of its partner. issue: the group's
+ * number. The caller holds the process's lock, which gives places in streams and in communicators in one order. So any two calls that
+ * share a stream and a communicator have the same order in both, and all calls of a group get one place per stream. The first call
+ * starts the communicator's thread collet-engine. */
 enum collet_result stream_post(struct post *post, uint64_t issue, struct post **copy_p);
 
 /* Frees such a copy; the thread that drives calls it. */

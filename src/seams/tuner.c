@@ -35,7 +35,7 @@ void chooser_destroy(struct chooser *chooser) { free(chooser); }
 /* ---- the algorithm ---- */
 
 struct extremes {
-    int longest_run, nslices; /* of all ranks' programs */
+    int longest_run, nslices; /* maximum over all ranks' programs */
 };
 
 static enum collet_result look_at(const struct algorithm *algorithm, const struct prog_shape *shape,
@@ -51,7 +51,7 @@ static enum collet_result look_at(const struct algorithm *algorithm, const struc
     return COLLET_SUCCESS;
 }
 
-/* What nobody names is taken if a rank's memory has room for its connections, and if it needs no switches. */
+/* May an algorithm be chosen without being named? Only if a rank's memory has room for its connections, and it needs no switches. */
 static bool is_open(const struct tuner_limits *limits, const struct algorithm *algorithm,
                     const struct prog_shape *shape) {
     if (!algorithm_applies(algorithm, shape) || limits->algorithm_excluded[algorithm - algorithms])
@@ -62,7 +62,7 @@ static bool is_open(const struct tuner_limits *limits, const struct algorithm *a
            (algorithm->connects < PROG_TO_MANY || shape->nranks <= limits->most_peers);
 }
 
-/* If it may be taken, it is, with its extremes. */
+/* Takes the algorithm, with its extremes, if it may be chosen and none is chosen yet. */
 static enum collet_result consider(const struct tuner_limits *limits, const struct algorithm *algorithm,
                                    const struct prog_shape *shape, struct plan_choice *choice, struct extremes *found) {
     if (algorithm == NULL || choice->algorithm != NULL || !is_open(limits, algorithm, shape))
@@ -91,7 +91,7 @@ static enum collet_result choose_algorithm(const struct tuner_limits *limits, en
 
 /* ---- the protocol ---- */
 
-/* A slot of lines says that it has come by its elements; that of a barrier in LL, by its first line. */
+/* Can a slot of this protocol show that it has come? Lines do it by their elements. A barrier has none; in LL its first line does it. */
 static bool suits(const struct tuner_limits *limits, enum prog_collective collective, enum protocol protocol) {
     const bool announces = !prog_keeps_empty(collective) || (collective == PROG_BARRIER && protocol == PROTOCOL_LL);
     return limits->protocol_allowed[protocol] && (protocol == PROTOCOL_SIMPLE || announces);

@@ -74,7 +74,8 @@ struct conn {
     struct conn *next;     /* next connection of the owner */
 };
 
-/* Algorithms with many connections, whose slots are shorter, use CONN_LANES further lanes per kind. Messages keep their lane. */
+/* Each kind of algorithm whose connections have shorter slots uses CONN_LANES lanes of its own.
+ * Messages (send, receive) keep their lane. */
 #define CONN_LANES 64
 
 /* The lane of a connection, for an algorithm of this kind that asks for `lane`. */

@@ -36,7 +36,7 @@ BLOCK_FN uint32_t word_length(uint32_t at, uint32_t end) {
     return left < LANE_WORD_BYTES ? left : LANE_WORD_BYTES;
 }
 
-/* This lane's part of a line of a piece that has so many bytes and begins at slot_at in the slot's payload. */
+/* This lane's part of a line. The piece has `bytes`, and begins at slot_at in the slot's payload. */
 template <class P> BLOCK_FN struct lane_part part_of(uint32_t slot_at, uint32_t line, uint32_t bytes, int present) {
     uint32_t line_end = (line + 1) * P::unit_bytes, end = line_end < bytes ? line_end : bytes;
     uint32_t at = line * P::unit_bytes + port_lane() % P::lanes * P::words * LANE_WORD_BYTES;
@@ -46,26 +46,26 @@ template <class P> BLOCK_FN struct lane_part part_of(uint32_t slot_at, uint32_t 
     return part;
 }
 
-/* By all lanes that run together: do any of them say so? */
+/* Is the condition true for any lane of a group that runs together? Called by all of them. */
 template <class P> BLOCK_FN bool any_of_company(bool condition) {
     return P::lanes > 1 ? port_warp_any(condition) : condition;
 }
 
 /* ---- waiting ---- */
 
-/* What a lane has under way at once: parts of so many lines, each from so many ends. */
+/* The parts that a lane has in flight: of this many lines, from this many ends. */
 template <class P, int nlines> struct block_flight {
     enum { lines = nlines, ends = nlines > 1 ? 1 : P::many };
     enum { positions = nlines > 1 ? ends + 1 : ends }; /* at which operands are taken between two looks */
     struct lane_part part[nlines];
-    uint64_t words[ends][nlines][LANE_WORDS_MAX]; /* received */
-    uint64_t own[nlines][P::words];               /* of the first operand in memory */
+    uint64_t words[ends][nlines][LANE_WORDS_MAX]; /* received words */
+    uint64_t own[nlines][P::words];               /* words of the first operand in memory */
 };
 
-/* Does the lane look for this part? Those that run together with others look for what is not there, too. */
+/* Does the lane poll for this part? Lanes that run together with others poll in any case. */
 template <class P> BLOCK_FN bool looks_for(const struct lane_part *part) { return P::lanes > 1 || part->present; }
 
-/* Which of the ends has no part for this lane yet, and is it because it has one of another call? */
+/* Finds an end without a part for this lane. Is the reason a part of another call? */
 template <class P, class F>
 BLOCK_SELDOM enum work_failure parts_judge(const struct interp_op *op, int first, int n, const struct lane_part *part,
                                            enum work_failure failure, uint32_t *missing) {
@@ -88,8 +88,8 @@ template <class P, class F> BLOCK_FN uint32_t kind_of(const struct fifo_end *end
     return F::lines > 1 ? (uint32_t)P::number : proto_kind(P::number, end);
 }
 
-/* Loads all of them once, and then looks whether they have come: a look at one would wait before the next one is loaded. False: one
- * has not come. */
+/* Loads all parts once, then checks whether they have come: a check after each load would delay the next load. False: one has not
+ * come. */
 template <class P, class F> BLOCK_FN bool parts_look(const struct interp_op *op, int first, int n, F *flight) {
     const struct work_args *args = &op->args;
     bool all = true;

@@ -80,7 +80,7 @@ BLOCK_FN void vectors_add(const struct block_lists *l, V *bits, uint64_t first, 
     }
 }
 
-/* `unroll` vectors, `stride` apart, of which the first is `first` bytes behind the beginning of all lists' entries. */
+/* Reduces `unroll` vectors. Vector u starts at byte first + u · stride of every source and place. */
 template <class R, class V, int unroll>
 BLOCK_FN void reduce_some(const struct block_lists *l, uint64_t first, uint64_t stride) {
     V bits[unroll];

@@ -132,7 +132,7 @@ BLOCK_FN void team_store(char *to, const uint32_t &bits) {
     TEAM_ASM("multimem.st.relaxed.sys.global.f32 [%0], %1;" ::"l"(to), "r"(bits));
 }
 
-/* `unroll` vectors, `stride` apart, of which the first is `at` bytes behind the beginning. */
+/* Sums `unroll` vectors. Vector u starts at byte at + u · stride. */
 template <class R, class V, int unroll>
 BLOCK_FN void team_some(const struct block_team *team, uint64_t at, uint64_t stride, uint32_t divisor) {
     V bits[unroll];

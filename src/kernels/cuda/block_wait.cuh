@@ -9,20 +9,20 @@
 #include "kernels/cuda/block_own.cuh" /* before interp.h */
 #include "kernels/interp.h"
 
-/* The abort word is the host's memory: a look at it takes longer than one at a counter. */
+/* The abort word is in host memory: reading it takes longer than reading a counter, so it is read once in this many polls. */
 #define BLOCK_LOOKS_AN_ABORT 256u
 
-/* One wait. All zero at first. */
+/* The state of one wait. All zero at first. */
 struct block_wait {
     uint32_t looks;
-    uint64_t since_ns; /* 0: it has not looked often enough to ask */
+    uint64_t since_ns; /* time of the first check of the clock; 0: none yet */
 };
 
 BLOCK_FN bool block_asks(const struct block_wait *wait) {
     return wait->looks % BLOCK_LOOKS_AN_ABORT == BLOCK_LOOKS_AN_ABORT - 1;
 }
 
-/* A pause between two looks. Not FINE: the wait is over, although what it is for has not come. */
+/* A pause between two polls. If the result is not FINE, the wait is over without success. */
 BLOCK_FN enum work_failure block_pause(struct block_wait *wait, const struct work_status *status) {
     if (block_asks(wait)) {
         uint64_t now_ns = port_clock_ns();
@@ -37,7 +37,7 @@ BLOCK_FN enum work_failure block_pause(struct block_wait *wait, const struct wor
     return WORK_FINE;
 }
 
-/* By all lanes: what any of them found, told to all; the worst first. */
+/* Called by all lanes: returns the worst failure of any lane. */
 BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
     if (!port_any(failure != WORK_FINE))
         return WORK_FINE;
@@ -48,7 +48,7 @@ BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
     return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
 }
 
-/* By one lane: until a slot of plain payload has arrived. */
+/* Called by one lane: waits until a slot of plain payload has arrived. */
 BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_end *end, uint32_t bytes,
                                      const struct work_status *status) {
     struct block_wait wait = {0, 0};
@@ -62,8 +62,8 @@ BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_e
     }
 }
 
-/* By one lane: until every slot of plain payload has arrived and every place may be written. Lines are waited for by the
- * lanes that take them. */
+/* Called by one lane: waits until all slots of plain payload have arrived, and all places may be written. Lanes that take lines wait for
+ * them. */
 template <class P>
 BLOCK_FN enum work_failure wait_step(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                      const struct work_status *status) {
