@@ -36,9 +36,8 @@
 /* Payload of a slot of LL128 on a GPU: 512 lines of 128 bytes, eight per group of the largest block. */
 #define GPU_LINES_BYTES (512u * 120)
 
-/* The default of COLLET_BUFFSIZE. Slots in shared memory should stay in the caches until they are read.
- * Slots may also be messages. Each message has its own header and completion, or needs system calls at both ends. Then fewer and
- * longer slots are better. */
+/* The default of COLLET_BUFFSIZE. Slots in shared memory should stay in the caches until they are read. Slots may
+ * also be messages. Each has its own header and completion, or needs system calls at both ends: then fewer, longer slots are better. */
 #define MEMORY_BUFFER_BYTES (1u << 20)
 #define MESSAGES_BUFFER_BYTES (4u << 20)
 #define ROAM_BYTES (2u << 20) /* bytes through which the payloads of one rank roam, lap by lap (fifo_place.h) */

@@ -29,9 +29,7 @@
 /* ---- runs of blocks ---- */
 
 /* A run is a list of block numbers, like the vector type of MPI (MPI_Type_vector). It has groups of `group` neighbours. The first
- * blocks of two groups are `stride` apart.
- * Numbers wrap around at the number of blocks of the region.
- * The step says how many blocks the run has.
+ * blocks of two groups are `stride` apart. Numbers wrap around at the number of blocks of the region. The step says how many blocks.
  *
  *    first 2, stride 4, group 2, 6 blocks     0 1 [2 3] 4 5 [6 7] 8 9 [10 11]    the blocks whose number has bit 1 set
  *    first 6, stride 1, group 1, 4 blocks     [0 1] 2 3 4 5 [6 7]                neighbours, which wrap around

@@ -74,8 +74,7 @@ struct conn {
     struct conn *next;     /* next connection of the owner */
 };
 
-/* Each kind of algorithm whose connections have shorter slots uses CONN_LANES lanes of its own.
- * Messages (send, receive) keep their lane. */
+/* Each kind of algorithm whose connections have shorter slots uses CONN_LANES lanes of its own. Messages keep their lane. */
 #define CONN_LANES 64
 
 /* The lane of a connection, for an algorithm of this kind that asks for `lane`. */

@@ -15,8 +15,7 @@
  * they free is used again while it is in a cache. */
 #define BATCH_BYTES (512u << 10)
 
-/* The arguments of one system call, which sends all published slots of a socket.
- * With one call per slot, the kernel would have to end a packet at each of them. */
+/* The arguments of one system call, which sends all published slots of a socket: the kernel need not end a packet at each slot. */
 struct batch {
     struct tcp_frame frames[FIFO_MAX_SLOTS];
     struct iovec parts[2 * FIFO_MAX_SLOTS]; /* frame, payload, frame, payload … */

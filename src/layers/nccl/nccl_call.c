@@ -64,10 +64,11 @@ static enum collet_result read_selection(const struct call_config *config, struc
     if (named.algo[0] != '\0' && tuner_check_names(&named) == COLLET_SUCCESS)
         snprintf(options->algo, sizeof options->algo, "%s", named.algo);
     else if (options->insists)
-        return err_set(COLLET_ERR_UNSUPPORTED,
-                       "config.algSelection is \"%.64s\": collet has no such algorithm; set forceAlgSelection to 0, or name "
-                       "one of collet-prog --list",
-                       config->algSelection);
+        return err_set(
+            COLLET_ERR_UNSUPPORTED,
+            "config.algSelection is \"%.64s\": collet has no such algorithm; set forceAlgSelection to 0, or name "
+            "one of collet-prog --list",
+            config->algSelection);
     return COLLET_SUCCESS;
 }
 
@@ -76,8 +77,9 @@ static void tell(const struct call_config *config) {
     const bool wants = is_set(config->nvlsCTAs) || is_set(config->cgaClusterSize) || is_set(config->CTAPolicy) ||
                        config->userProfilerTag != 0;
     if (wants && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-        log_info(ENV, "ncclCollConfig_t: nvlsCTAs, cgaClusterSize, CTAPolicy and userProfilerTag of single calls have no "
-                      "effect; those of the communicator count");
+        log_info(ENV,
+                 "ncclCollConfig_t: nvlsCTAs, cgaClusterSize, CTAPolicy and userProfilerTag of single calls have no "
+                 "effect; those of the communicator count");
 }
 
 enum collet_result nccl_call_read(const void *from, const struct call_options **options_p) {
