@@ -21,9 +21,9 @@ trap 'rm -rf "$work"' EXIT
 prefix=$work/installed # for the pages' /usr/local
 built_elsewhere='^(scripts/deps\.sh && )?make( demo| test| libs)? *(#|$)'
 
-# As the build was made: what is installed is not compiled again for GPUs.
+# As the build was made, by the same nvcc: what is installed is not compiled again for GPUs.
 cuda=0
-[ "$(cut -c1-4 "$build/flags")" != CUDA ] || cuda=auto
+[ "$(cut -c1-4 "$build/flags")" != CUDA ] || cuda="auto NVCC=$(sed 's/ *-gencode.*//' "$build/nvcc-flags")"
 
 # What is one word may be here: a program or a module of Python.
 is_here() { [[ $1 != *\ * ]] && { command -v "$1" || python3 -c "import $1"; } >/dev/null 2>&1; }

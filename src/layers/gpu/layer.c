@@ -47,7 +47,7 @@ static bool work_ends(struct chan *chan) {
     return gpu_rank_wait(gpu, COMM_ABORT_WAIT_NS);
 }
 
-/* What a GPU that has not stopped may look at for ever. A debugger finds it here; for a leak checker it is no leak. */
+/* Memory that a GPU may still look at, since it has not stopped. A debugger finds it here, and to a leak checker it is no leak. */
 static struct kept {
     struct planner *planner;
     struct chan *chan;
