@@ -7,8 +7,6 @@
 
 #include "api/comm.h"
 
-extern _Thread_local const struct call_options *coll_options; /* of the calls that this thread makes; NULL: none */
-
 /* Checks everything in a request but its buffers. Replaces an operator that the program created. *block_bytes: bytes of one block. */
 enum collet_result coll_check(struct collet_comm *comm, struct exec_request *request, const void *stream,
                               size_t *block_bytes);

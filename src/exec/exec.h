@@ -108,8 +108,7 @@ struct exec_request {
     uint64_t factor;
     bool by_copies;  /* GPUs: copy engines do the work, not a kernel */
     bool may_switch; /* GPUs: the buffers lie in windows that let switches compute the sum (gpu_mark()) */
-    const struct call_options *options; /* of this call alone (layers/tuner/call_options.h); NULL: none */
-    bool may_lend;                      /* GPUs: the buffers lie in windows, so payloads may be lent (gpu_mark()) */
+    bool may_lend;   /* GPUs: the buffers lie in windows, so payloads may be lent (gpu_mark()) */
     /* Only if blocks have their own counts (prog_is_counted); then `count` is their mean: */
     uint32_t counts_hash;         /* hash of the counts of all ranks; 0 if only pairs know them */
     struct exec_extents *extents; /* blocks of this rank's buffers; freed with the request */

@@ -199,8 +199,7 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
                                  struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
     uint32_t class = size_class(planned_count(request) * elem_bytes);
-    struct plan_choice once = {.algorithm = NULL}; /* no table keeps what one call asked for */
-    struct plan_choice *choice = request->options != NULL ? &once : memo_of(planner, request, class);
+    struct plan_choice *choice = memo_of(planner, request, class);
     const bool is_message = prog_is_p2p(request->collective);
     if (planner->chan->owner.gpu != NULL && (is_message || request->by_copies))
         return gpu_choose(planner->chan, &planner->limits, request, class_bytes(class), choice_p);
@@ -293,7 +292,7 @@ static uint32_t signature_of(const struct exec_request *request, const struct pl
     uint32_t hash = hash_mix(p2p ? PROG_COLLECTIVE_COUNT : (uint32_t)request->collective, request->count);
     hash = hash_mix(hash, (uint64_t)request->type << 8 | (uint64_t)request->op);
     hash = hash_mix(hash, p2p ? 0 : (uint64_t)request->counts_hash << 32 | (uint64_t)request->root);
-    hash = hash_mix(hash, listed ? (uint64_t)choice->nchannels << 32 | (uint64_t)(choice->algorithm - algorithms) : 0);
+    hash = hash_mix(hash, listed ? (uint64_t)(choice->algorithm - algorithms) : 0);
     return hash_mix(hash, (uint64_t)(choice->protocol | (uint32_t)request->by_copies << 8) << 32 | choice->chunk_bytes);
 }
 
@@ -330,7 +329,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
 static bool same_request(const struct exec_request *a, const struct exec_request *b) {
     return a->count == b->count && a->collective == b->collective && a->type == b->type && a->op == b->op &&
            a->root == b->root && a->counts_hash == b->counts_hash && a->by_copies == b->by_copies &&
-           a->may_switch == b->may_switch && a->may_lend == b->may_lend && a->options == b->options;
+           a->may_switch == b->may_switch && a->may_lend == b->may_lend;
 }
 
 static enum collet_result call_find(struct planner *planner, const struct exec_request *request,

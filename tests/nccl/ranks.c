@@ -328,19 +328,6 @@ static void calls_take_options(void) {
     CHECK(sums[0] == 3 + rank);
 }
 
-/* tests/layers/tuner/test_call_options.c sees what runs. Here results are right. */
-static void calls_choose_their_algorithm(void) {
-    const int unset = NCCL_CONFIG_UNDEF_INT;
-    static const char *const names[] = {"Ring", "tree", "ring,tree", "^tree", "twoshot"};
-    struct call_options options = {64, 0xcafebeef, 23102, NULL, unset, unset, unset, unset, NULL, 1, unset, 0};
-    int number = rank, sum;
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        options.algorithm = names[k];
-        OK(((call_op *)find("ncclAllReduceConfig"))(&number, &sum, 1, ncclInt32, ncclSum, comm, NULL, &options));
-        CHECK(sum == N * (N - 1) / 2);
-    }
-}
-
 static void is_refused(struct call_options options, ncclResult_t result, const char *word) {
     int number = 1, sum;
     EXPECT(result,
@@ -361,7 +348,7 @@ static void wrong_options_of_a_call_are_named(void) {
     is_refused(wrong, ncclInvalidArgument, "forceAlgSelection");
     wrong = good, wrong.policy = 4;
     is_refused(wrong, ncclInvalidArgument, "CTAPolicy");
-    wrong = good, wrong.algorithm = "collnetdirect";
+    wrong = good, wrong.algorithm = "ring";
     is_refused(wrong, ncclInvalidUsage, "algSelection");
     wrong.forced = 0;
     OK(((call_op *)find("ncclAllReduceConfig"))(&number, &sum, 1, ncclInt32, ncclSum, comm, NULL, &wrong));
@@ -792,7 +779,6 @@ static const struct {
     CASE(copies_of_all_types),
     CASE(gather_and_scatter),
     CASE(calls_take_options),
-    CASE(calls_choose_their_algorithm),
     CASE(wrong_options_of_a_call_are_named),
     CASE(alltoall_in_place_succeeds),
     CASE(messages_meet),

@@ -18,7 +18,6 @@
 #include "layers/nccl/nccl_names.h"
 #include "layers/nccl/nccl_param.h"
 
-#include "api/coll.h"
 #include "api/group.h"
 #include "layers/memory/window.h"
 #include "base/err.h"
@@ -487,20 +486,12 @@ NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataT
 
 /* ---- collectives with options of their own ---- */
 
-/* They are the thread's until the call has been made. */
-static void forget_options(const struct call_options **options) {
-    (void)options;
-    coll_options = NULL;
-}
-
 /* A call, unless its options are refused. */
 #define WITH_OPTIONS(config, type, op, comm, stream, call)                                                             \
     do {                                                                                                               \
-        __attribute__((cleanup(forget_options))) const struct call_options *options_ = NULL;                           \
-        enum collet_result good_ = nccl_call_read(config, &options_);                                                  \
+        enum collet_result good_ = nccl_call_check(config);                                                            \
         if (good_ != COLLET_SUCCESS)                                                                                   \
             return reply(group_poison(good_));                                                                         \
-        coll_options = options_;                                                                                       \
         CALL(type, op, comm, stream, call);                                                                            \
     } while (0)
 

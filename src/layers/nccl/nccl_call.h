@@ -7,10 +7,8 @@
 
 #include "collet.h"
 
-struct call_options;
-
-/* config: an ncclCollConfig_t of any version, or NULL. *options: what coll_options may be while the call is made; NULL: nothing is asked
- * for. INVALID_ARGUMENT names the field that is wrong. UNSUPPORTED: the call insists on an algorithm that collet has not. */
-enum collet_result nccl_call_read(const void *config, const struct call_options **options);
+/* config: an ncclCollConfig_t of any version, or NULL. INVALID_ARGUMENT names the field that is wrong. UNSUPPORTED: it insists
+ * on an algorithm. */
+enum collet_result nccl_call_check(const void *config);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "exec/exec.h"
 #include "layers/tuner/advice.h"
-#include "layers/tuner/call_options.h"
 #include "layers/tuner/model.h"
 
 #include <stdlib.h>
@@ -109,12 +108,6 @@ static enum collet_result choose(const struct chooser *chooser, const struct tun
 
 enum collet_result chooser_choose(struct chooser *chooser, struct tuner_limits *limits,
                                   const struct exec_request *request, uint64_t bytes, struct plan_choice *choice) {
-    struct tuner_limits own;
-    if (request->options != NULL) {
-        COLLET_TRY(call_options_limit(request->options, chooser->chan, request->collective,
-                                      chooser->model->machine.whole, limits, &own));
-        limits = &own;
-    }
     COLLET_TRY(choose(chooser, limits, request, bytes, choice));
     if (chooser->chan->owner.rank == 0)
         tuner_warn_of_channels(limits, choice);
