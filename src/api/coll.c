@@ -141,8 +141,8 @@ void coll_log(const struct collet_comm *comm, const struct exec_request *r) {
               prog_is_p2p(r->collective) ? "peer" : "root", r->root);
 }
 
-static enum collet_result coll_call(struct exec_request *request, const void *in, void *out, struct collet_comm *comm,
-                                    void *stream) {
+enum collet_result coll_call(struct exec_request *request, const void *in, void *out, struct collet_comm *comm,
+                             void *stream) {
     size_t block_bytes;
     enum collet_result result = coll_check(comm, request, stream, &block_bytes);
     if (result == COLLET_SUCCESS)

@@ -109,6 +109,7 @@ struct exec_request {
     bool by_copies;  /* of GPUs' copy engines, not by a kernel */
     bool may_switch; /* a sum that switches make, if its buffers lie in windows that let them (gpu_mark()) */
     bool may_lend;   /* of GPUs: payloads are lent, if its buffers lie in windows (gpu_mark()) */
+    uint64_t manner; /* how this call alone is to be done, to who chooses (layers/tuner/manner.h); 0: as others are */
     /* Of blocks that have counts of their own (prog_is_counted), whose mean count is `count`: */
     uint32_t counts_hash;         /* of all ranks' counts; 0 if only pairs know them */
     struct exec_extents *extents; /* of this rank's buffers; freed with the request */

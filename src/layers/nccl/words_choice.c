@@ -12,7 +12,8 @@
 #include "layers/nccl/words_choice.h"
 
 #include "base/names.h"
-#include "program/program.h"
+#include "fifo/protocol.h"
+#include "layers/tuner/manner.h"
 
 #include <stdlib.h>
 #include <strings.h>
@@ -225,4 +226,63 @@ void words_of_protocols(const char *value, struct words *words) {
         words_lose(words, "there is no protocol %s; the rest counts", missing);
     if (has_functions(value))
         words_lose(words, "protocols are the same for all collectives here: what is for one alone counts for nothing");
+}
+
+/* ---- one call ---- */
+
+static uint32_t protocol_bit(const char *name) {
+    for (int p = 0; p < PROTOCOL_COUNT; p++)
+        if (strcasecmp(protocol_names[p], name) == 0)
+            return 1u << p;
+    return 0;
+}
+
+/* Those of `here` that the collective has. */
+static uint32_t algorithm_bits(enum prog_collective collective, const char *here) {
+    char name[NAME_BYTES];
+    uint32_t bits = 0;
+    while (here != NULL && name_next(&here, name)) {
+        const struct algorithm *algorithm = algorithm_find(collective, name);
+        bits |= algorithm != NULL ? manner_bit(algorithm) : 0;
+    }
+    return bits;
+}
+
+static uint32_t all_algorithms(enum prog_collective collective) {
+    uint32_t bits = 0;
+    for (int k = 0; algorithms[k].name != NULL; k++)
+        bits |= algorithms[k].collective == collective ? manner_bit(&algorithms[k]) : 0;
+    return bits;
+}
+
+/* To exclude what there is not is no loss, if NCCL has it. */
+static void select_name(struct selection *selection, enum prog_collective collective, const char *name, bool excludes) {
+    const uint32_t protocol = protocol_bit(name), chosen = algorithm_bits(collective, here_of(name));
+    selection->protocols |= protocol;
+    selection->algorithms |= chosen;
+    if (protocol == 0 && chosen == 0 && (!excludes || here_of(name) == NULL))
+        add_once(selection->missing, name);
+}
+
+static void select_others(struct selection *selection, enum prog_collective collective) {
+    const uint32_t all = all_algorithms(collective), every = (1u << PROTOCOL_COUNT) - 1;
+    selection->is_empty = selection->algorithms == all || selection->protocols == every;
+    selection->algorithms = selection->algorithms != 0 ? all & ~selection->algorithms : 0;
+    selection->protocols = selection->protocols != 0 ? every & ~selection->protocols : 0;
+}
+
+void words_of_selection(const char *value, enum prog_collective collective, struct selection *selection) {
+    struct part part;
+    char name[NAME_BYTES];
+    bool any = false;
+    *selection = (struct selection){.algorithms = 0};
+    if (!part_of(value, prog_collective_name(collective), &part))
+        return;
+    for (const char *rest = part.list; name_next(&rest, name); any = true)
+        select_name(selection, collective, name, part.excludes);
+    if (part.excludes)
+        select_others(selection, collective);
+    else
+        selection->is_empty = any && selection->algorithms == 0 && selection->protocols == 0;
+    selection->is_empty |= part.excludes && !any;
 }
