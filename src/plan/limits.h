@@ -23,6 +23,7 @@ struct tuner_limits {
     bool algorithm_named[ALGORITHMS_MAX];    /* by COLLET_ALGO, by index in algorithms[] */
     bool algorithm_excluded[ALGORITHMS_MAX]; /* behind a ^ there */
     bool protocol_allowed[PROTOCOL_COUNT];   /* by enum protocol */
+    uint8_t barred[PROG_COLLECTIVE_COUNT];   /* of these, not for this collective: a bit each */
     int nchannels;                           /* the fewest */
     int most_nchannels;                      /* the most that are tried: twice as many from one number to the next */
     int gpu_blocks;                          /* that a GPU runs at once; 0: on host memory */

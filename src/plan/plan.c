@@ -15,7 +15,6 @@
 #include "transport/transport.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Two classes an octave; a class is tuned for its largest size. */
 #define SIZE_CLASSES 128
@@ -30,11 +29,9 @@ struct planner {
     int nshapes;
     struct chooser *chooser;
     struct tuner_limits limits;
-    struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
-    struct plan_choice lent[PROG_COLLECTIVE_COUNT][SIZE_CLASSES]; /* of calls that may lend */
-    struct plan_choice switched[SIZE_CLASSES];                    /* of allreduces that may switch */
-    bool warned[PROG_COLLECTIVE_COUNT];                           /* of names that cannot be followed */
-    struct exec_program *programs;                                /* most recently used first */
+    struct plan_choice choices[3][PROG_COLLECTIVE_COUNT][SIZE_CLASSES]; /* 1: of calls that may lend, 2: or switch */
+    bool warned[PROG_COLLECTIVE_COUNT];                                 /* of names that cannot be followed */
+    struct exec_program *programs;                                      /* most recently used first */
     struct exec_call recent[RECENT_CALLS]; /* prepared calls by hash of their request; program NULL: none */
     uint64_t prepared;                     /* how many there have been */
 };
@@ -187,19 +184,13 @@ static uint64_t planned_count(const struct exec_request *request) {
     return prog_is_pairwise(request->collective) ? PAIR_BYTES / collet_type_size(request->type) : request->count;
 }
 
-static struct plan_choice *memo_of(struct planner *planner, const struct exec_request *request, uint32_t class) {
-    if (request->may_switch)
-        return &planner->switched[class];
-    return request->may_lend ? &planner->lent[request->collective][class]
-                             : &planner->choices[request->collective][class];
-}
-
 /* A request for GPUs says already whether it may lend and switch. */
 static enum collet_result choose(struct planner *planner, const struct exec_request *request,
                                  struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
     uint32_t class = size_class(planned_count(request) * elem_bytes);
-    struct plan_choice *choice = memo_of(planner, request, class);
+    struct plan_choice *choice =
+        &planner->choices[request->may_switch ? 2 : request->may_lend][request->collective][class];
     const bool is_message = prog_is_p2p(request->collective);
     if (planner->chan->owner.gpu != NULL && (is_message || request->by_copies))
         return gpu_choose(planner->chan, &planner->limits, request, class_bytes(class), choice_p);

@@ -83,6 +83,8 @@ extern const struct prog_facts prog_facts[PROG_COLLECTIVE_COUNT];
 
 /* Also of a number that is no collective: "?". */
 const char *prog_collective_name(enum prog_collective collective);
+/* By so many first letters of a text, in any case. False: they are no collective, or one between two ranks. */
+bool prog_collective_find(const char *text, size_t length, enum prog_collective *collective_p);
 
 /* Send or receive: between two ranks, not among all. A number that is no collective, which a stranger may say, is neither. */
 static inline bool prog_is_p2p(enum prog_collective collective) {

@@ -94,7 +94,8 @@ static enum collet_result choose_algorithm(const struct tuner_limits *limits, en
 /* A slot of lines says that it has come by its elements; that of a barrier in LL, by its first line. */
 static bool suits(const struct tuner_limits *limits, enum prog_collective collective, enum protocol protocol) {
     const bool announces = !prog_keeps_empty(collective) || (collective == PROG_BARRIER && protocol == PROTOCOL_LL);
-    return limits->protocol_allowed[protocol] && (protocol == PROTOCOL_SIMPLE || announces);
+    return limits->protocol_allowed[protocol] && !(limits->barred[collective] >> protocol & 1) &&
+           (protocol == PROTOCOL_SIMPLE || announces);
 }
 
 static enum protocol choose_protocol(const struct tuner_limits *limits, enum prog_collective collective, bool few) {

@@ -5,8 +5,6 @@
 #include "base/log.h"
 #include "plan/extent.h"
 
-#include <string.h>
-
 /* ---- one number ----
  *
  *      0 … 7   8 … 39       40 … 43     44 … 50   51 … 57   58        59
@@ -64,13 +62,17 @@ static bool hold_algorithms(uint32_t wanted, enum prog_collective collective, co
     return true;
 }
 
-/* What the machine cannot do stays excluded. */
-static bool hold_protocols(uint32_t wanted, struct tuner_limits *limits) {
-    bool held[PROTOCOL_COUNT], any = false;
-    for (int p = 0; p < PROTOCOL_COUNT; p++)
-        any |= held[p] = limits->protocol_allowed[p] && (wanted >> p & 1);
+/* What the configuration excludes counts no more. What the machine cannot do stays excluded: GPUs may not have LL128. */
+static bool hold_protocols(uint32_t wanted, enum prog_collective collective, struct tuner_limits *limits) {
+    struct tuner_limits held = *limits;
+    bool any = false;
+    for (int p = 0; p < PROTOCOL_COUNT; p++) {
+        const bool can = p != PROTOCOL_LL128 || limits->gpu_blocks == 0 || limits->protocol_allowed[p];
+        any |= held.protocol_allowed[p] = can && (wanted >> p & 1);
+    }
+    held.barred[collective] = 0;
     if (any)
-        memcpy(limits->protocol_allowed, held, sizeof held);
+        *limits = held;
     return any;
 }
 
@@ -103,7 +105,7 @@ enum collet_result manner_hold(const struct manner *manner, enum prog_collective
                                const struct prog_shape *shape, struct tuner_limits *limits) {
     if (manner->algorithms != 0 && !hold_algorithms(manner->algorithms, collective, shape, limits))
         COLLET_TRY(unmet(manner, "algorithm", collective, shape));
-    if (manner->protocols != 0 && !hold_protocols(manner->protocols, limits))
+    if (manner->protocols != 0 && !hold_protocols(manner->protocols, collective, limits))
         COLLET_TRY(unmet(manner, "protocol", collective, shape));
     hold_channels(manner, limits);
     return COLLET_SUCCESS;
