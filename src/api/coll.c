@@ -13,7 +13,6 @@
 #include "seams/vectors.h"
 #include "plan/choice.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The name of the count in collet.h: one buffer may be a single block. */
@@ -141,8 +140,8 @@ void coll_log(const struct collet_comm *comm, const struct exec_request *r) {
               prog_is_p2p(r->collective) ? "peer" : "root", r->root);
 }
 
-static enum collet_result coll_call(struct exec_request *request, const void *in, void *out, struct collet_comm *comm,
-                                    void *stream) {
+enum collet_result coll_call(struct exec_request *request, const void *in, void *out, struct collet_comm *comm,
+                             void *stream) {
     size_t block_bytes;
     enum collet_result result = coll_check(comm, request, stream, &block_bytes);
     if (result == COLLET_SUCCESS)
@@ -229,20 +228,11 @@ enum collet_result collet_recv(void *recvbuff, size_t count, enum collet_type ty
 
 /* ---- what would be done ---- */
 
-static bool collective_named(const char *name, enum prog_collective *collective) {
-    for (int c = 0; c < PROG_COLLECTIVE_COUNT; c++)
-        if (!prog_is_p2p((enum prog_collective)c) && strcmp(prog_collective_name((enum prog_collective)c), name) == 0) {
-            *collective = (enum prog_collective)c;
-            return true;
-        }
-    return false;
-}
-
 enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collective, size_t count,
                                     enum collet_type type, char *text, size_t size) {
     struct exec_request request = {.count = count, .type = type};
     struct plan_choice choice;
-    if (collective == NULL || !collective_named(collective, &request.collective))
+    if (collective == NULL || !prog_collective_find(collective, strlen(collective), &request.collective))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "collective is \"%s\": pass a name like \"allreduce\"",
                        collective != NULL ? collective : "(NULL)");
     size_t block_bytes;

@@ -11,6 +11,10 @@
 enum collet_result coll_check(struct collet_comm *comm, struct exec_request *request, const void *stream,
                               size_t *block_bytes);
 
+/* The call of collet.h that the request describes. */
+enum collet_result coll_call(struct exec_request *request, const void *in, void *out, struct collet_comm *comm,
+                             void *stream);
+
 /* After a refused call: keeps the error text in the communicator, and makes an open group fail. Returns result. */
 enum collet_result coll_refuse(struct collet_comm *comm, enum collet_result result);
 

@@ -222,6 +222,7 @@ static size_t put_ranks(const uint8_t *in, int nranks, char *text, size_t room) 
 /* Writes "ranks 0-2 called …, rank 3 called …" from the records of collective number `sequence`. False: all known calls are equal. */
 static bool put_groups(struct roll *roll, int nranks, uint64_t sequence, char *text, size_t room) {
     uint8_t *same = roll->answered; /* this array is not needed any more */
+    char call[96], before[96] = "";
     size_t used = 0;
     int groups = 0;
     for (int rank = 0; rank < nranks; rank++)
@@ -230,7 +231,6 @@ static bool put_groups(struct roll *roll, int nranks, uint64_t sequence, char *t
     for (int first = 0; first < nranks; first++) {
         if (!roll->waits[first])
             continue;
-        char call[96];
         for (int rank = 0; rank < nranks; rank++) {
             same[rank] = roll->waits[rank] && roll->records[rank].signature == roll->records[first].signature;
             roll->waits[rank] = roll->waits[rank] && !same[rank];
@@ -240,7 +240,9 @@ static bool put_groups(struct roll *roll, int nranks, uint64_t sequence, char *t
             break;
         used += (size_t)snprintf(text + used, room - used, "%s", groups++ ? ", " : "");
         used += put_ranks(same, nranks, text + used, 120 < room - used ? 120 : room - used);
-        used += (size_t)snprintf(text + used, room - used, " called %s", call);
+        used += (size_t)snprintf(text + used, room - used, " called %s%s", call,
+                                 strcmp(call, before) == 0 ? ", with other options" : "");
+        memcpy(before, call, sizeof(call));
     }
     return groups > 1;
 }

@@ -7,7 +7,6 @@
 #include "base/spelling.h"
 #include "chan/chan.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -43,23 +42,29 @@ static enum collet_result read_algorithms(const char *list, struct tuner_limits 
 
 #define NAMED(NAME, name, text, slots, unit, line, costs) " " text
 
+/* "LL" is for all collectives, "allreduce:LL" for one, for which the others do not count then. */
 static enum collet_result read_protocols(const char *list, struct tuner_limits *limits) {
+    unsigned named[PROG_COLLECTIVE_COUNT + 1] = {0}, *all = &named[PROG_COLLECTIVE_COUNT], any = 0;
+    const bool exclude = *list == '^';
     char name[NAME_BYTES];
-    bool exclude = *list == '^', any = *list == '\0';
-    for (int k = 0; k < PROTOCOL_COUNT; k++)
-        limits->protocol_allowed[k] = any || exclude;
     for (list += exclude; name_next(&list, name);) {
-        struct spelling spelling = {name, SPELLING_FAR, ""};
+        const char *colon = strchr(name, ':'), *word = colon != NULL ? colon + 1 : name;
+        enum prog_collective of = PROG_COLLECTIVE_COUNT;
+        struct spelling spelling = {word, SPELLING_FAR, ""};
+        const bool known = colon == NULL || prog_collective_find(name, (size_t)(colon - name), &of);
         for (int k = 0; k < PROTOCOL_COUNT; spelling_offer(&spelling, protocol_names[k++]))
-            if (strcasecmp(protocol_names[k], name) == 0)
-                limits->protocol_allowed[k] = !exclude;
-        if (spelling.distance > 0)
+            named[of] |= (unsigned)(strcasecmp(protocol_names[k], word) == 0) << k;
+        if (spelling.distance > 0 || !known)
             return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO names \"%s\"; protocols are" PROTOCOLS(NAMED) "%s",
                            name, spelling.hint);
     }
+    *all = *all == 0 || exclude ? ~*all & ((1u << PROTOCOL_COUNT) - 1) : *all;
+    for (int c = 0; c < PROG_COLLECTIVE_COUNT; any |= named[c++])
+        limits->barred[c] = (uint8_t) ~(named[c] != 0 ? named[c] : *all);
     for (int k = 0; k < PROTOCOL_COUNT; k++)
-        any |= limits->protocol_allowed[k];
-    return any ? COLLET_SUCCESS
+        limits->protocol_allowed[k] = (any | *all) >> k & 1;
+    return *all != 0
+               ? COLLET_SUCCESS
                : err_set(COLLET_ERR_INVALID_USAGE, "COLLET_PROTO leaves no protocol; protocols are" PROTOCOLS(NAMED));
 }
 

@@ -23,6 +23,7 @@ struct tuner_limits {
     bool algorithm_named[ALGORITHMS_MAX];    /* [index in algorithms[]] named in COLLET_ALGO */
     bool algorithm_excluded[ALGORITHMS_MAX]; /* [index in algorithms[]] named after a ^ there */
     bool protocol_allowed[PROTOCOL_COUNT];   /* [enum protocol] */
+    uint8_t barred[PROG_COLLECTIVE_COUNT];   /* [collective] a bit for each protocol that it may not take */
     int nchannels;                           /* minimum number of channels */
     int most_nchannels;                      /* maximum number: each doubling of nchannels up to here is tried */
     int gpu_blocks;                          /* blocks that a GPU runs at once; 0: host memory */

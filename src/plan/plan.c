@@ -15,7 +15,6 @@
 #include "transport/transport.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Two size classes per power of two. A class is tuned for its largest size. */
 #define SIZE_CLASSES 128
@@ -30,11 +29,9 @@ struct planner {
     int nshapes;
     struct chooser *chooser;
     struct tuner_limits limits;
-    struct plan_choice choices[PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
-    struct plan_choice lent[PROG_COLLECTIVE_COUNT][SIZE_CLASSES]; /* for calls that may lend */
-    struct plan_choice switched[SIZE_CLASSES];                    /* for allreduces that may use switches */
-    bool warned[PROG_COLLECTIVE_COUNT];                           /* a warning about names was printed */
-    struct exec_program *programs;                                /* the most recently used one first */
+    struct plan_choice choices[3][PROG_COLLECTIVE_COUNT][SIZE_CLASSES]; /* 1: for calls that may lend, 2: that may use switches */
+    bool warned[PROG_COLLECTIVE_COUNT];                                 /* a warning about names was printed */
+    struct exec_program *programs;                                      /* the most recently used one first */
     struct exec_call recent[RECENT_CALLS]; /* prepared calls, by hash of their request; program NULL: none */
     uint64_t prepared;                     /* number of prepared calls so far */
 };
@@ -187,19 +184,13 @@ static uint64_t planned_count(const struct exec_request *request) {
     return prog_is_pairwise(request->collective) ? PAIR_BYTES / collet_type_size(request->type) : request->count;
 }
 
-static struct plan_choice *memo_of(struct planner *planner, const struct exec_request *request, uint32_t class) {
-    if (request->may_switch)
-        return &planner->switched[class];
-    return request->may_lend ? &planner->lent[request->collective][class]
-                             : &planner->choices[request->collective][class];
-}
-
 /* The choice for a request. On GPUs the request already says whether it may lend and switch. */
 static enum collet_result choose(struct planner *planner, const struct exec_request *request,
                                  struct plan_choice *choice_p) {
     uint32_t elem_bytes = (uint32_t)type_size(request->type);
     uint32_t class = size_class(planned_count(request) * elem_bytes);
-    struct plan_choice *choice = memo_of(planner, request, class);
+    struct plan_choice *choice =
+        &planner->choices[request->may_switch ? 2 : request->may_lend][request->collective][class];
     const bool is_message = prog_is_p2p(request->collective);
     if (planner->chan->owner.gpu != NULL && (is_message || request->by_copies))
         return gpu_choose(planner->chan, &planner->limits, request, class_bytes(class), choice_p);
@@ -207,6 +198,8 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
         *choice_p = choose_p2p(planner, request, class_bytes(class));
         return COLLET_SUCCESS;
     }
+    if (request->manner != 0)
+        return chooser_choose(planner->chooser, &planner->limits, request, class_bytes(class), choice_p);
     /* Tunes the class, not the call. Whichever call of the class comes first, all ranks choose alike. */
     if (choice->algorithm == NULL) {
         warn_once(planner, request->collective);
@@ -292,7 +285,7 @@ static uint32_t signature_of(const struct exec_request *request, const struct pl
     uint32_t hash = hash_mix(p2p ? PROG_COLLECTIVE_COUNT : (uint32_t)request->collective, request->count);
     hash = hash_mix(hash, (uint64_t)request->type << 8 | (uint64_t)request->op);
     hash = hash_mix(hash, p2p ? 0 : (uint64_t)request->counts_hash << 32 | (uint64_t)request->root);
-    hash = hash_mix(hash, listed ? (uint64_t)(choice->algorithm - algorithms) : 0);
+    hash = hash_mix(hash, (listed ? (uint64_t)(choice->algorithm - algorithms) : 0) + request->manner);
     return hash_mix(hash, (uint64_t)(choice->protocol | (uint32_t)request->by_copies << 8) << 32 | choice->chunk_bytes);
 }
 
@@ -311,7 +304,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
     plan_extent(request->collective, planned_count(request), nranks, program->progs[0]->nslices, args);
     args->chunk_elems = plan_chunk_elems(choice.chunk_bytes, elem_bytes);
     args->nchannels = (uint32_t)choice.nchannels;
-    if (planner->chan->owner.gpu == NULL && !planner->limits.channels_given)
+    if (planner->chan->owner.gpu == NULL && !planner->limits.channels_given && request->manner == 0)
         args->nchannels = (uint32_t)plan_channels(choice.nchannels, args->block_elems * elem_bytes);
     args->elem_bytes = elem_bytes;
     args->divisor = request->op == COLLET_AVG ? (uint32_t)nranks : 1;
@@ -329,7 +322,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
 static bool same_request(const struct exec_request *a, const struct exec_request *b) {
     return a->count == b->count && a->collective == b->collective && a->type == b->type && a->op == b->op &&
            a->root == b->root && a->counts_hash == b->counts_hash && a->by_copies == b->by_copies &&
-           a->may_switch == b->may_switch && a->may_lend == b->may_lend;
+           a->may_switch == b->may_switch && a->may_lend == b->may_lend && a->manner == b->manner;
 }
 
 static enum collet_result call_find(struct planner *planner, const struct exec_request *request,

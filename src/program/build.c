@@ -30,6 +30,15 @@ const char *prog_collective_name(enum prog_collective collective) {
     return (unsigned)collective < PROG_COLLECTIVE_COUNT ? prog_facts[collective].name : "?";
 }
 
+bool prog_collective_find(const char *text, size_t length, enum prog_collective *collective_p) {
+    for (enum prog_collective c = 0; c < PROG_SEND; c++)
+        if (strlen(prog_facts[c].name) == length && strncasecmp(prog_facts[c].name, text, length) == 0) {
+            *collective_p = c;
+            return true;
+        }
+    return false;
+}
+
 static int blocks_of_layout(const struct prog *prog, enum prog_layout layout) {
     switch (layout) {
     case PROG_PER_RANK: return prog->nranks * prog->nslices;

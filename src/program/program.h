@@ -83,6 +83,8 @@ extern const struct prog_facts prog_facts[PROG_COLLECTIVE_COUNT];
 
 /* The name of a collective; "?" for a number that is no collective. */
 const char *prog_collective_name(enum prog_collective collective);
+/* By so many first letters of a text, in any case. False: they are no collective, or one between two ranks. */
+bool prog_collective_find(const char *text, size_t length, enum prog_collective *collective_p);
 
 /* Is it a send or a receive? Then two ranks take part, not all. False for a number that is no collective: it may come from a stranger. */
 static inline bool prog_is_p2p(enum prog_collective collective) {

@@ -94,7 +94,8 @@ static enum collet_result choose_algorithm(const struct tuner_limits *limits, en
 /* Can a slot of this protocol show that it has come? Lines do it by their elements. A barrier has none; in LL its first line does it. */
 static bool suits(const struct tuner_limits *limits, enum prog_collective collective, enum protocol protocol) {
     const bool announces = !prog_keeps_empty(collective) || (collective == PROG_BARRIER && protocol == PROTOCOL_LL);
-    return limits->protocol_allowed[protocol] && (protocol == PROTOCOL_SIMPLE || announces);
+    return limits->protocol_allowed[protocol] && !(limits->barred[collective] >> protocol & 1) &&
+           (protocol == PROTOCOL_SIMPLE || announces);
 }
 
 static enum protocol choose_protocol(const struct tuner_limits *limits, enum prog_collective collective, bool few) {

@@ -348,11 +348,91 @@ static void wrong_options_of_a_call_are_named(void) {
     is_refused(wrong, ncclInvalidArgument, "forceAlgSelection");
     wrong = good, wrong.policy = 4;
     is_refused(wrong, ncclInvalidArgument, "CTAPolicy");
-    wrong = good, wrong.algorithm = "ring";
-    is_refused(wrong, ncclInvalidUsage, "algSelection");
+    static const char *const selections[] = {"rong", "CollnetDirect",      "pat",
+                                             "^",    "broadcast:rong;pat", "^LL,LL128,Simple"};
+    for (size_t k = 0; k < sizeof selections / sizeof *selections; k++) {
+        wrong = good, wrong.algorithm = selections[k];
+        is_refused(wrong, ncclInvalidArgument, "algSelection");
+        wrong.forced = 0;
+        OK(((call_op *)find("ncclAllReduceConfig"))(&number, &sum, 1, ncclInt32, ncclSum, comm, NULL, &wrong));
+        CHECK(sum == N);
+    }
+    wrong = good, wrong.algorithm = "hier"; /* for several nodes */
+    is_refused(wrong, ncclInvalidArgument, "takes allreduce of 4 ranks on 1 node");
     wrong.forced = 0;
     OK(((call_op *)find("ncclAllReduceConfig"))(&number, &sum, 1, ncclInt32, ncclSum, comm, NULL, &wrong));
-    CHECK(sum == N);
+}
+
+/* ---- how one call is done: tests/nccl/test_abi.sh looks, by the number of elements, at what a profiler plugin was told ---- */
+
+static void allreduce_by(const char *algorithm, int fewest, int most, size_t count) {
+    const int unset = NCCL_CONFIG_UNDEF_INT;
+    const struct call_options options = {64,    0xcafebeef, 23102,     NULL, fewest, most,
+                                         unset, unset,      algorithm, 1,    unset,  0};
+    static float ones[1 << 20], sums[1 << 20];
+    for (size_t k = 0; k < count; k++)
+        ones[k] = 1;
+    OK(((call_op *)find("ncclAllReduceConfig"))(ones, sums, count, ncclFloat, ncclSum, comm, NULL, &options));
+    for (size_t k = 0; k < count; k++)
+        CHECK(sums[k] == N);
+}
+
+static void others_by(const char *algorithm) {
+    const int unset = NCCL_CONFIG_UNDEF_INT;
+    const struct call_options options = {64,    0xcafebeef, 23102,     NULL, unset, unset,
+                                         unset, unset,      algorithm, 1,    unset, 0};
+    static float one[N * 3000], all[N * 3000];
+    OK(((call_root *)find("ncclBroadcastConfig"))(one, all, 2001, ncclFloat, 2, comm, NULL, &options));
+    OK(((call_op_root *)find("ncclReduceConfig"))(one, all, 2002, ncclFloat, ncclSum, 1, comm, NULL, &options));
+}
+
+static void a_call_has_its_own_algorithm(void) {
+    const int unset = NCCL_CONFIG_UNDEF_INT;
+    for (int turn = 0; turn < 2; turn++) { /* the second time the choices are known */
+        allreduce_by("Tree,Simple", unset, unset, 1001);
+        allreduce_by(NULL, unset, unset, 1002);
+        allreduce_by("ring,ll", unset, unset, 1001 + 3);
+        allreduce_by("^ring,tree,halving,doubling,twoshot,nvls", unset, unset, 1005);
+        allreduce_by("tree;allreduce:ring,LL128", unset, unset, 1006);
+        allreduce_by("CollnetChain,Tree,LL", unset, unset, 1007);
+        others_by("tree");
+    }
+}
+
+static void a_call_has_its_own_channels(void) {
+    const int unset = NCCL_CONFIG_UNDEF_INT;
+    allreduce_by("ring", 3, 3, 1011);
+    allreduce_by("ring", unset, 1, 1012);
+    allreduce_by("ring,Simple", 5, unset, 1 << 20);
+    allreduce_by("ring", 2, 64, 1013);
+}
+
+static void calls_with_options_go_into_groups(void) {
+    const int unset = NCCL_CONFIG_UNDEF_INT;
+    struct call_options options = {64, 0xcafebeef, 23102, NULL, unset, unset, unset, unset, "ring", 1, unset, 0};
+    int one = 1, sums[3] = {0, 0, 0};
+    OK(ncclGroupStart());
+    OK(((call_op *)find("ncclAllReduceConfig"))(&one, &sums[0], 1, ncclInt, ncclSum, comm, NULL, &options));
+    OK(ncclAllReduce(&one, &sums[1], 1, ncclInt, ncclSum, comm, NULL));
+    options.algorithm = "tree";
+    OK(((call_op *)find("ncclAllReduceConfig"))(&one, &sums[2], 1, ncclInt, ncclSum, comm, NULL, &options));
+    OK(ncclGroupEnd());
+    CHECK(sums[0] == N && sums[1] == N && sums[2] == N);
+}
+
+/* Channels, too: they are no part of what goes over the connections. */
+static void options_that_differ_between_ranks_are_found(void) {
+    const int unset = NCCL_CONFIG_UNDEF_INT;
+    struct call_options options = {64, 0xcafebeef, 23102, NULL, unset, unset, unset, unset, "ring,LL", 1, unset, 0};
+    options.most = rank == N - 1 ? 2 : 1;
+    int one = 1, sum;
+    meet();
+    EXPECT(ncclInvalidUsage,
+           ((call_op *)find("ncclAllReduceConfig"))(&one, &sum, 1, ncclInt, ncclSum, comm, NULL, &options));
+    SAYS("rank 3 called allreduce of 1 int32, op sum");
+    SAYS("options");
+    OK(ncclCommAbort(comm));
+    comm = NULL;
 }
 
 static void alltoall_in_place_succeeds(void) {
@@ -360,6 +440,28 @@ static void alltoall_in_place_succeeds(void) {
     OK(ncclAlltoAll(in, in, 0, ncclFloat32, comm, NULL));
     EXPECT(ncclInvalidArgument, ncclAlltoAll(in, in, 1, (ncclDataType_t)99, comm, NULL));
     OK(ncclAllReduce(in, out, 1, ncclFloat32, ncclSum, comm, NULL));
+}
+
+/* Newer than the header. */
+enum { GIVEN_BACK, IS_AWAY, STAYS, IN_ALL };
+typedef ncclResult_t ask_memory(ncclComm_t, int, uint64_t *);
+
+static void memory_of_a_communicator_is_counted(void) {
+    ask_memory *ask = (ask_memory *)find("ncclCommMemStats");
+    uint64_t before, total, stays, back, away;
+    OK(ask(comm, IN_ALL, &before));
+    CHECK(before == 0); /* connections are made when they are used */
+    OK(ncclAllReduce(in, out, COUNT, ncclFloat, ncclSum, comm, NULL));
+    OK(ask(comm, IN_ALL, &total));
+    OK(ask(comm, STAYS, &stays));
+    OK(ask(comm, GIVEN_BACK, &back));
+    OK(ask(comm, IS_AWAY, &away));
+    CHECK(total > 4096 && total == stays + back && away == 0);
+    EXPECT(ncclInvalidArgument, ask(comm, IN_ALL + 1, &total));
+    SAYS("stat is 4");
+    EXPECT(ncclInvalidArgument, ask(comm, IN_ALL, NULL));
+    SAYS("value is NULL");
+    EXPECT(ncclInvalidArgument, ask(NULL, IN_ALL, &total));
 }
 
 static void messages_meet(void) {
@@ -780,7 +882,12 @@ static const struct {
     CASE(gather_and_scatter),
     CASE(calls_take_options),
     CASE(wrong_options_of_a_call_are_named),
+    CASE(a_call_has_its_own_algorithm),
+    CASE(a_call_has_its_own_channels),
+    CASE(calls_with_options_go_into_groups),
+    CASE(options_that_differ_between_ranks_are_found),
     CASE(alltoall_in_place_succeeds),
+    CASE(memory_of_a_communicator_is_counted),
     CASE(messages_meet),
     CASE(groups_nest_and_fail_as_a_whole),
     CASE(bad_arguments_are_refused),

@@ -155,6 +155,22 @@ example_is_told() {
         messages_are_counted ||
         { tail "$work/output" "$work/lines"; return 1; }
 }
+# Each call is known by its number of elements: a line per rank and turn. The others of that number are none.
+is_done_by() { # function and elements, algorithm, protocol and channels, as a pattern
+    [ "$(grep -cE "^rank [0-3] $1 ncclFloat32 $2 " "$work/lines")" = "${3:-8}" ] && [ "$(grep -cE "^rank [0-3] $1 " "$work/lines")" = "${3:-8}" ] ||
+        { echo "$1: not by $2"; grep -E " $1 " "$work/lines"; return 1; }
+}
+calls_are_done_as_they_say() {
+    profiled lines -- a_call_has_its_own_algorithm && is_done_by 'AllReduce 1001' 'TREE SIMPLE' && is_done_by 'AllReduce 1004' 'RING LL' &&
+        is_done_by 'AllReduce 1005' 'oneshot [A-Z0-9]+' && is_done_by 'AllReduce 1006' 'RING LL128' && is_done_by 'AllReduce 1007' 'TREE LL' &&
+        is_done_by 'Broadcast 2001' 'TREE [A-Z0-9]+' && is_done_by 'Reduce 2002' 'TREE [A-Z0-9]+' &&
+        [ "$(grep -c 'WARN.*config.algSelection=CollnetChain,Tree,LL: collet has no CollnetChain for allreduce; the rest counts' "$work/output")" = 4 ] ||
+        { tail "$work/output"; return 1; }
+}
+calls_have_the_channels_that_they_say() {
+    profiled lines -- a_call_has_its_own_channels && is_done_by 'AllReduce 1011' 'RING [A-Z0-9]+ 3 channels' 4 && is_done_by 'AllReduce 1012' 'RING [A-Z0-9]+ 1 channels' 4 &&
+        is_done_by 'AllReduce 1048576' 'RING SIMPLE 5 channels' 4 && is_done_by 'AllReduce 1013' 'RING [A-Z0-9]+ 2 channels' 4 || { tail "$work/output"; return 1; }
+}
 # Its table, and its groups of events, in the order of NCCL: each starts inside the one that it is part of, and all are stopped.
 events_lie_in_each_other() {
     cat >"$work/nested.c" <<'PLUGIN'
@@ -264,6 +280,8 @@ check a_cost_that_is_no_number_is_ignored no_number_is_no_cost
 check messages_without_elements_are_simple_whatever_a_plugin_wants empty_messages_stay_simple
 check a_profiler_plugin_has_its_layout profiler_layouts_agree "112 24 80 88 104 56 44 48 1024 19"
 check the_example_of_a_profiler_plugin_is_told_of_every_operation example_is_told
+check a_call_is_done_by_the_algorithm_that_it_says calls_are_done_as_they_say
+check a_call_has_the_channels_that_it_says calls_have_the_channels_that_they_say
 check the_events_of_a_profiler_lie_in_each_other events_lie_in_each_other
 if command -v python3 >/dev/null; then
     check python_passes_an_id_by_value python_calls_it

@@ -18,7 +18,8 @@
 enum collet_result exec_copies_open(struct chan *chan, const struct gpu_window *window);
 
 /* Shall copies do this call, whose OUT is there? COLLET_CTA_POLICY wants it, they can, and OUT lies in a window; then *place says
- * where. It has to be at the same place on all ranks. OUT of a message may be anywhere. */
+ * where. It has to be at the same place on all ranks. OUT of a message may be anywhere. A call that names its algorithm is for
+ * kernels. */
 bool exec_copies_take(const struct chan *chan, const struct exec_request *request, const void *out,
                       struct gpu_window_place *place);
 

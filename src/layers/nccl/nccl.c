@@ -15,9 +15,11 @@
 
 #include "layers/nccl/nccl_call.h"
 #include "layers/nccl/nccl_config.h"
+#include "layers/nccl/nccl_memory.h"
 #include "layers/nccl/nccl_names.h"
 #include "layers/nccl/nccl_param.h"
 
+#include "api/coll.h"
 #include "api/group.h"
 #include "layers/memory/window.h"
 #include "base/err.h"
@@ -486,60 +488,69 @@ NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataT
 
 /* ---- collectives with options of their own ---- */
 
-/* A call, unless its options are refused. */
-#define WITH_OPTIONS(config, type, op, comm, stream, call)                                                             \
-    do {                                                                                                               \
-        enum collet_result good_ = nccl_call_check(config);                                                            \
-        if (good_ != COLLET_SUCCESS)                                                                                   \
-            return reply(group_poison(good_));                                                                         \
-        CALL(type, op, comm, stream, call);                                                                            \
-    } while (0)
+/* A call without type and operator yet, unless its options are refused. */
+static ncclResult_t call_with(const void *config, struct exec_request request, ncclDataType_t type, ncclRedOp_t op,
+                              const void *in, void *out, ncclComm_t comm, cudaStream_t stream) {
+    enum collet_result result = group_poison(nccl_call_read(config, request.collective, &request.manner));
+    if (result == COLLET_SUCCESS)
+        result = values_check(type, op, comm, stream);
+    if (result != COLLET_SUCCESS)
+        return reply(result);
+    request.type = TYPES[type];
+    request.op = op_of(op);
+    result = nccl_call_check(&request, comm);
+    return reply(result == COLLET_SUCCESS ? coll_call(&request, in, out, comm, stream) : group_poison(result));
+}
+
+/* The fields of its request: the collective, the count, perhaps the root. */
+#define WITH_OPTIONS(type, op, ...)                                                                                    \
+    call_with(config, (struct exec_request){__VA_ARGS__}, type, op, in, out, comm, stream)
 
 NEWER(ncclResult_t, AllReduceConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
       ncclComm_t comm, cudaStream_t stream, const void *config) {
-    WITH_OPTIONS(config, type, op, comm, stream,
-                 collet_allreduce(in, out, count, TYPES[type], op_of(op), comm, stream));
+    return WITH_OPTIONS(type, op, .collective = PROG_ALLREDUCE, .count = count);
 }
 
 NEWER(ncclResult_t, ReduceConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
       int root, ncclComm_t comm, cudaStream_t stream, const void *config) {
-    WITH_OPTIONS(config, type, op, comm, stream,
-                 collet_reduce(in, out, count, TYPES[type], op_of(op), root, comm, stream));
+    return WITH_OPTIONS(type, op, .collective = PROG_REDUCE, .count = count, .root = root);
 }
 
 NEWER(ncclResult_t, ReduceScatterConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclRedOp_t op,
       ncclComm_t comm, cudaStream_t stream, const void *config) {
-    WITH_OPTIONS(config, type, op, comm, stream,
-                 collet_reducescatter(in, out, count, TYPES[type], op_of(op), comm, stream));
+    return WITH_OPTIONS(type, op, .collective = PROG_REDUCESCATTER, .count = count);
 }
 
 NEWER(ncclResult_t, BroadcastConfig, const void *in, void *out, size_t count, ncclDataType_t type, int root,
       ncclComm_t comm, cudaStream_t stream, const void *config) {
-    WITH_OPTIONS(config, type, ncclSum, comm, stream,
-                 collet_broadcast(in, out, count, TYPES[type], root, comm, stream));
+    return WITH_OPTIONS(type, ncclSum, .collective = PROG_BROADCAST, .count = count, .root = root);
 }
 
 NEWER(ncclResult_t, AllGatherConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
       cudaStream_t stream, const void *config) {
-    WITH_OPTIONS(config, type, ncclSum, comm, stream, collet_allgather(in, out, count, TYPES[type], comm, stream));
+    return WITH_OPTIONS(type, ncclSum, .collective = PROG_ALLGATHER, .count = count);
 }
 
+/* In place it is made of messages, which have no options. */
 NEWER(ncclResult_t, AlltoAllConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
       cudaStream_t stream, const void *config) {
-    bool in_place = in == out && in != NULL;
-    WITH_OPTIONS(config, type, ncclSum, comm, stream,
-                 in_place ? alltoall_in_place(out, count, TYPES[type], comm, stream)
-                          : collet_alltoall(in, out, count, TYPES[type], comm, stream));
+    uint64_t manner;
+    if (in != out || in == NULL)
+        return WITH_OPTIONS(type, ncclSum, .collective = PROG_ALLTOALL, .count = count);
+    enum collet_result result = group_poison(nccl_call_read(config, PROG_ALLTOALL, &manner));
+    if (result != COLLET_SUCCESS)
+        return reply(result);
+    COPY(type, comm, stream, alltoall_in_place(out, count, TYPES[type], comm, stream));
 }
 
 NEWER(ncclResult_t, GatherConfig, const void *in, void *out, size_t count, ncclDataType_t type, int root,
       ncclComm_t comm, cudaStream_t stream, const void *config) {
-    WITH_OPTIONS(config, type, ncclSum, comm, stream, collet_gather(in, out, count, TYPES[type], root, comm, stream));
+    return WITH_OPTIONS(type, ncclSum, .collective = PROG_GATHER, .count = count, .root = root);
 }
 
 NEWER(ncclResult_t, ScatterConfig, const void *in, void *out, size_t count, ncclDataType_t type, int root,
       ncclComm_t comm, cudaStream_t stream, const void *config) {
-    WITH_OPTIONS(config, type, ncclSum, comm, stream, collet_scatter(in, out, count, TYPES[type], root, comm, stream));
+    return WITH_OPTIONS(type, ncclSum, .collective = PROG_SCATTER, .count = count, .root = root);
 }
 
 /* ---- memory ---- */
@@ -602,6 +613,21 @@ ncclResult_t pncclMemAlloc(void **pointer, size_t size) {
 }
 
 ncclResult_t pncclMemFree(void *pointer) { return reply(collet_mem_free(pointer)); }
+
+/* NCCL's numbers. Nothing of a communicator is given back while it is idle, so all of its memory is of the kind that stays. */
+enum { STAT_SUSPEND, STAT_SUSPENDED, STAT_PERSIST, STAT_TOTAL };
+
+NEWER(ncclResult_t, CommMemStats, ncclComm_t comm, int stat, uint64_t *value) {
+    if (value == NULL || stat < STAT_SUSPEND || stat > STAT_TOTAL)
+        return reply(err_set(COLLET_ERR_INVALID_ARGUMENT,
+                             "stat is %d, or value is NULL: pass one of ncclCommMemStat_t, 0 … %d, and where it goes",
+                             stat, STAT_TOTAL));
+    uint64_t bytes;
+    ncclResult_t replied = reply_of_state(nccl_memory_of(comm, &bytes));
+    if (replied == ncclSuccess)
+        *value = stat == STAT_PERSIST || stat == STAT_TOTAL ? bytes : 0;
+    return replied;
+}
 
 /* ---- operators ---- */
 

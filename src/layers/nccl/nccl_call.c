@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call of NCCL 2.31 may say how it is to be done. A communicator of collet has chosen for all its calls, so what the struct
- * says is checked, and has no effect: bounds of channels, policy, tag. A line of the log says so, once per process. Only a
- * call that insists on an algorithm is refused.
+ * A call of NCCL 2.31 may say how it is to be done:
+ *
+ *    algSelection, forceAlgSelection   which algorithms and protocols, and whether another one will do
+ *    minCTAs, maxCTAs                  how many channels
+ *    CTAPolicy                         without NCCL_CTA_POLICY_ZERO, kernels do it, and not copy engines
+ *
+ * Nothing here is like the others; a line of the log says so, once per process.
  */
 #include "layers/nccl/nccl_call.h"
 
+#include "api/coll.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/log.h"
+#include "layers/nccl/words_choice.h"
+#include "layers/tuner/manner.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -16,6 +24,7 @@
 #include <string.h>
 
 #define UNDEF INT_MIN
+#define POLICY_ZERO 2 /* a bit */
 
 /* As 2.31 has it; 2.32 has an event behind it. */
 struct call_config {
@@ -40,40 +49,90 @@ static enum collet_result check_channels(const struct call_config *config) {
     return COLLET_SUCCESS;
 }
 
-static enum collet_result check_selection(const struct call_config *config) {
-    const int forced = config->forceAlgSelection;
-    if (is_set(forced) && forced != 0 && forced != 1)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.forceAlgSelection is %d: 0 or 1", forced);
-    if (config->algSelection != NULL && config->algSelection[0] != '\0' && forced != 0)
-        return err_set(
-            COLLET_ERR_UNSUPPORTED,
-            "config.algSelection is \"%.64s\": collet chooses per communicator; set forceAlgSelection to 0, or NCCL_ALGO "
-            "for all calls",
-            config->algSelection);
+/* A loss is told once for each list of names, but for a few whose hashes fall together. */
+static void warn_once(const struct call_config *config, enum prog_collective collective, const char *missing,
+                      const char *then) {
+    static uint32_t told[64];
+    uint32_t hash = (uint32_t)collective + 1;
+    for (const char *c = config->algSelection; *c != '\0'; c++)
+        hash = hash_mix(hash, (uint64_t)*c);
+    if (__atomic_exchange_n(&told[hash % 64], hash, __ATOMIC_RELAXED) != hash)
+        log_warn(ENV, "config.algSelection=%.64s: collet has no %s for %s; %s", config->algSelection, missing,
+                 prog_collective_name(collective), then);
+}
+
+static enum collet_result read_selection(const struct call_config *config, enum prog_collective collective,
+                                         struct manner *manner) {
+    struct selection selection;
+    const bool forced = config->forceAlgSelection != 0;
+    if (is_set(config->forceAlgSelection) && config->forceAlgSelection != 0 && config->forceAlgSelection != 1)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.forceAlgSelection is %d: 0 or 1",
+                       config->forceAlgSelection);
+    if (config->algSelection == NULL || config->algSelection[0] == '\0')
+        return COLLET_SUCCESS;
+    words_of_selection(config->algSelection, collective, &selection);
+    if (selection.is_empty && forced)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                       "config.algSelection is \"%.64s\", which leaves nothing for %s (collet-prog --list); with "
+                       "forceAlgSelection 0 another algorithm does it",
+                       config->algSelection, prog_collective_name(collective));
+    if (selection.missing[0] != '\0')
+        warn_once(config, collective, selection.missing, selection.is_empty ? "it chooses freely" : "the rest counts");
+    if (selection.is_empty)
+        return COLLET_SUCCESS;
+    manner->algorithms = selection.algorithms;
+    manner->protocols = selection.protocols;
+    manner->insists = forced && (selection.algorithms != 0 || selection.protocols != 0);
     return COLLET_SUCCESS;
 }
 
-static void tell(const struct call_config *config) {
-    static bool told;
-    const bool wants = is_set(config->minCTAs) || is_set(config->maxCTAs) || is_set(config->nvlsCTAs) ||
-                       is_set(config->cgaClusterSize) || is_set(config->CTAPolicy) || config->algSelection != NULL;
-    if (wants && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-        log_info(ENV, "ncclCollConfig_t: options of single calls have no effect; those of the communicator count");
+static enum collet_result read_policy(const struct call_config *config, struct manner *manner) {
+    if (is_set(config->CTAPolicy) && (config->CTAPolicy < 0 || config->CTAPolicy > 3))
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.CTAPolicy is %d: 0 … 3", config->CTAPolicy);
+    manner->by_kernels = is_set(config->CTAPolicy) && !(config->CTAPolicy & POLICY_ZERO);
+    return COLLET_SUCCESS;
 }
 
-enum collet_result nccl_call_check(const void *from) {
+static void tell(const struct call_config *config, const void *completion) {
+    static bool told;
+    const bool wants = is_set(config->nvlsCTAs) || is_set(config->cgaClusterSize) || config->userProfilerTag != 0 ||
+                       completion != NULL;
+    if (wants && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        log_info(
+            ENV,
+            "ncclCollConfig_t: nvlsCTAs, cgaClusterSize, userProfilerTag and launchCompletionEvent have no effect");
+}
+
+static int channels_of(int ctas) { return !is_set(ctas) ? 0 : ctas < CHANNELS_MAX ? ctas : CHANNELS_MAX; }
+
+enum collet_result nccl_call_read(const void *from, enum prog_collective collective, uint64_t *manner_p) {
     struct call_config config;
+    const void *completion = NULL;
     size_t size;
+    *manner_p = 0;
     if (from == NULL)
         return COLLET_SUCCESS;
     memcpy(&size, from, sizeof size);
     if (size < sizeof config || size > 4096)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.size is %zu: begin with NCCL_COLLCONFIG_INITIALIZER", size);
     memcpy(&config, from, sizeof config);
+    if (size >= sizeof config + sizeof completion)
+        memcpy(&completion, (const char *)from + sizeof config, sizeof completion);
     COLLET_TRY(check_channels(&config));
-    COLLET_TRY(check_selection(&config));
-    if (is_set(config.CTAPolicy) && (config.CTAPolicy < 0 || config.CTAPolicy > 3))
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.CTAPolicy is %d: 0 … 3", config.CTAPolicy);
-    tell(&config);
+    struct manner manner = {.fewest = channels_of(config.minCTAs), .most = channels_of(config.maxCTAs)};
+    COLLET_TRY(read_selection(&config, collective, &manner));
+    COLLET_TRY(read_policy(&config, &manner));
+    tell(&config, completion);
+    *manner_p = manner_pack(&manner);
     return COLLET_SUCCESS;
+}
+
+enum collet_result nccl_call_check(const struct exec_request *request, struct collet_comm *comm) {
+    struct exec_request checked = *request;
+    struct plan_choice choice;
+    size_t block_bytes;
+    if (!manner_unpack(request->manner).insists)
+        return COLLET_SUCCESS;
+    COLLET_TRY(coll_check(comm, &checked, NULL, &block_bytes));
+    return comm_choose(comm, &checked, &choice);
 }

@@ -5,10 +5,13 @@
 #ifndef COLLET_LAYERS_NCCL_NCCL_CALL_H
 #define COLLET_LAYERS_NCCL_NCCL_CALL_H
 
-#include "collet.h"
+#include "api/comm.h"
 
-/* config: an ncclCollConfig_t of any version, or NULL. INVALID_ARGUMENT names the field that is wrong. UNSUPPORTED: it insists
- * on an algorithm. */
-enum collet_result nccl_call_check(const void *config);
+/* config: an ncclCollConfig_t of any version, or NULL. *manner: as a call has it (layers/tuner/manner.h). INVALID_ARGUMENT names the
+ * field that is wrong. */
+enum collet_result nccl_call_read(const void *config, enum prog_collective collective, uint64_t *manner);
+
+/* Can a call insist on what it does? All ranks come to the same answer. INVALID_ARGUMENT: nothing of it takes these ranks. */
+enum collet_result nccl_call_check(const struct exec_request *request, struct collet_comm *comm);
 
 #endif

@@ -69,7 +69,7 @@
     X(REFUSED, WaitSignal, "2.29", "one-sided messages")                                                               \
     X(REFUSED, CommSuspend, "2.29.7", "giving back the memory of an idle communicator")                                \
     X(REFUSED, CommResume, "2.29.7", "giving back the memory of an idle communicator")                                 \
-    X(REFUSED, CommMemStats, "2.29.7", "the memory of a communicator")                                                 \
+    X(WORKS, CommMemStats, "2.29.7", "slots of connections; nothing of it can be given back")                          \
     X(ASKED, CommQueryProperties, "2.29", "communication by code on GPUs")                                             \
     X(REFUSED, DevCommCreate, "2.28", "communication by code on GPUs")                                                 \
     X(REFUSED, DevCommDestroy, "2.28", "communication by code on GPUs")                                                \
@@ -97,14 +97,14 @@
     X(WORKS, ParamGetParameter, "2.30", "")                                                                            \
     X(WORKS, ParamGetAllParameterKeys, "2.30", "")                                                                     \
     X(WORKS, ParamDumpAll, "2.30", "into the log")                                                                     \
-    X(WORKS, AllReduceConfig, "2.31", "options of the call are checked, and those of the communicator count")          \
-    X(WORKS, BroadcastConfig, "2.31", "options of the call are checked, and those of the communicator count")          \
-    X(WORKS, ReduceConfig, "2.31", "options of the call are checked, and those of the communicator count")             \
-    X(WORKS, AllGatherConfig, "2.31", "options of the call are checked, and those of the communicator count")          \
-    X(WORKS, ReduceScatterConfig, "2.31", "options of the call are checked, and those of the communicator count")      \
-    X(WORKS, AlltoAllConfig, "2.31", "options of the call are checked, and those of the communicator count")           \
-    X(WORKS, GatherConfig, "2.31", "options of the call are checked, and those of the communicator count")             \
-    X(WORKS, ScatterConfig, "2.31", "options of the call are checked, and those of the communicator count")            \
+    X(WORKS, AllReduceConfig, "2.31", "algorithm, protocol, channels and policy of one call")                          \
+    X(WORKS, BroadcastConfig, "2.31", "algorithm, protocol, channels and policy of one call")                          \
+    X(WORKS, ReduceConfig, "2.31", "algorithm, protocol, channels and policy of one call")                             \
+    X(WORKS, AllGatherConfig, "2.31", "algorithm, protocol, channels and policy of one call")                          \
+    X(WORKS, ReduceScatterConfig, "2.31", "algorithm, protocol, channels and policy of one call")                      \
+    X(WORKS, AlltoAllConfig, "2.31", "algorithm, protocol, channels and policy of one call")                           \
+    X(WORKS, GatherConfig, "2.31", "algorithm, protocol, channels and policy of one call")                             \
+    X(WORKS, ScatterConfig, "2.31", "algorithm, protocol, channels and policy of one call")                            \
     X(REFUSED, SetEncryption, "2.32", "encryption by a call; COLLET_ENCRYPT=1 and COLLET_SECRET are collet's way")     \
     X(NOTHING, TeamCft, "2.32", "nobody")                                                                              \
     X(NOTHING, TeamCftMultimem, "2.32", "nobody")                                                                      \

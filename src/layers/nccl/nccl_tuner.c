@@ -77,7 +77,7 @@ static bool hold_to(const struct question *q, int row, int column, struct tuner_
     for (int k = 0; algorithms[k].name != NULL; k++)
         held->algorithm_named[k] = row_of(&algorithms[k]) == row && (!named || q->limits->algorithm_named[k]);
     for (int k = 0; k < PROTOCOL_COUNT; k++)
-        any |= held->protocol_allowed[k] &= COLUMNS[k] == column;
+        any |= held->protocol_allowed[k] &= COLUMNS[k] == column && !(q->limits->barred[q->collective] >> k & 1);
     return any && tuner_is_named(held, q->collective, whole);
 }
 

@@ -12,7 +12,8 @@
 #include "layers/nccl/words_choice.h"
 
 #include "base/names.h"
-#include "program/program.h"
+#include "fifo/protocol.h"
+#include "layers/tuner/manner.h"
 
 #include <stdlib.h>
 #include <strings.h>
@@ -211,18 +212,108 @@ void words_of_algorithms(const char *value, struct words *words) {
 
 /* ---- protocols ---- */
 
-void words_of_protocols(const char *value, struct words *words) {
-    char missing[CONFIG_TEXT_BYTES] = "", known[CONFIG_TEXT_BYTES] = "", name[NAME_BYTES];
-    struct part part = {.excludes = false};
-    const bool any = part_of(value, "", &part);
-    for (const char *rest = part.list; any && name_next(&rest, name);)
-        add_once(is_in("LL,LL128,Simple", name) ? known : missing, name);
-    if (any && known[0] == '\0')
-        words_add(words->text, "%s", value); /* it is refused */
+static uint32_t protocol_bit(const char *name) {
+    for (int p = 0; p < PROTOCOL_COUNT; p++)
+        if (strcasecmp(protocol_names[p], name) == 0)
+            return 1u << p;
+    return 0;
+}
+
+/* Those that a part leaves; 0: it leaves none, or has no name that is known. *missing: adds names that are not. */
+static uint32_t protocols_of(const struct part *part, char *missing) {
+    char name[NAME_BYTES];
+    uint32_t bits = 0;
+    for (const char *rest = part->list; name_next(&rest, name); bits |= protocol_bit(name))
+        if (protocol_bit(name) == 0)
+            add_once(missing, name);
+    return part->excludes && bits != 0 ? ~bits & ((1u << PROTOCOL_COUNT) - 1) : bits;
+}
+
+/* "allreduce:LL,allreduce:Simple"; where there is no room for it, the part is lost. */
+static void add_protocols(struct words *words, const char *collective, uint32_t bits) {
+    char names[CONFIG_TEXT_BYTES] = "", full[2 * NAME_BYTES];
+    for (int p = 0; p < PROTOCOL_COUNT; p++) {
+        snprintf(full, sizeof full, "%s%s%s", collective, *collective != '\0' ? ":" : "", protocol_names[p]);
+        if (bits >> p & 1)
+            add_once(names, full);
+    }
+    if (strlen(words->text) + strlen(names) + sizeof "," > CONFIG_TEXT_BYTES)
+        words_lose(words, "it is too long: what is for %s counts for nothing", collective);
     else
-        words_add(words->text, "%s%s", part.excludes ? "^" : "", known);
-    if (known[0] != '\0' && missing[0] != '\0')
-        words_lose(words, "there is no protocol %s; the rest counts", missing);
-    if (has_functions(value))
-        words_lose(words, "protocols are the same for all collectives here: what is for one alone counts for nothing");
+        words_add(words->text, "%s%s", strlen(words->text) > 1 ? "," : "", names);
+}
+
+/* Collectives that no part names take the default. */
+void words_of_protocols(const char *value, struct words *words) {
+    struct answer answer = {.free = false};
+    struct part part;
+    note_functions(value, &answer);
+    for (int c = -1; c < (int)(sizeof CHOSEN / sizeof *CHOSEN) && !answer.strange; c++) {
+        const char *collective = c < 0 ? "" : prog_collective_name(CHOSEN[c]);
+        if (!part_of(value, collective, &part) || strcasecmp(part.function, collective) != 0)
+            continue;
+        const uint32_t bits = protocols_of(&part, answer.missing), all = (1u << PROTOCOL_COUNT) - 1;
+        const bool excludes = c < 0 && part.excludes; /* of all: collet's list begins with a ^, too */
+        answer.strange = bits == 0;
+        words_add(words->text, "%s", excludes ? "^" : "");
+        add_protocols(words, collective, excludes ? all & ~bits : bits);
+    }
+    if (answer.strange) { /* it is refused */
+        words->text[0] = '\0';
+        words_add(words->text, "%s", value);
+    } else if (answer.missing[0] != '\0') {
+        words_lose(words, "collet has no %s; the rest counts", answer.missing);
+    }
+}
+
+/* ---- one call ---- */
+
+/* Those of `here` that the collective has. */
+static uint32_t algorithm_bits(enum prog_collective collective, const char *here) {
+    char name[NAME_BYTES];
+    uint32_t bits = 0;
+    while (here != NULL && name_next(&here, name)) {
+        const struct algorithm *algorithm = algorithm_find(collective, name);
+        bits |= algorithm != NULL ? manner_bit(algorithm) : 0;
+    }
+    return bits;
+}
+
+static uint32_t all_algorithms(enum prog_collective collective) {
+    uint32_t bits = 0;
+    for (int k = 0; algorithms[k].name != NULL; k++)
+        bits |= algorithms[k].collective == collective ? manner_bit(&algorithms[k]) : 0;
+    return bits;
+}
+
+/* To exclude what there is not is no loss, if NCCL has it. */
+static void select_name(struct selection *selection, enum prog_collective collective, const char *name, bool excludes) {
+    const uint32_t protocol = protocol_bit(name), chosen = algorithm_bits(collective, here_of(name));
+    selection->protocols |= protocol;
+    selection->algorithms |= chosen;
+    if (protocol == 0 && chosen == 0 && (!excludes || here_of(name) == NULL))
+        add_once(selection->missing, name);
+}
+
+static void select_others(struct selection *selection, enum prog_collective collective) {
+    const uint32_t all = all_algorithms(collective), every = (1u << PROTOCOL_COUNT) - 1;
+    selection->is_empty = selection->algorithms == all || selection->protocols == every;
+    selection->algorithms = selection->algorithms != 0 ? all & ~selection->algorithms : 0;
+    selection->protocols = selection->protocols != 0 ? every & ~selection->protocols : 0;
+}
+
+void words_of_selection(const char *value, enum prog_collective collective, struct selection *selection) {
+    struct part part;
+    char name[NAME_BYTES];
+    bool any = false;
+    *selection = (struct selection){.algorithms = 0};
+    if (!part_of(value, prog_collective_name(collective), &part))
+        return;
+    for (const char *rest = part.list; name_next(&rest, name); any = true)
+        select_name(selection, collective, name, part.excludes);
+    if (part.excludes)
+        select_others(selection, collective);
+    else
+        selection->is_empty = any && selection->algorithms == 0 && selection->protocols == 0;
+    selection->is_empty |= part.excludes && !any;
 }

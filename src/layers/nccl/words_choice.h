@@ -6,8 +6,20 @@
 #define COLLET_LAYERS_NCCL_WORDS_CHOICE_H
 
 #include "layers/nccl/wording.h"
+#include "program/program.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 void words_of_algorithms(const char *value, struct words *words);
 void words_of_protocols(const char *value, struct words *words);
+
+/* What one call selects, as NCCL_ALGO would for its collective; names of protocols may be in the list, too. */
+struct selection {
+    uint32_t algorithms, protocols;  /* as in struct manner; 0: any */
+    char missing[CONFIG_TEXT_BYTES]; /* names that mean nothing for this collective here */
+    bool is_empty;                   /* they leave nothing */
+};
+void words_of_selection(const char *value, enum prog_collective collective, struct selection *selection);
 
 #endif

@@ -8,17 +8,27 @@
 #include "base/log.h"
 #include "exec/exec.h"
 #include "layers/tuner/advice.h"
+#include "layers/tuner/manner.h"
 #include "layers/tuner/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+/* Of calls that have a manner of their own, which are of few kinds. */
+struct own_choice {
+    struct own_choice *next;
+    struct exec_request request; /* one of them */
+    uint64_t bytes;
+    struct plan_choice choice;
+};
+
 struct chooser {
     const struct chan *chan;
     struct model *model;
     const struct plan_adviser *adviser; /* NULL: none */
     void *advice;                       /* its context; NULL: none */
+    struct own_choice *own;
 };
 
 /* ---- plugins ---- */
@@ -89,6 +99,10 @@ void chooser_destroy(struct chooser *chooser) {
         return;
     if (chooser->advice != NULL)
         chooser->adviser->close(chooser->advice);
+    for (struct own_choice *own = chooser->own, *next; own != NULL; own = next) {
+        next = own->next;
+        free(own);
+    }
     model_destroy(chooser->model);
     free(chooser);
 }
@@ -106,10 +120,56 @@ static enum collet_result choose(const struct chooser *chooser, const struct tun
     return tuner_choose(&machine, &limits, request->collective, bytes, 1, choice);
 }
 
-enum collet_result chooser_choose(struct chooser *chooser, struct tuner_limits *limits,
-                                  const struct exec_request *request, uint64_t bytes, struct plan_choice *choice) {
+static enum collet_result choose_and_warn(const struct chooser *chooser, struct tuner_limits *limits,
+                                          const struct exec_request *request, uint64_t bytes,
+                                          struct plan_choice *choice) {
     COLLET_TRY(choose(chooser, limits, request, bytes, choice));
     if (chooser->chan->owner.rank == 0)
         tuner_warn_of_channels(limits, choice);
     return COLLET_SUCCESS;
+}
+
+/* ---- calls with a manner of their own ---- */
+
+static const struct own_choice *own_find(const struct chooser *chooser, const struct exec_request *request,
+                                         uint64_t bytes) {
+    const struct own_choice *own = chooser->own;
+    while (own != NULL && (own->request.manner != request->manner || own->request.collective != request->collective ||
+                           own->request.may_switch != request->may_switch ||
+                           own->request.may_lend != request->may_lend || own->bytes != bytes))
+        own = own->next;
+    return own;
+}
+
+static enum collet_result own_make(const struct chooser *chooser, struct tuner_limits *limits,
+                                   const struct exec_request *request, uint64_t bytes, struct plan_choice *choice) {
+    const struct prog_shape *whole = chooser->model->machine.whole;
+    const struct manner manner = manner_unpack(request->manner);
+    struct tuner_limits held = *limits;
+    COLLET_TRY(manner_hold(&manner, request->collective, whole, &held));
+    COLLET_TRY(choose_and_warn(chooser, &held, request, bytes, choice));
+    limits->warned_of_channels = held.warned_of_channels;
+    const bool spares = chooser->chan->owner.gpu == NULL && !limits->channels_given;
+    return spares ? manner_spare(&manner, whole, bytes, choice) : COLLET_SUCCESS;
+}
+
+static enum collet_result choose_own(struct chooser *chooser, struct tuner_limits *limits,
+                                     const struct exec_request *request, uint64_t bytes, struct plan_choice *choice) {
+    const struct own_choice *known = own_find(chooser, request, bytes);
+    if (known != NULL) {
+        *choice = known->choice;
+        return COLLET_SUCCESS;
+    }
+    struct own_choice *own;
+    COLLET_TRY(own_make(chooser, limits, request, bytes, choice));
+    COLLET_TRY(memory_get(&own, 1, sizeof *own, "no memory for a choice"));
+    *own = (struct own_choice){chooser->own, *request, bytes, *choice};
+    chooser->own = own;
+    return COLLET_SUCCESS;
+}
+
+enum collet_result chooser_choose(struct chooser *chooser, struct tuner_limits *limits,
+                                  const struct exec_request *request, uint64_t bytes, struct plan_choice *choice) {
+    return request->manner != 0 ? choose_own(chooser, limits, request, bytes, choice)
+                                : choose_and_warn(chooser, limits, request, bytes, choice);
 }

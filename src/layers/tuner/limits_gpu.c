@@ -8,12 +8,16 @@
 #include <limits.h>
 #include <strings.h>
 
-/* Lines of LL128 are dear for a block: they pay where they cross a link. Within one GPU only who asks for LL128 gets it. */
+/* Lines of LL128 are dear for a block: they pay where they cross a link. Within one GPU only who asks for LL128 gets it, or a
+ * collective that may have nothing else. */
 static bool asks_for_ll128(const struct config *config, const struct tuner_limits *limits) {
+    const unsigned others = ((1u << PROTOCOL_COUNT) - 1) & ~(1u << PROTOCOL_LL128);
     char name[NAME_BYTES];
     bool named = false, other = false;
     for (const char *list = config->proto; *config->proto != '^' && name_next(&list, name);)
         named |= strcasecmp(protocol_names[PROTOCOL_LL128], name) == 0;
+    for (int c = 0; c < PROG_COLLECTIVE_COUNT; c++)
+        named |= (limits->barred[c] & others) == others;
     for (int k = 0; k < PROTOCOL_COUNT; k++)
         other |= k != PROTOCOL_LL128 && limits->protocol_allowed[k];
     return named || !other;

@@ -138,10 +138,12 @@ static struct tuner_limits limits_of(const struct tuner_limits *limits, const st
     const struct algorithm *algorithm = stage->algorithm;
     struct tuner_limits own = *limits;
     own.sizes = limits->sizes_of[algorithm->connects];
+    for (int k = 0; k < PROTOCOL_COUNT; k++)
+        own.protocol_allowed[k] &= !(limits->barred[algorithm->collective] >> k & 1);
     for (int k = 0; k < PROTOCOL_COUNT && prog_keeps_empty(algorithm->collective); k++)
         own.protocol_allowed[k] =
-            k == PROTOCOL_SIMPLE || (limits->protocol_allowed[k] &&
-                                     announces_empty((enum protocol)k, algorithm->collective, stage->machine->gpu));
+            k == PROTOCOL_SIMPLE ||
+            (own.protocol_allowed[k] && announces_empty((enum protocol)k, algorithm->collective, stage->machine->gpu));
     return own;
 }
 
@@ -385,6 +387,13 @@ static void contest_end(struct contest *contest) {
     free(contest->tries);
 }
 
+static bool leaves_protocol(const struct tuner_limits *limits, enum prog_collective collective) {
+    bool any = false;
+    for (int k = 0; k < PROTOCOL_COUNT; k++)
+        any |= limits->protocol_allowed[k] && !(limits->barred[collective] >> k & 1);
+    return any;
+}
+
 enum collet_result tuner_choose(const struct cost_machine *machine, const struct tuner_limits *limits,
                                 enum prog_collective collective, uint64_t count, uint32_t elem_bytes,
                                 struct plan_choice *choice) {
@@ -407,6 +416,11 @@ enum collet_result tuner_choose(const struct cost_machine *machine, const struct
             "that promise; those that sum in rank order do: see collet-prog --list",
             limits->determinism == DETERMINISM_ORDER ? "order" : "size", prog_collective_name(collective),
             machine->whole->nranks);
+    if (best < 0 && !leaves_protocol(limits, collective))
+        return err_set(COLLET_ERR_INVALID_USAGE,
+                       "COLLET_PROTO leaves no protocol for %s that this machine has: LL128 takes GPUs that share a "
+                       "link; add LL or Simple",
+                       prog_collective_name(collective));
     if (best < 0)
         return err_set(COLLET_ERR_INTERNAL,
                        "no algorithm for %s of %d ranks; if COLLET_ALGO names one, its messages do not fit into slots",

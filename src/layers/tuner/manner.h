@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How one call alone is to be done. A call carries it as one number (manner, in struct exec_request), which says all: ranks that
+ * give the same options have the same number, and ranks that give others are found by it (plan/plan.c).
+ */
+#ifndef COLLET_LAYERS_TUNER_MANNER_H
+#define COLLET_LAYERS_TUNER_MANNER_H
+
+#include "plan/choice.h"
+#include "plan/limits.h"
+
+struct manner {
+    uint32_t algorithms; /* bit k: the collective's algorithm number k, in the order of algorithms[]; 0: any */
+    uint32_t protocols;  /* bit p: enum protocol; 0: any */
+    int fewest, most;    /* channels; 0: as many as other calls have */
+    bool insists;        /* else any algorithm will do where none of these can be taken */
+    bool by_kernels;     /* not by copy engines of GPUs, whatever the communicator's policy is */
+};
+
+/* 0: as other calls are. */
+uint64_t manner_pack(const struct manner *manner);
+struct manner manner_unpack(uint64_t packed);
+
+/* The bit of an algorithm. */
+uint32_t manner_bit(const struct algorithm *algorithm);
+
+/* Holds the limits of a communicator to what the manner leaves. INVALID_USAGE: it insists on what cannot be taken. */
+enum collet_result manner_hold(const struct manner *manner, enum prog_collective collective,
+                               const struct prog_shape *shape, struct tuner_limits *limits);
+
+/* On host memory few bytes go over fewer channels, but no fewer than the manner asks for. */
+enum collet_result manner_spare(const struct manner *manner, const struct prog_shape *shape, uint64_t bytes,
+                                struct plan_choice *choice);
+
+#endif
