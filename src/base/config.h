@@ -31,7 +31,7 @@ enum config_scope {
     TEXT(debug_subsys, "DEBUG_SUBSYS", "NCCL_DEBUG_SUBSYS", "", PROCESS, "ALL", "subsystems to log; ^ excludes")       \
     TEXT(debug_file, "DEBUG_FILE", "NCCL_DEBUG_FILE", "path", PROCESS, "", "log file; %h host, %p pid; else stderr")   \
     TEXT(algo, "ALGO", "NCCL_ALGO", "", AGREED, "", "algorithms by name, like ring,allreduce:tree; ^ excludes")        \
-    TEXT(proto, "PROTO", "NCCL_PROTO", "", AGREED, "", "force a protocol: Simple, LL or LL128; ^ excludes")            \
+    TEXT(proto, "PROTO", "NCCL_PROTO", "", AGREED, "", "force a protocol: Simple, LL, allreduce:LL128; ^ excludes")    \
     TEXT(program, "PROGRAM", NULL, "path", RANK, "",                                                                   \
          "the algorithm of this MSCCL-style XML file for its collective; rank 0's is everybody's")                     \
     TEXT(determinism, "DETERMINISM", NULL, "", AGREED, "",                                                             \

@@ -229,8 +229,8 @@ PORT_FN uint16_t type_store_bfloat16(float value) {
 }
 
 /* How are two 8-bit floats added in 16-bit lanes? Their bits become the upper bits of a half (float16). For e4m3, that half is the
- * number divided by 256, so its exponent need not change. A half has at least two bits more than twice the bits of the type. So
- * rounding twice, first to a half and then to the type, gives the same as rounding once. The half of a NaN is a quiet NaN. */
+ * number divided by 256, so its exponent need not change. A half has more than twice the bits of precision of the type. So rounding
+ * twice, first to a half and then to the type, gives the same as rounding once. The half of a NaN is a quiet NaN. */
 PORT_FN uint16_t type_half_of_f8e5m2(uint8_t bits) { return (uint16_t)(bits << 8); }
 PORT_FN uint16_t type_half_of_f8e4m3(uint8_t bits) {
     uint32_t magnitude = bits & 0x7fu;

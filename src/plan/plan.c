@@ -29,11 +29,12 @@ struct planner {
     int nshapes;
     struct chooser *chooser;
     struct tuner_limits limits;
-    struct plan_choice choices[3][PROG_COLLECTIVE_COUNT][SIZE_CLASSES]; /* 1: for calls that may lend, 2: that may use switches */
-    bool warned[PROG_COLLECTIVE_COUNT];                                 /* a warning about names was printed */
-    struct exec_program *programs;                                      /* the most recently used one first */
-    struct exec_call recent[RECENT_CALLS]; /* prepared calls, by hash of their request; program NULL: none */
-    uint64_t prepared;                     /* number of prepared calls so far */
+    struct plan_choice choices[3][PROG_COLLECTIVE_COUNT]
+                              [SIZE_CLASSES]; /* 1: for calls that may lend, 2: that may use switches */
+    bool warned[PROG_COLLECTIVE_COUNT];       /* a warning about names was printed */
+    struct exec_program *programs;            /* the most recently used one first */
+    struct exec_call recent[RECENT_CALLS];    /* prepared calls, by hash of their request; program NULL: none */
+    uint64_t prepared;                        /* number of prepared calls so far */
 };
 
 /* ---- the log ---- */

@@ -22,7 +22,7 @@ enum collet_result chooser_create(const struct chan *chan, const struct config *
 void chooser_destroy(struct chooser *chooser); /* NULL is fine */
 
 /* Chooses the best plan for a call like this one, with `bytes`. Every rank gets the same. Errors: INVALID_USAGE if the limits leave
- * nothing; NO_MEMORY; INTERNAL if an algorithm is wrong, with the verifier's text. */
+ * nothing; INVALID_ARGUMENT if the call insists on what cannot be; NO_MEMORY; INTERNAL if an algorithm is wrong, with the verifier's text. */
 enum collet_result chooser_choose(struct chooser *chooser, struct tuner_limits *limits,
                                   const struct exec_request *request, uint64_t bytes, struct plan_choice *choice);
 

@@ -217,6 +217,26 @@ static void a_plan_can_be_asked_for_and_is_the_same_on_all_ranks(void **state) {
         assert_success(collet_comm_destroy(comms[rank]));
 }
 
+/* A name with its collective in front is for that one alone. */
+static void protocols_of_one_collective_are_not_those_of_the_others(void **state) {
+    (void)state;
+    static const struct {
+        const char *variable, *collective, *protocol;
+    } cases[] = {{"allreduce:LL128", "allreduce", ", LL128, "},      {"LL,AllReduce:simple", "allreduce", ", Simple, "},
+                 {"LL,allreduce:Simple", "broadcast", ", LL, "},     {"^LL,LL128,allreduce:LL", "allreduce", ", LL, "},
+                 {"^LL,LL128,allreduce:LL", "reduce", ", Simple, "}, {"reduce:LL, reduce:LL128", "reduce", ", LL"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (size_t count = 1; count <= 1 << 20; count <<= 10) {
+            char text[128];
+            setenv("COLLET_PROTO", cases[k].variable, 1);
+            struct collet_comm *comm = comm_of_one();
+            assert_success(collet_comm_plan(comm, cases[k].collective, count, COLLET_FLOAT32, text, sizeof text));
+            assert_non_null(strstr(text, cases[k].protocol));
+            assert_success(collet_comm_destroy(comm));
+        }
+    unsetenv("COLLET_PROTO");
+}
+
 /* ------------------------------------------------------------------------------------------------------------ the end */
 
 static void getters_name_what_is_null(void **state) {
@@ -332,6 +352,7 @@ int main(void) {
         cmocka_unit_test(last_error_belongs_to_its_thread),
         cmocka_unit_test(last_error_of_a_communicator_is_its_newest_failure),
         cmocka_unit_test(a_plan_can_be_asked_for_and_is_the_same_on_all_ranks),
+        cmocka_unit_test(protocols_of_one_collective_are_not_those_of_the_others),
         cmocka_unit_test(a_communicator_with_calls_in_an_open_group_is_not_ended),
         cmocka_unit_test(an_abort_takes_the_calls_of_the_open_group_with_it),
         cmocka_unit_test(a_communicator_is_refused_in_a_forked_child_and_unharmed_in_its_parent),
