@@ -41,8 +41,7 @@ struct tuner_limits {
     bool warned_of_channels; /* a warning was printed: a GPU has no room for all wanted channels */
 };
 
-/* Are all names in COLLET_ALGO and COLLET_PROTO known? Checks this process's values, before it takes those of rank 0. Errors:
- * INVALID_USAGE. */
+/* Are all names in COLLET_ALGO and COLLET_PROTO known? Checks this process's values, before rank 0's come. Errors: INVALID_USAGE. */
 enum collet_result tuner_check_names(const struct config *config);
 
 /* Reads the limits. nrails: the number of channels unless the configuration sets one. Errors: INVALID_USAGE if COLLET_ALGO or
