@@ -229,7 +229,7 @@ static uint32_t protocols_of(const struct part *part, char *missing) {
     return part->excludes && bits != 0 ? ~bits & ((1u << PROTOCOL_COUNT) - 1) : bits;
 }
 
-/* "allreduce:LL,allreduce:Simple"; where there is no room for it, the part is lost. */
+/* "allreduce:LL,allreduce:Simple"; if it does not fit, the part is lost. */
 static void add_protocols(struct words *words, const char *collective, uint32_t bits) {
     char names[CONFIG_TEXT_BYTES] = "", full[2 * NAME_BYTES];
     for (int p = 0; p < PROTOCOL_COUNT; p++) {
