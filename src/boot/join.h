@@ -19,7 +19,7 @@ struct join {
     char meeting[CARD_TEXT_BYTES]; /* the process with the meeting point; known after that */
     bool ready_said;
     bool done;                 /* the meeting point has nothing more to say */
-    bool asks;                 /* a question is waiting: who is missing? */
+    bool asks;                 /* The meeting point is to be asked who is missing, now or once it is found. */
     char news[ERR_TEXT_BYTES]; /* the answer of the meeting point */
 };
 

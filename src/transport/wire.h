@@ -16,7 +16,7 @@ enum collet_result wire_memory_create(const struct conn_owner *owner, size_t byt
 void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t bytes);
 
 /* Allows loans on a connection over a wire. Its ends then send from the rank's memory and receive into it, if COLLET_DIRECT has "wire"
- * and no proxy works beside the executor. only: see loan_end. */
+ * and no proxy works beside the executor. `only`: may these bytes be lent? NULL: yes. */
 void wire_allow_loans(struct conn *conn, int (*only)(uint64_t address, uint32_t bytes));
 
 /* Producer: the position behind the published slots. */

@@ -6,7 +6,7 @@
  *    minCTAs, maxCTAs                  how many channels
  *    CTAPolicy                         without NCCL_CTA_POLICY_ZERO, kernels do it, and not copy engines
  *
- * Nothing here is like the others; a line of the log says so, once per process.
+ * All other fields have no effect. If a call sets one, a line of the log says so, once per process.
  */
 #include "layers/nccl/nccl_call.h"
 
