@@ -138,8 +138,8 @@ void comm_give_up(struct collet_comm *comm, enum collet_result result);
 enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms);
 
 /* How long an abort waits for calls to stop, and then for a GPU to stop. If one does not stop, its memory is not freed. */
-#define COMM_ABORT_WAIT_NS 750000000ull /* used twice; with a goodbye and a dump: 2 s */
-_Static_assert(2 * COMM_ABORT_WAIT_NS + BOOT_GOODBYE_NS <= 1800000000ull, "an abort returns within 2 s");
+#define COMM_ABORT_WAIT_NS 750000000ull /* used twice; with the news of it, a goodbye and a dump: 2 s */
+_Static_assert(2 * COMM_ABORT_WAIT_NS + 2 * BOOT_TELL_NS <= 1900000000ull, "an abort returns within 2 s");
 
 /* Finishes the calls of comm and frees it, in any state. The caller holds the lock, which ends too, or no other thread knows comm.
  * NULL is fine. */

@@ -239,13 +239,30 @@ enum collet_result boot_check(const struct boot *boot) {
     return err_adopt(failed, text);
 }
 
+/* Waits until the watch has given the news to the kernel, usually for microseconds. The process may be about to exit. Without
+ * the news, others would take it for dead, and would not hear why. */
+static void await_flush(struct hub *hub) {
+    struct timespec until;
+    if (hub->work == NULL)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += BOOT_TELL_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    SCOPED_LOCK(&hub->lock);
+    uint64_t flush = ++hub->flushes_wanted;
+    watch_post(hub->work);
+    while (hub->flushes_done < flush && pthread_cond_timedwait(&hub->flushed, &hub->lock, &until) != ETIMEDOUT)
+        ;
+}
+
 void boot_fail(struct boot *boot, enum collet_result code, const char *text) {
     struct hub *hub = boot->hub;
     pthread_mutex_lock(&hub->lock);
     bool outsider = boot->rejected != COLLET_SUCCESS; /* a rejected rank may not make the others fail */
     pthread_mutex_unlock(&hub->lock);
-    if (!outsider && hub_fail(hub, code, boot->rank, text) && hub->work != NULL)
-        watch_post(hub->work);
+    if (!outsider && hub_fail(hub, code, boot->rank, text))
+        await_flush(hub);
 }
 
 void boot_derive_key(const struct boot *boot, const char *what, const void *whom, size_t whom_bytes,
@@ -354,23 +371,6 @@ int boot_missing_count(const struct boot *boot) { return __atomic_load_n(&boot->
 
 /* ------------------------------------------------------------------------------------------------------------- goodbye */
 
-/* Waits until the watch has given the goodbye to the kernel, usually for microseconds. The process may be about to exit. Without
- * the goodbye, others would take it for dead. */
-static void await_flush(struct hub *hub) {
-    struct timespec until;
-    if (hub->work == NULL)
-        return;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += BOOT_GOODBYE_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    SCOPED_LOCK(&hub->lock);
-    uint64_t flush = ++hub->flushes_wanted;
-    watch_post(hub->work);
-    while (hub->flushes_done < flush && pthread_cond_timedwait(&hub->flushed, &hub->lock, &until) != ETIMEDOUT)
-        ;
-}
-
 void boot_say_end(struct boot *boot, enum peer_state state) {
     struct hub *hub = boot->hub;
     hub_set_state(hub, boot->rank, state,
@@ -399,7 +399,6 @@ void boot_destroy(struct boot *boot) {
     if (member && !ready) {
         snprintf(text, sizeof text, "rank %d left while the communicator was created", boot->rank);
         boot_fail(boot, COLLET_ERR_REMOTE, text);
-        await_flush(hub);
     } else if (member) {
         boot_say_end(boot, PEER_LEFT);
     }

@@ -176,7 +176,8 @@ const char *boot_failed_text(const struct boot *boot);
 enum collet_result boot_check(const struct boot *boot);
 
 /* Makes the communicator fail on all ranks: at once on this one, later on the others, as the news spreads. The first failure wins.
- * ABORTED is ABORTED on the other ranks too. May be called at any time after boot_join(), also during init. */
+ * Waits until the news is sent, at most BOOT_TELL_NS: the process may end next. ABORTED is ABORTED on the other ranks too. May be
+ * called at any time after boot_join(), also during init. */
 void boot_fail(struct boot *boot, enum collet_result code, const char *text);
 
 /* What is known of a rank now? A death alone does not make the communicator fail: a rank that waits for the dead rank's data
@@ -218,13 +219,13 @@ int boot_silent_rank(const struct boot *boot);
 /* The number of ranks that are dead or have left; one load, cheap in a wait loop. */
 int boot_missing_count(const struct boot *boot);
 
-/* Tells the other ranks that this rank has left, or that its process ends. Waits until that is sent, at most BOOT_GOODBYE_NS. */
+/* Tells the other ranks that this rank has left, or that its process ends. Waits until that is sent, at most BOOT_TELL_NS. */
 void boot_say_end(struct boot *boot, enum peer_state state);
 
 /* Says goodbye to the other ranks (unless the communicator failed) and frees boot. NULL is fine. The hub goes on routing messages of other
  * processes, until they have left or this process exits. The last rank of a process waits until the kernel has its goodbye, at most
- * BOOT_GOODBYE_NS, so the process may then exit. */
-#define BOOT_GOODBYE_NS 200000000
+ * BOOT_TELL_NS, so the process may then exit. */
+#define BOOT_TELL_NS 200000000
 void boot_destroy(struct boot *boot);
 
 #endif
