@@ -45,6 +45,7 @@ trap 'rm -rf "$work"' EXIT
 # A sanitizer wants the address space laid out as it expects; where that cannot be had, it is tried as it is.
 fixed_layout=
 setarch -R true 2>/dev/null && fixed_layout="setarch -R"
+export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$(realpath "$(dirname "$0")")/../tests/common/leaks.txt:print_suppressions=0}
 
 sum() { # of the numbers that sed finds in the output
     sed -nE "$1" "$output" | awk '{ total += $1 } END { print total + 0 }'

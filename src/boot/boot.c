@@ -305,17 +305,20 @@ bool boot_has_ended_here(const struct boot *boot, int rank) {
     return peers[rank].node == peers[boot->rank].node && edge_process_ended(peers[rank].pid);
 }
 
-/* The text of a timeout. A rank that died is the cause, whichever rank is waited for: that rank may wait for the dead one. */
+/* The text of a timeout. A rank that died is the cause, whichever rank is waited for: that rank may wait for the dead one. But a
+ * stopped rank waits for nobody, and others end when their time is up, too. */
 static enum collet_result err_time_is_up(const struct boot *boot, int rank, const char *what) {
     char name[HUB_NAME_BYTES];
-    int dead = boot->hub->nranks - 1;
+    const struct peer_info *peers = boot_peers(boot);
+    const bool stopped = peers[rank].node == peers[boot->rank].node && os_process_stopped(peers[rank].pid);
+    int dead = stopped ? -1 : boot->hub->nranks - 1;
     while (dead >= 0 && (boot_peer_state(boot, dead, NULL) == PEER_LEFT || !boot_has_ended_here(boot, dead)))
         dead--;
     hub_name_rank(boot->hub, dead >= 0 ? dead : rank, name);
     if (dead >= 0)
         return err_set(COLLET_ERR_REMOTE, "%s died, and rank %d had yet to %s", name, rank, what);
-    return err_set(COLLET_ERR_TIMEOUT, "waited %d s (COLLET_INIT_TIMEOUT) for %s to %s",
-                   (int)boot->own_config.init_timeout, name, what);
+    return err_set(COLLET_ERR_TIMEOUT, "waited %d s (COLLET_INIT_TIMEOUT) for %s%s to %s",
+                   (int)boot->own_config.init_timeout, name, stopped ? ", which is stopped," : "", what);
 }
 
 enum collet_result boot_check_wait(struct boot *boot, struct late *late, int rank, uint64_t deadline_ns,

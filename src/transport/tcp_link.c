@@ -99,7 +99,7 @@ static void look_at_socket(int fd, uint64_t now_ns, uint64_t *waits_ns) {
     socklen_t bytes = sizeof(info);
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_unacked == 0)
         *waits_ns = 0;
-    else if (*waits_ns == 0 || now_ns - info.tcpi_last_ack_recv * 1000000ull > *waits_ns)
+    else if (*waits_ns == 0 || info.tcpi_last_ack_recv * 1000000ull < now_ns - *waits_ns)
         *waits_ns = now_ns;
 }
 

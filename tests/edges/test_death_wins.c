@@ -5,6 +5,8 @@
  *    the news of the death comes just before the time is up       it had to be 0.1 s old to count
  *    a rank is waited for that waits for the dead one itself      that one was blamed
  *    the news passes a process that has no CPU                    it came too late
+ *
+ * And the other way round: a rank was stopped, and the error named one that had only ended before, when its own time was up.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -150,12 +152,41 @@ static void a_death_that_is_news_wins_over_the_time_of_init(void **state) {
     end(&group, survey(&group));
 }
 
+/* Rank 0 is stopped. Rank 2 has less time than rank 1, and is no more when the time of rank 1 is up. */
+static void be_stopped_while_others_end(struct ranks *ranks, int rank) {
+    struct collet_config config = {.size = sizeof config, .nonblocking = rank == 0};
+    struct collet_comm *comm;
+    pid_t *pid_0 = ranks->argument;
+    setenv("COLLET_INIT_TIMEOUT", rank == 2 ? "1" : "4", 1);
+    ranks_new_id(ranks, rank);
+    const enum collet_result result = collet_comm_init_rank_config(&comm, NRANKS, ranks->id, rank, &config);
+    if (rank == 0) {
+        *pid_0 = getpid();
+        ranks_sleep_ms(700); /* for what it does without being asked */
+        __atomic_store_n(&ranks->expendable[0], 1, __ATOMIC_RELEASE);
+        raise(SIGSTOP);
+    }
+    ranks_expect(ranks, rank, result, COLLET_ERR_TIMEOUT, "init");
+    ranks_check(ranks, rank, strstr(collet_last_error(NULL), "for rank 0 (") != NULL);
+    ranks_check(ranks, rank, strstr(collet_last_error(NULL), "which is stopped") != NULL);
+    if (rank == 1)
+        kill(*pid_0, SIGKILL);
+}
+
+static void a_stopped_rank_is_named_though_another_one_has_ended(void **state) {
+    (void)state;
+    pid_t *pid_0 = ranks_share(sizeof *pid_0);
+    world_run(&worlds[WORLD_SHM], NRANKS, NULL, be_stopped_while_others_end, pid_0);
+    ranks_unshare(pid_0, sizeof *pid_0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_death_that_is_news_wins_over_the_time),
         cmocka_unit_test(a_death_on_this_host_wins_though_its_news_cannot_come),
         cmocka_unit_test(a_death_wins_over_a_rank_that_is_slow),
         cmocka_unit_test(a_death_that_is_news_wins_over_the_time_of_init),
+        cmocka_unit_test(a_stopped_rank_is_named_though_another_one_has_ended),
     };
     return cmocka_run_group_tests_name("death_wins", tests, NULL, NULL);
 }
