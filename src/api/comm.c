@@ -234,7 +234,6 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
     COLLET_TRY(check_devices(comm));
     if (comm->map == NULL) /* no layer made one */
         COLLET_TRY(map_create(boot_peers(comm->boot), comm->nranks, &comm->map));
-    bool on_host = comm->gpu == NULL;
     struct chan_options options = {.boot = comm->boot,
                                    .config = &comm->config,
                                    .nranks = comm->nranks,
@@ -244,8 +243,7 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
                                    .kernel_copies = comm->map->facts[comm->rank].kernel_copies,
                                    .turns = comm->map->turns,
                                    .timeout_ms = comm->timeout_ms,
-                                   .name = comm->name,
-                                   .lock = on_host ? &comm->lock : NULL};
+                                   .name = comm->name};
     COLLET_TRY(chan_create(&options, &comm->chan));
     COLLET_TRY(planner_create(comm->chan, &comm->config, comm->map, &comm->planner));
     COLLET_TRY(engine_open(comm));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/options.h"
 
+#include "base/config_read.h"
 #include "plan/limits.h"
 #include "transport/transport.h"
 

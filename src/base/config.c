@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/config.h"
 
-#include "base/err.h"
-#include "base/log.h"
+#include "base/log_words.h"
 #include "base/names.h"
-#include "base/spelling.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -19,18 +17,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-struct knob {
-    const char *name; /* includes the prefix COLLET_ */
-    const char *nccl_name;
-    const char *unit;
-    const char *help;
-    size_t offset;            /* offset in struct config: of a text if default_text is set, else of an int64_t */
-    int64_t def, min, max;    /* for an INT */
-    const char *default_text; /* for a TEXT; NULL: this is an INT */
-    enum config_scope scope;
-};
-
-static const struct knob KNOBS[] = {
+const struct knob KNOBS[] = {
 #define INT_KNOB(field, name, nccl, unit, scope, def, min, max, help)                                                  \
     {"COLLET_" name, nccl, unit, help, offsetof(struct config, field), def, min, max, NULL, CONFIG_##scope},
 #define TEXT_KNOB(field, name, nccl, unit, scope, def, help)                                                           \
@@ -39,7 +26,7 @@ static const struct knob KNOBS[] = {
 #undef INT_KNOB
 #undef TEXT_KNOB
 };
-#define KNOB_COUNT (sizeof KNOBS / sizeof *KNOBS)
+_Static_assert(sizeof KNOBS / sizeof *KNOBS == KNOB_COUNT, "one for each line of the table");
 
 static int64_t *int_of(struct config *config, const struct knob *knob) {
     return (int64_t *)((char *)config + knob->offset);
@@ -47,7 +34,7 @@ static int64_t *int_of(struct config *config, const struct knob *knob) {
 
 static char *text_of(struct config *config, const struct knob *knob) { return (char *)config + knob->offset; }
 
-static bool is_secret(const struct knob *knob) { return strcmp(knob->unit, "secret") == 0; }
+bool knob_is_secret(const struct knob *knob) { return strcmp(knob->unit, "secret") == 0; }
 
 /* In a set-user-ID program, the user must not be able to load plugins, or to read and write files, with the program's rights. */
 static bool is_refused(const struct knob *knob) { return strcmp(knob->unit, "path") == 0 && getauxval(AT_SECURE) != 0; }
@@ -159,17 +146,14 @@ static bool parse_text(const struct knob *knob, const char *value, char *text) {
     return true;
 }
 
-/* The variable that sets a knob, and its value; NULL: none does. */
-static const char *knob_variable(const struct knob *knob, const char **variable) {
+const char *knob_variable(const struct knob *knob, const char **variable) {
     const char *value = config_env(*variable = knob->name);
     if (value == NULL && knob->nccl_name != NULL)
         value = config_env(*variable = knob->nccl_name);
     return is_refused(knob) ? NULL : value;
 }
 
-/* Stores the knob's value or its default. False: the environment's value is not valid; *variable and *value show it, and the default
- * is stored. */
-static bool read_knob(struct config *config, const struct knob *knob, const char **variable, const char **value) {
+bool knob_read(struct config *config, const struct knob *knob, const char **variable, const char **value) {
     if (knob->default_text != NULL)
         strcpy(text_of(config, knob), knob->default_text);
     else
@@ -182,73 +166,12 @@ static bool read_knob(struct config *config, const struct knob *knob, const char
                                       : parse_int(knob, *value, int_of(config, knob));
 }
 
-static enum collet_result refuse(const struct knob *knob, const char *variable, const char *value) {
-    const char *shown = is_secret(knob) ? "(hidden)" : value;
-    if (knob->default_text == NULL)
-        return err_set(COLLET_ERR_INVALID_USAGE,
-                       "%s=%.64s: expected a whole number from %" PRId64 " to %" PRId64 "%s%s (%s)", variable, shown,
-                       knob->min, knob->max, *knob->unit != '\0' ? " in " : "", knob->unit, knob->help);
-    if (strlen(value) >= CONFIG_TEXT_BYTES)
-        return err_set(COLLET_ERR_INVALID_USAGE, "%s=%.64s… is too long: at most %d bytes are accepted", variable,
-                       shown, CONFIG_TEXT_BYTES - 1);
-    return err_set(COLLET_ERR_INVALID_USAGE, "%s=%.64s: expected %s", variable, shown, knob->help);
-}
-
-/* ------------------------------------------------------------------------------------------- what the log says of it */
-
-/* Prefixes of the variables of scripts, tests, perf programs and the PyTorch backend. */
-static const char *const OTHERS[] = {"COLLET_TEST", "COLLET_LAB", "COLLET_NO_INSTALL", "COLLET_TORCH"};
-
 bool config_reads(const char *variable) {
     for (size_t i = 0; i < KNOB_COUNT; i++)
         if (strcmp(variable, KNOBS[i].name) == 0 ||
             (KNOBS[i].nccl_name != NULL && strcmp(variable, KNOBS[i].nccl_name) == 0))
             return true;
     return false;
-}
-
-static bool is_known(const char *name) {
-    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
-        if (strncmp(name, OTHERS[i], strlen(OTHERS[i])) == 0)
-            return true;
-    return config_reads(name);
-}
-
-static void warn_unknown(const char *name) {
-    struct spelling spelling = {name, SPELLING_FAR, ""};
-    for (size_t i = 0; i < KNOB_COUNT; i++)
-        spelling_offer(&spelling, KNOBS[i].name);
-    log_always(ENV, "%s is unknown%s", name,
-               spelling.hint[0] != '\0' ? spelling.hint : "; collet-info lists what can be set");
-}
-
-/* Logs the variables that nothing reads, and the values of those that are set. */
-static void log_environment(void) {
-    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
-        char name[SPELLING_WORD_MAX + 1];
-        size_t length = strcspn(*entry, "=");
-        snprintf(name, sizeof name, "%.*s", (int)length, *entry);
-        if (strncmp(name, "COLLET_", strlen("COLLET_")) == 0 && !is_known(name))
-            warn_unknown(name);
-    }
-    for (size_t i = 0; i < KNOB_COUNT; i++) {
-        const char *variable, *value = knob_variable(&KNOBS[i], &variable);
-        if (value != NULL)
-            log_info(ENV, "%s=%s", variable, is_secret(&KNOBS[i]) ? "(hidden)" : value);
-        else if (config_env(variable) != NULL)
-            log_always(ENV, "%s counts for nothing: this program has more rights than its user", variable);
-    }
-}
-
-enum collet_result config_read(struct config *config) {
-    static pthread_once_t logged = PTHREAD_ONCE_INIT;
-    pthread_once(&logged, log_environment);
-    for (size_t i = 0; i < KNOB_COUNT; i++) {
-        const char *variable, *value;
-        if (!read_knob(config, &KNOBS[i], &variable, &value))
-            return refuse(&KNOBS[i], variable, value);
-    }
-    return COLLET_SUCCESS;
 }
 
 /* --------------------------------------------------------------------------------------------- the process's config */
@@ -259,7 +182,7 @@ static struct config process_config;
 static void read_process_config(void) {
     for (size_t i = 0; i < KNOB_COUNT; i++) {
         const char *variable, *value;
-        (void)read_knob(&process_config, &KNOBS[i], &variable, &value);
+        (void)knob_read(&process_config, &KNOBS[i], &variable, &value);
     }
 }
 
@@ -303,7 +226,7 @@ bool config_value(const struct config *config, size_t index, struct config_value
     if (knob->default_text != NULL) {
         const char *text = text_of(unconst, knob);
         value->is_default = strcmp(text, knob->default_text) == 0;
-        snprintf(value->text, sizeof value->text, "%s", *text != '\0' && is_secret(knob) ? "(hidden)" : text);
+        snprintf(value->text, sizeof value->text, "%s", *text != '\0' && knob_is_secret(knob) ? "(hidden)" : text);
     } else {
         value->is_default = *int_of(unconst, knob) == knob->def;
         snprintf(value->text, sizeof value->text, "%" PRId64 "%s%s", *int_of(unconst, knob),

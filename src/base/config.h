@@ -7,8 +7,6 @@
 #ifndef COLLET_BASE_CONFIG_H
 #define COLLET_BASE_CONFIG_H
 
-#include "collet.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -150,11 +148,6 @@ struct config {
     char believed[CONFIG_TEXT_BYTES]; /* not a knob: what says how many ranks come, and where: "WORLD_SIZE=4" */
 };
 
-/* Reads all knobs from the environment as it is now. INVALID_USAGE: a value cannot be parsed, is out of range or too long; the text
- * names the variable, the value and what is accepted, and *config is then undefined. The first call in a process also warns of
- * each COLLET_… variable that is no knob, and logs the values that are set. */
-enum collet_result config_read(struct config *config);
-
 /* The process's configuration, read by the first call. Never NULL. A value that cannot be parsed counts as unset here; config_read()
  * reports it when a communicator is made. */
 const struct config *config_process(void);
@@ -200,5 +193,28 @@ bool config_value(const struct config *config, size_t index, struct config_value
 
 /* A variable of a launcher (RANK, SLURM_PROCID …) or of CUDA; NULL if unset or empty. Only this room reads the environment. */
 const char *config_env(const char *name);
+
+/* The knobs, one by one. */
+struct knob {
+    const char *name; /* includes the prefix COLLET_ */
+    const char *nccl_name;
+    const char *unit;
+    const char *help;
+    size_t offset;            /* offset in struct config: of a text if default_text is set, else of an int64_t */
+    int64_t def, min, max;    /* for an INT */
+    const char *default_text; /* for a TEXT; NULL: this is an INT */
+    enum config_scope scope;
+};
+
+#define KNOB_ONE(...) +1
+#define KNOB_COUNT (0 CONFIG_KNOBS(KNOB_ONE, KNOB_ONE))
+extern const struct knob KNOBS[KNOB_COUNT];
+
+bool knob_is_secret(const struct knob *knob);
+/* The variable that sets a knob, and its value; NULL: none does. */
+const char *knob_variable(const struct knob *knob, const char **variable);
+/* Stores the knob's value or its default. False: the environment's value is not valid; *variable and *value show it, and the default
+ * is stored. */
+bool knob_read(struct config *config, const struct knob *knob, const char **variable, const char **value);
 
 #endif

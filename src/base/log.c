@@ -7,7 +7,6 @@
 #include "base/log.h"
 
 #include "base/config.h"
-#include "base/names.h"
 #include "base/os.h"
 #include "base/output.h"
 #include "base/plain.h"
@@ -17,8 +16,6 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #define LINE_BYTES 1024
@@ -31,47 +28,6 @@ static unsigned wanted_subsystems;
 static int log_fd = STDERR_FILENO;
 static unsigned lines_lost; /* reported by the next line that is written */
 static bool is_stuck;       /* the log did not accept the last line */
-
-/* NCCL_DEBUG is often set to VERSION. */
-static const struct {
-    const char *name;
-    enum log_level level;
-} LEVELS[] = {{"", LOG_NONE},     {"VERSION", LOG_NONE}, {"NONE", LOG_NONE},
-              {"WARN", LOG_WARN}, {"INFO", LOG_INFO},    {"TRACE", LOG_TRACE}};
-
-static const char *const SUBSYSTEM_NAMES[LOG_SUBSYSTEM_COUNT] = {
-#define X(name) #name,
-    LOG_SUBSYSTEMS(X)
-#undef X
-};
-
-bool log_parse_level(const char *text, enum log_level *level) {
-    for (size_t i = 0; i < sizeof LEVELS / sizeof *LEVELS; i++) {
-        if (strcasecmp(text, LEVELS[i].name) == 0) {
-            *level = LEVELS[i].level;
-            return true;
-        }
-    }
-    return false;
-}
-
-static unsigned subsystem_bits(const char *name) {
-    for (unsigned i = 0; i < LOG_SUBSYSTEM_COUNT; i++)
-        if (strcasecmp(name, SUBSYSTEM_NAMES[i]) == 0)
-            return 1u << i;
-    return strcasecmp(name, "ALL") == 0 ? (1u << LOG_SUBSYSTEM_COUNT) - 1 : 0;
-}
-
-bool log_parse_subsystems(const char *text, unsigned *bits) {
-    char name[NAME_BYTES];
-    bool exclude = *text == '^';
-    unsigned listed = 0;
-    for (text += exclude; name_next(&text, name); listed |= subsystem_bits(name))
-        if (subsystem_bits(name) == 0)
-            return false;
-    *bits = exclude ? ~listed : listed;
-    return true;
-}
 
 static void open_log(void) {
     const struct config *config = config_process();
@@ -107,7 +63,7 @@ void log_write(enum log_level level, enum log_subsystem subsystem, const char *f
                         os_host_name(), os_pid(), os_tid(), lost);
     const size_t most = (size_t)used + LINE_BYTES - 1;
     used += snprintf(line + used, LINE_BYTES, "%s:%d:%d collet %s %s ", os_host_name(), os_pid(), os_tid(),
-                     LEVEL_NAMES[level], SUBSYSTEM_NAMES[subsystem]);
+                     LEVEL_NAMES[level], LOG_SUBSYSTEM_NAMES[subsystem]);
     va_list args;
     va_start(args, format);
     errno = saved_errno; /* for %m */

@@ -6,6 +6,7 @@
  */
 #include "base/roam.h"
 
+#include "base/cpus.h"
 #include "base/os.h"
 
 #include <sched.h>

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/remedy.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

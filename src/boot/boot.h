@@ -17,7 +17,7 @@
 #define COLLET_BOOT_BOOT_H
 
 #include "base/config.h"
-#include "base/os.h"
+#include "base/cpus.h"
 #include "collet.h"
 
 #include <stdbool.h>

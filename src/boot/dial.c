@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/os.h"
+#include "base/remedy.h"
 
 #include <errno.h>
 #include <sodium.h>

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/remedy.h"
 #include "boot/patience.h"
 #include "boot/process.h"
 

@@ -3,10 +3,10 @@
 
 #include "base/memory.h"
 #include "base/os.h"
-#include "seams/layer.h"
 #include "boot/patience.h"
 #include "boot/process.h"
 #include "boot/table.h"
+#include "seams/layer.h"
 
 #include <sodium.h>
 #include <stdio.h>

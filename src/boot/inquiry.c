@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot/inquiry.h"
 
-#include "base/os.h"
-
 #include <stdlib.h>
 
 struct inquiry {

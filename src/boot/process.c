@@ -5,7 +5,9 @@
  */
 #include "boot/process.h"
 
+#include "base/mapping.h"
 #include "base/os.h"
+#include "base/remedy.h"
 #include "collet.h"
 
 #include <sodium.h>

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot/table.h"
 
+#include "base/cpus.h"
+#include "base/mapping.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/remedy.h"
 
 #include <sodium.h>
 #include <stdio.h>

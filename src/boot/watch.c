@@ -15,6 +15,8 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/remedy.h"
+#include "base/thread.h"
 #include "boot/process.h"
 
 #include <errno.h>

@@ -151,8 +151,6 @@ enum collet_result chan_create(const struct chan_options *options, struct chan *
     chan->last = &chan->owner.first;
     chan->owner.counters = chan->counters;
     waiting_init(chan, options->kernel_copies);
-    if (options->lock != NULL)
-        chan_list(chan, options->lock);
     *chan_p = chan;
     return COLLET_SUCCESS;
 }
@@ -177,7 +175,6 @@ static int by_key(const void *a, const void *b) {
 void chan_destroy(struct chan *chan) {
     if (chan == NULL)
         return;
-    chan_unlist(chan);
     for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)
         conn->transport->close(conn);
     for (struct conn *conn = chan->owner.first, *next; conn != NULL; conn = next) {
@@ -333,8 +330,6 @@ enum collet_result conn_try(struct conn *conn) {
     conn->end.place.roam_bytes = roam_bytes_of(conn);
     stores_init(conn);
     conn->state = CONN_READY;
-    if (conn->transport->others_wait)
-        chan_attend_always();
     if (log_wanted(LOG_INFO, LOG_CONN))
         log_connection(conn);
     return COLLET_SUCCESS;

@@ -12,7 +12,6 @@
 #ifndef COLLET_CHAN_CHAN_H
 #define COLLET_CHAN_CHAN_H
 
-#include "base/call_lock.h"
 #include "base/wait.h"
 #include "transport/conn.h"
 
@@ -41,10 +40,7 @@ struct chan {
     uint64_t counters[CONN_COUNTERS];
     void *index; /* tree of tsearch(), by key */
 
-    /* attend.c */
-    struct call_lock *lock; /* held while this struct is used; NULL: not listed */
-    struct chan *next_chan; /* next one in the process's list */
-    uint64_t attended_ns;   /* time at which its own rank last attended to it */
+    uint64_t attended_ns; /* attend.c: time at which its own rank last attended to it */
 
     /* State that other rooms keep per rank. Only the named file writes it; others ask whether it is there. */
     struct proxy_client *proxy; /* layers/gpu/proxy.c carries slots over networks; NULL: the executor does */
@@ -57,13 +53,12 @@ struct chan_options {
     struct boot *boot;
     const struct config *config;
     int nranks, rank;
-    struct gpu_rank *gpu;   /* NULL: the rank uses host memory */
-    bool far;               /* as in struct chan */
-    bool kernel_copies;     /* the kernel copies between processes of this node faster than slots do */
-    bool turns;             /* some processes of the communicator take turns on a GPU; equal on all ranks */
-    int64_t timeout_ms;     /* 0: take the configuration's */
-    const char *name;       /* as in struct chan; NULL: none */
-    struct call_lock *lock; /* lock of the communicator; while nobody holds it, others attend (attend.c) */
+    struct gpu_rank *gpu; /* NULL: the rank uses host memory */
+    bool far;             /* as in struct chan */
+    bool kernel_copies;   /* the kernel copies between processes of this node faster than slots do */
+    bool turns;           /* some processes of the communicator take turns on a GPU; equal on all ranks */
+    int64_t timeout_ms;   /* 0: take the configuration's */
+    const char *name;     /* as in struct chan; NULL: none */
 };
 
 /* The numbers that decide the sizes of slots, together with the configuration. */
@@ -99,13 +94,10 @@ enum collet_result conn_get(struct chan *chan, int peer, int channel, int lane, 
 enum collet_result conn_try(struct conn *conn);
 
 /* attend.c: if this rank has waited for idle_ns, or has not attended for long, it does what other ranks may wait for. It attends to all
- * connections of chan, whose lock this thread holds, and to the process's other communicators that nobody is using. */
+ * connections of chan, whose lock this thread holds. Not if the communicator has failed: lent memory belongs to the program again. */
+#define CHAN_ATTEND_EVERY_NS 200000000u
 void chan_attend(struct chan *chan, uint64_t idle_ns, uint64_t now_ns);
-/* From now on a thread attends too, while this process has communicators. */
-void chan_attend_always(void);
-/* Adds chan to the process's list: others may attend to it while nobody holds its lock. */
-void chan_list(struct chan *chan, struct call_lock *lock);
-void chan_unlist(struct chan *chan); /* the caller holds that lock; chan need not be listed */
+void chan_attend_now(struct chan *chan);
 
 /* The transport between two ranks: the first one of the registry that is allowed and reaches. Every rank gets the same answer. NULL:
  * there is none. */

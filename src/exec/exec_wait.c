@@ -7,7 +7,6 @@
  * LL, whose lines have no header. So a rank that has been blocked for a second asks the others: exec_inquest.c.
  */
 #include "base/err.h"
-#include "base/os.h"
 #include "exec/exec.h"
 #include "transport/transport.h"
 

@@ -8,8 +8,8 @@
  */
 #include "transport/self.h"
 
+#include "base/mapping.h"
 #include "base/memory.h"
-#include "base/os.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/mapping.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/names.h"
 #include "base/os.h"
+#include "base/remedy.h"
 #include "transport/tcp_way.h"
 
 #include <errno.h>

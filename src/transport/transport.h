@@ -16,7 +16,7 @@
 #ifndef COLLET_TRANSPORT_TRANSPORT_H
 #define COLLET_TRANSPORT_TRANSPORT_H
 
-#include "base/os.h"
+#include "base/cpus.h"
 #include "transport/conn.h"
 
 struct transport {
@@ -61,7 +61,6 @@ struct transport {
      * connection, or to the communicator. verbs uses it for rails that died or come back (verbs_failover.c), tcp to notice a dead
      * network. NULL: not needed. */
     void (*attend)(struct conn *conn);
-    bool others_wait; /* call attend() also while this rank is in no call */
 
     /* The CPUs near the NIC of a connection, for the thread that carries its slots. NULL, or an empty set: not known. */
     const struct os_cpu_set *(*cpus)(const struct conn *conn);

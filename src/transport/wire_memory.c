@@ -10,8 +10,8 @@
  */
 #include "transport/wire.h"
 
+#include "base/mapping.h"
 #include "base/memory.h"
-#include "base/os.h"
 #include "seams/gpu.h"
 
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #ifndef COLLET_TESTS_BOOT_CASE_H
 #define COLLET_TESTS_BOOT_CASE_H
 
+#include "base/config_read.h"
 #include "base/err.h"
-#include "base/os.h"
 #include "boot/boot.h"
 #include "boot/courier.h"
 #include "boot/hub.h"

@@ -5,6 +5,7 @@
 #include "common/emulated_gpu.h"
 
 #include "base/err.h"
+#include "base/mapping.h"
 #include "base/os.h"
 #include "common/emulated_kernels.h"
 #include "layers/gpu/kernels.h"

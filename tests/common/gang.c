@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/gang.h"
 
+#include "base/config_read.h"
 #include "chan/chan.h"
 #include "kernels/interp.h"
 #include "layers/gpu/mirror.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/guests.h"
 
-#include "base/config.h"
+#include "base/config_read.h"
 #include "base/os.h"
 #include "boot/boot.h"
 #include "boot/dial.h"

@@ -6,13 +6,13 @@
 #ifndef COLLET_TESTS_MODELLED_H
 #define COLLET_TESTS_MODELLED_H
 
+#include "base/config_read.h"
 #include "layers/gpu/gpu.h"
-#include "layers/gpu/gpu.h"
-#include "layers/tuner/limits_gpu.h"
-#include "topo/probe/atlas.h"
 #include "layers/tuner/cards.h"
-#include "plan/limits.h"
+#include "layers/tuner/limits_gpu.h"
 #include "layers/tuner/model.h"
+#include "plan/limits.h"
+#include "topo/probe/atlas.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

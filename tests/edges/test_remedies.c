@@ -10,9 +10,10 @@
 
 #include <cmocka.h>
 
-#include "base/config.h"
+#include "base/config_read.h"
 #include "base/err.h"
-#include "base/os.h"
+#include "base/mapping.h"
+#include "base/thread.h"
 #include "boot/address.h"
 #include "transport/tcp_socket.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/config.h"
+#include "base/config_read.h"
 #include "collet.h"
 #include "common/fair.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/config.h"
+#include "base/config_read.h"
 #include "base/os.h"
 #include "boot/id.h"
 #include "collet.h"

@@ -3,7 +3,7 @@
  * Knobs and launchers' variables with any values: lines of "name=value", or a byte that chooses a knob, and its value. The upper half of
  * these bytes chooses NCCL's variables, whose values are never refused here.
  */
-#include "base/config.h"
+#include "base/config_read.h"
 #include "boot/address.h"
 #include "boot/id.h"
 #include "fuzz.h"

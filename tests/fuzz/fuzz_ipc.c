@@ -6,6 +6,7 @@
  *      consumer ── offer, changed ──▶ producer        consumer ── descriptor, of a file that fits or not ──▶ producer
  *      producer ── answer, changed ──▶ consumer       (where the head of the connection is)
  */
+#include "base/config_read.h"
 #include "boot/boot.h"
 #include "layers/gpu/buffers.h"
 #include "layers/memory/loan.h"

@@ -10,6 +10,7 @@
  */
 #include "exec/exec_inquest.c"
 
+#include "base/config_read.h"
 #include "common/local_boots.h"
 #include "fuzz.h"
 

@@ -9,6 +9,7 @@
  */
 #include "layers/nccl/plug_lib.c"
 
+#include "base/config_read.h"
 #include "fuzz.h"
 #include "layers/nccl/plug_end.h"
 

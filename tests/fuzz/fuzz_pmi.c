@@ -2,7 +2,6 @@
  *
  * A launcher (PMI-1) that answers with anything.
  */
-#include "base/os.h"
 #include "layers/launchers/pmi.c"
 #include "fuzz.h"
 

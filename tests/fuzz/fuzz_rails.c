@@ -7,6 +7,7 @@
  */
 #include "common/fake_verbs.h"
 
+#include "base/config_read.h"
 #include "common/local_boots.h"
 #include "fuzz.h"
 #include "transport/verbs/verbs_end.h"

@@ -9,6 +9,7 @@
  */
 #include "transport/tcp_socket.c"
 
+#include "base/config_read.h"
 #include "fuzz.h"
 #include "transport/tcp_end.h"
 

@@ -5,6 +5,7 @@
  *
  *      consumer ◀── slots: immediates; frames and payloads in its memory        producer ◀── credits, landings
  */
+#include "base/config_read.h"
 #include "layers/memory/loan.h"
 #include "transport/verbs/verbs_receive.c"
 

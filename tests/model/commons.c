@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/mapping.h"
 #include "layers/memory/commons.h"
 #include "layers/memory/os_memory.h"
 #include "model.h"

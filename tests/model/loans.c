@@ -18,6 +18,7 @@
  */
 #include "base/log.h"
 #include "base/os.h"
+#include "base/mapping.h"
 #include "layers/memory/commons.h"
 #include "layers/memory/loan.h"
 #include "model.h"

@@ -84,9 +84,9 @@ rooms_are_the_folders() {
 # The table of subsystems has those of log.h, and for each of them the library has a line to log.
 subsystems_are_the_logs() {
     local name bad=0
-    diff <(sed -nE 's/^ *X\(([A-Z]+)\) +\/\*.*/\1/p' src/base/log.h) \
+    diff <(sed -nE 's/^ *X\(([A-Z]+)\) +\/\*.*/\1/p' src/base/log_words.h) \
         <(sed -n '/^| subsystem |/,/^$/s/^| \([A-Z]*\) |.*/\1/p' docs/configuration.md) || bad=1
-    for name in $(sed -nE 's/^ *X\(([A-Z]+)\) +\/\*.*/\1/p' src/base/log.h); do
+    for name in $(sed -nE 's/^ *X\(([A-Z]+)\) +\/\*.*/\1/p' src/base/log_words.h); do
         grep -rqE "log_[a-z]+\((LOG_[A-Z]+, (LOG_)?)?$name," src || { echo "nothing is logged under $name"; bad=1; }
     done
     return $bad

@@ -9,6 +9,7 @@
 #include "layers/gpu/exec_copies.h"
 
 #include "base/log.h"
+#include "base/mapping.h"
 #include "base/memory.h"
 #include "layers/gpu/buffers.h"
 

@@ -17,7 +17,7 @@
  */
 #include "base/err.h"
 #include "base/os.h"
-#include "base/patrol.h"
+#include "layers/patrol/patrol.h"
 #include "layers/gpu/exec_copies.h"
 #include "layers/gpu/exec_gpu.h"
 

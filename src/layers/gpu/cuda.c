@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/mapping.h"
 #include "base/os.h"
 
 #include <cuda.h>

@@ -4,7 +4,7 @@
  */
 #include "layers/gpu/cuda_blocks.h"
 
-#include "base/os.h"
+#include "base/mapping.h"
 #include "layers/gpu/cuda_context.h"
 #include "layers/gpu/cuda_team.h"
 #include "layers/gpu/cuda_vmm.h"

@@ -5,6 +5,7 @@
 #include "layers/gpu/cuda_vmm.h"
 
 #include "base/os.h"
+#include "base/remedy.h"
 #include "layers/gpu/cuda_entry.h"
 
 #include <cuda_runtime_api.h>

@@ -23,6 +23,8 @@
 
 #include "layers/gpu/gpu_launch.h"
 
+#include <pthread.h>
+
 /* ---- what others call ---- */
 
 /* From now on the rank is one of those that share its GPU in this process and communicator. Until leave. */

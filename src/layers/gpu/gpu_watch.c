@@ -16,7 +16,7 @@
  */
 #include "base/err.h"
 #include "base/os.h"
-#include "base/patrol.h"
+#include "layers/patrol/patrol.h"
 #include "boot/hub.h"
 #include "layers/gpu/exec_gpu.h"
 #include "layers/gpu/gpu_company.h"

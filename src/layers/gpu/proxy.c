@@ -5,6 +5,7 @@
 #include "layers/gpu/proxy.h"
 
 #include "base/memory.h"
+#include "base/thread.h"
 #include "base/wait.h"
 #include "boot/process.h"
 #include "seams/observe.h"

@@ -9,7 +9,7 @@
  */
 #include "api/comm.h"
 #include "api/group.h"
-#include "base/config.h"
+#include "base/config_read.h"
 #include "base/os.h"
 #include "boot/address.h"
 #include "layers/launchers/launcher_meeting.h"

@@ -2,7 +2,6 @@
 #include "layers/launchers/launcher_meeting.h"
 
 #include "base/memory.h"
-#include "base/os.h"
 #include "boot/boot.h"
 #include "layers/launchers/pmi.h"
 

@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/thread.h"
 #include "layers/launchers/meeting_wait.h"
 
 #include <dlfcn.h>

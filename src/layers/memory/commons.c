@@ -6,6 +6,7 @@
 #include "layers/memory/commons.h"
 
 #include "base/log.h"
+#include "base/mapping.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "layers/memory/os_memory.h"

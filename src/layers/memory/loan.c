@@ -5,6 +5,7 @@
 #include "fifo/fifo.h"
 
 #include "base/log.h"
+#include "base/mapping.h"
 #include "base/os.h"
 #include "layers/memory/commons.h"
 #include "layers/memory/loan.h"

@@ -9,10 +9,10 @@
 #include "seams/layer.h"
 #include "layers/memory/window.h"
 
+#include "base/mapping.h"
 #include "base/memory.h"
-#include "base/os.h"
-#include "layers/memory/commons.h"
 #include "layers/gpu/buffers.h"
+#include "layers/memory/commons.h"
 #include "layers/memory/os_memory.h"
 #include "layers/memory/pledge.h"
 

@@ -2,7 +2,8 @@
 #include "layers/memory/os_memory.h"
 
 #include "base/err.h"
-#include "base/os.h"
+#include "base/mapping.h"
+#include "base/remedy.h"
 
 #include <errno.h>
 #include <sys/mman.h>

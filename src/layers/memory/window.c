@@ -17,11 +17,12 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "layers/gpu/windows.h"
-#include "layers/gpu/exec_copies.h"
-#include "layers/memory/commons.h"
+#include "base/thread.h"
 #include "fifo/port.h"
 #include "layers/gpu/buffers.h"
+#include "layers/gpu/exec_copies.h"
+#include "layers/gpu/windows.h"
+#include "layers/memory/commons.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -21,7 +21,7 @@
  */
 #include "layers/nccl/nccl_net.h"
 
-#include "base/config.h"
+#include "base/config_read.h"
 #include "base/err.h"
 #include "base/memory.h"
 #include "boot/boot.h"

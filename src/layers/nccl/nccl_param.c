@@ -4,6 +4,7 @@
  * environment says now, or the default. A handle is the key's line in the table below.
  */
 
+#include "base/config_read.h"
 #include "layers/nccl/nccl_param.h"
 
 #include "base/log.h"

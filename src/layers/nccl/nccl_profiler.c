@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "layers/nccl/nccl_plugin.h"
 #include "compat/nccl_profiler.h"
+#include "layers/nccl/nccl_plugin.h"
 
 #include <stdlib.h>
 #include <string.h>

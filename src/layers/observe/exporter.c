@@ -2,13 +2,14 @@
 #include "layers/observe/exporter.h"
 
 #include "api/comm.h"
-#include "layers/observe/metrics.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/output.h"
+#include "base/thread.h"
 #include "boot/address.h"
 #include "layers/observe/desk.h"
+#include "layers/observe/metrics.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,12 +4,12 @@
  */
 #include "layers/observe/journal.h"
 
-#include "layers/observe/clock.h"
-#include "layers/observe/json.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/output.h"
+#include "layers/observe/clock.h"
+#include "layers/observe/json.h"
 #include "transport/transport.h"
 
 #include <errno.h>

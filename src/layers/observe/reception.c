@@ -3,8 +3,8 @@
 
 #include "base/log.h"
 #include "base/os.h"
-#include "layers/observe/desk.h"
 #include "boot/process.h"
+#include "layers/observe/desk.h"
 
 #include <stddef.h>
 #include <stdio.h>

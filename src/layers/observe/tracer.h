@@ -14,7 +14,6 @@
 #ifndef COLLET_LAYERS_OBSERVE_TRACER_H
 #define COLLET_LAYERS_OBSERVE_TRACER_H
 
-#include "base/os.h"
 #include "seams/observe.h"
 #include "transport/conn.h"
 #include "transport/transport.h"

@@ -5,9 +5,9 @@
 #include "layers/streams/engine_thread.h"
 
 #include "api/comm.h"
-#include "seams/layer.h"
 #include "base/memory.h"
-#include "base/os.h"
+#include "base/thread.h"
+#include "seams/layer.h"
 
 #include <stdlib.h>
 

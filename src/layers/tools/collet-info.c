@@ -3,9 +3,11 @@
  * collet-info: what this build is, what this machine can do for it, and how it is configured here and now. Each "no" comes
  * with its reason and what to do about it.
  */
-#include "base/config.h"
+#include "base/config_read.h"
 #include "base/err.h"
 #include "base/os.h"
+#include "base/cpus.h"
+#include "base/mapping.h"
 #include "base/types.h"
 #include "chan/chan.h"
 #include "layers/gpu/gpu.h"

@@ -3,7 +3,7 @@
  * collet-tune: measures this machine and writes a file for COLLET_TUNER_FILE, or shows how good the choices are that the
  * cost model makes. Read next: tune/lab.h, tune/fit.c, tune/regret.h.
  */
-#include "base/config.h"
+#include "base/config_read.h"
 #include "base/err.h"
 #include "base/os.h"
 #include "layers/gpu/gpu.h"

@@ -13,6 +13,7 @@
  */
 #include "layers/tuner/copy_probe.h"
 
+#include "base/mapping.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "layers/tuner/two_cpus.h"

@@ -13,9 +13,9 @@
 
 #include "api/group.h"
 #include "base/os.h"
-#include "seams/streams.h"
-#include "program/program.h"
 #include "layers/gpu/proxy.h"
+#include "program/program.h"
+#include "seams/streams.h"
 #include "transport/transport.h"
 
 /* Has a message of this rank begun to come? The connection is made if it is not there: without it, nothing can come. */

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/thread.h"
 #include "topo/probe/topo.h"
 
 #include <errno.h>

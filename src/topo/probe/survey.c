@@ -7,21 +7,22 @@
  */
 #include "topo/probe/survey.h"
 
+#include "base/cpus.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "topo/probe/bundle.h"
 #include "chan/crowd.h"
-#include "topo/probe/atlas.h"
+#include "layers/gpu/gpu.h"
+#include "layers/gpu/nvlink.h"
+#include "layers/schedules/import.h"
 #include "layers/tuner/cards.h"
 #include "layers/tuner/costs_file.h"
-#include "layers/schedules/import.h"
-#include "topo/probe/text.h"
 #include "layers/tuner/distance.h"
 #include "layers/tuner/kernel_copies.h"
-#include "layers/gpu/nvlink.h"
+#include "topo/probe/atlas.h"
+#include "topo/probe/bundle.h"
+#include "topo/probe/text.h"
 #include "topo/probe/topo.h"
-#include "layers/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "topo/probe/text.h"
-#include "base/os.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -16,7 +16,7 @@
  */
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/os.h"
+#include "base/mapping.h"
 #include "layers/gpu/buffers.h"
 #include "transport/ipc/gpu_fifos.h"
 #include "transport/ipc/gpu_heads.h"

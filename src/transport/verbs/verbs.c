@@ -52,6 +52,7 @@
  * verbs_receive.c, what comes; verbs_land.c, where to; verbs_failover.c and verbs_lost.c, when a rail dies; verbs_rail.c, by which ports.
  */
 #include "layers/memory/pledge.h"
+#include "transport/verbs/verbs_attend.h"
 #include "transport/verbs/verbs_end.h"
 
 #define LOOK_EVERY_TURNS 1024u /* turns of progress() between two questions to the device, which are system calls */
@@ -117,6 +118,7 @@ static enum collet_result verbs_ready(struct conn *conn) {
     end->stage = VERBS_READY;
     verbs_update_live(end);
     wire_allow_loans(conn, pledge_covers);
+    verbs_attend_start();
     return COLLET_SUCCESS;
 }
 
@@ -213,7 +215,6 @@ const struct transport transport_verbs = {
     .progress = verbs_progress,
     .idle = verbs_idle,
     .attend = verbs_attend,
-    .others_wait = true,
     .cpus = verbs_cpus,
     .stop = verbs_stop,
     .link_text = verbs_link_text,

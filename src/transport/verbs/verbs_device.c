@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/verbs/verbs_device.h"
 
-#include "base/log.h"
+#include "base/cpus.h"
 #include "base/fork_lock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/address.h"

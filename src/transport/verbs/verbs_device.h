@@ -21,7 +21,7 @@
 #define COLLET_TRANSPORT_VERBS_VERBS_DEVICE_H
 
 #include "base/config.h"
-#include "base/os.h"
+#include "base/cpus.h"
 #include "transport/verbs/verbs_lib.h"
 
 #include <pthread.h>

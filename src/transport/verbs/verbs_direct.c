@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/verbs/verbs_direct.h"
 
-#include "base/os.h"
 #include "transport/ipc/gpu_pages.h"
 #include "transport/verbs/verbs_end.h"
 #include "transport/verbs/verbs_memory.h"

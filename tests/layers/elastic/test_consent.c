@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "layers/elastic/consent.h"
 #include "base/os.h"
 #include "boot/hub.h"
+#include "layers/elastic/consent.h"
 
 #include <stdio.h>
 #include <stdlib.h>

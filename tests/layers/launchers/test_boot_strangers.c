@@ -4,6 +4,7 @@
  */
 #include "common/boot_case.h"
 
+#include "base/config_read.h"
 #include "layers/launchers/local_meeting.h"
 
 #include <stddef.h>

@@ -3,7 +3,6 @@
  * PMI-1, with a launcher that is a socket whose answers were written before the questions were asked.
  */
 #include "base/err.h"
-#include "base/os.h"
 #include "layers/launchers/pmi.h"
 
 #include <setjmp.h>

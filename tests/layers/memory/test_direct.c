@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/os.h"
+#include "base/cpus.h"
 #include "common/level.h"
 #include "common/trial.h"
 #include "common/world.h"

@@ -3,6 +3,7 @@
  * Loans: what the verifier finds in programs whose ranks write too early what they have lent, or return too early; and
  * what both ends of a loan do, one after the other, in one thread.
  */
+#include "base/config_read.h"
 #include "exec/exec.h"
 #include "fifo/layout.h"
 #include "fifo/proto_simple.h"

@@ -9,11 +9,11 @@
 #include "common/patience.h"
 #include "common/slots.h"
 
+#include "base/config_read.h"
 #include "base/err.h"
-#include "base/os.h"
 #include "chan/chan.h"
-#include "topo/probe/declared.h"
 #include "layers/nccl/plug_end.h"
+#include "topo/probe/declared.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

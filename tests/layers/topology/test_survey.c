@@ -9,9 +9,10 @@
 
 #include <cmocka.h>
 
+#include "base/config_read.h"
 #include "base/err.h"
-#include "topo/probe/bundle.h"
 #include "common/local_boots.h"
+#include "topo/probe/bundle.h"
 #include "topo/probe/survey.h"
 
 #include <stdlib.h>

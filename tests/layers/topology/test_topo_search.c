@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "base/os.h"
 #include "common/level.h"
 #include "common/ring_order.h"
 #include "topo/probe/paths.h"

@@ -2,12 +2,14 @@
  *
  * How long the slots of connections are, and where in them payloads lie.
  */
+#include "base/config_read.h"
 #include "base/err.h"
+#include "base/mapping.h"
 #include "chan/chan.h"
 #include "common/local_boots.h"
+#include "fifo/proto.h"
 #include "kernels/worker.h"
 #include "layers/tuner/tuner.h"
-#include "fifo/proto.h"
 #include "transport/transport.h"
 #include "transport/wire.h"
 

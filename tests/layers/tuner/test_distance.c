@@ -10,12 +10,13 @@
 #include <cmocka.h>
 
 #include "api/comm.h"
+#include "base/config_read.h"
 #include "base/err.h"
-#include "layers/tuner/copy_probe.h"
-#include "layers/tuner/line_probe.h"
 #include "common/ranks.h"
+#include "layers/tuner/copy_probe.h"
 #include "layers/tuner/distance.h"
 #include "layers/tuner/kernel_copies.h"
+#include "layers/tuner/line_probe.h"
 
 #include <sched.h>
 #include <stdio.h>

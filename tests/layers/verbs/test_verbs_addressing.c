@@ -2,6 +2,7 @@
  *
  * verbs: devices, ports, GIDs, and which of them two ranks use (common/verbs_pair.h).
  */
+#include "base/config_read.h"
 #include "common/verbs_pair.h"
 
 #include <sys/stat.h>

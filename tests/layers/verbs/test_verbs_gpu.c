@@ -5,6 +5,7 @@
  */
 #include "common/verbs_pair.h"
 
+#include "base/config_read.h"
 #include "common/emulated_gpu.h"
 #include "transport/ipc/gpu_pages.h"
 #include "transport/verbs/verbs_memory.h"

@@ -2,9 +2,11 @@
  *
  * verbs: rails that were lost, and are tested and used again (common/verbs_pair.h); and devices that never will be.
  */
+#include "base/call_lock.h"
 #include "common/fair.h"
 #include "common/level.h"
 #include "common/verbs_pair.h"
+#include "transport/verbs/verbs_attend.h"
 
 #include "chan/chan.h"
 #include "exec/exec.h"
@@ -324,8 +326,8 @@ static void a_rail_is_settled_while_its_rank_computes(void **state) {
     pair.owners[1].first = &pair.consumer;
     static struct chan chan;
     chan = (struct chan){.owner = pair.owners[1]};
-    chan_list(&chan, &lock);
-    chan_attend_always();
+    assert_int_equal(verbs_attend_list(&chan, &lock), COLLET_SUCCESS);
+    verbs_attend_start();
     strike(ACKS_LOST, 0);
     for (int k = 0; k < 4; k++)
         slots_publish(&pair.producer);
@@ -336,7 +338,7 @@ static void a_rail_is_settled_while_its_rank_computes(void **state) {
     }
     assert_true(transport_verbs.idle(&pair.producer));
     assert_true(call_lock_acquire(&lock, 0));
-    chan_unlist(&chan);
+    verbs_attend_unlist(&chan);
     assert_true(both_are(&pair, 0, VERBS_RAIL_DOWN));
     drain(&pair);
     pair_close(&pair);

@@ -19,6 +19,7 @@
 #ifndef COLLET_LAYERS_TOOLS_FORECAST_FORECAST_H
 #define COLLET_LAYERS_TOOLS_FORECAST_FORECAST_H
 
+#include "base/config_read.h"
 #include "layers/tuner/tuner.h"
 
 /* Steps that one forecast may simulate, and memory for them. Where every rank is simulated steps are dearer, because

@@ -5,12 +5,13 @@
  */
 #include "layers/tools/forecast/forecast.h"
 
+#include "base/config_read.h"
 #include "base/memory.h"
 #include "chan/chan.h"
-#include "topo/probe/chart.h"
+#include "layers/gpu/nvlink.h"
 #include "layers/tuner/cards.h"
 #include "plan/map.h"
-#include "layers/gpu/nvlink.h"
+#include "topo/probe/chart.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,13 +7,14 @@
  */
 #include "layers/tools/tune/lab.h"
 
+#include "base/config_read.h"
 #include "base/err.h"
-#include "layers/tuner/line_probe.h"
 #include "base/os.h"
 #include "bench/board.h"
 #include "chan/chan.h"
 #include "exec/exec.h"
 #include "layers/tuner/distance.h"
+#include "layers/tuner/line_probe.h"
 #include "transport/transport.h"
 
 #include <math.h>

@@ -7,13 +7,14 @@
  */
 #include "layers/tools/tune/lab.h"
 
+#include "base/config_read.h"
 #include "base/err.h"
 #include "base/os.h"
 #include "bench/board.h"
 #include "exec/exec.h"
-#include "topo/probe/atlas.h"
-#include "layers/tuner/model.h"
 #include "layers/tools/tune/gpu_calls.h"
+#include "layers/tuner/model.h"
+#include "topo/probe/atlas.h"
 
 #include <math.h>
 #include <stdio.h>

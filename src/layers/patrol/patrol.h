@@ -8,8 +8,8 @@
  * starts one. In a child of fork() the list is empty, nobody has the lock, and no thread runs: its parent's things are none of its
  * business.
  */
-#ifndef COLLET_BASE_PATROL_H
-#define COLLET_BASE_PATROL_H
+#ifndef COLLET_LAYERS_PATROL_PATROL_H
+#define COLLET_LAYERS_PATROL_PATROL_H
 
 #include "collet.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/patrol.h"
+#include "layers/patrol/patrol.h"
 
 #include "base/err.h"
-#include "base/os.h"
+#include "base/thread.h"
 
 #include <sched.h>
 #include <string.h>

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef COLLET_TRANSPORT_VERBS_ATTEND_H
+#define COLLET_TRANSPORT_VERBS_ATTEND_H
+
+#include "collet.h"
+
+struct call_lock;
+struct chan;
+
+/* From now on a thread attends to the listed communicators while nobody holds their locks. */
+void verbs_attend_start(void);
+enum collet_result verbs_attend_list(struct chan *chan, struct call_lock *lock);
+void verbs_attend_unlist(const struct chan *chan); /* the caller holds that lock; chan need not be listed */
+
+#endif
