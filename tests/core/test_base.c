@@ -754,7 +754,6 @@ int main(int argc, char **argv) {
         CASE(the_clock_and_random_numbers_move),
         CASE(a_process_knows_where_it_runs),
         CASE(two_processes_share_memory_through_a_descriptor),
-        CASE(a_forked_child_has_an_empty_list_and_no_thread_at_it),
         CASE(shared_memory_is_private_to_the_user_and_of_fixed_size),
         CASE(shared_memory_of_another_size_or_kind_is_not_mapped),
         CASE(private_memory_is_zeroed_and_page_aligned),
