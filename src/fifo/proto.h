@@ -17,10 +17,9 @@
 #ifndef COLLET_FIFO_PROTO_H
 #define COLLET_FIFO_PROTO_H
 
-#define PROTOCOL_FILES
-#include "fifo/protocol.h"
-#include "fifo/call.h"
-#include "fifo/fifo.h"
+#include "fifo/proto_ll.h"
+#include "fifo/proto_ll128.h"
+#include "fifo/proto_simple.h"
 
 PORT_FN uint32_t proto_kind(uint32_t protocol, const struct fifo_end *end) {
     return end->remote ? (uint32_t)PROTOCOL_SIMPLE : protocol;

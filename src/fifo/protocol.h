@@ -59,12 +59,3 @@ PORT_FN uint32_t protocol_memory_bytes(uint32_t protocol, uint32_t payload_bytes
 extern const char *const protocol_names[PROTOCOL_COUNT];
 
 #endif
-
-/* With PROTOCOL_FILES this header includes each protocol's file (fifo/proto.h does so). So a new protocol needs its file, two lines
- * here, and for GPUs its functions in kernels/cuda/parts.h. */
-#if defined(PROTOCOL_FILES) && !defined(COLLET_FIFO_PROTOCOL_FILES_H)
-#define COLLET_FIFO_PROTOCOL_FILES_H
-#include "fifo/proto_ll.h"
-#include "fifo/proto_ll128.h"
-#include "fifo/proto_simple.h"
-#endif

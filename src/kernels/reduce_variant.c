@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops around reduce.h. This file is compiled once for each variant of reduce_host.h, with -DREDUCE_VARIANT=<name>
+ * The loops around reduce.h. This file is compiled once for each variant of reduce_variant.h, with -DREDUCE_VARIANT=<name>
  * and that CPU's flags; what no compiler finds by itself is in reduce_<name>.h.
  *
  *    src[0] ─┐
@@ -14,7 +14,7 @@
  * one or two places, need no block.
  * A place may be a source: within a block, every source is read before a place is written, or at the same index.
  */
-#include "kernels/reduce_host.h"
+#include "kernels/reduce_variant.h"
 #include "kernels/reduce.h"
 
 #define BLOCK_BYTES 4096       /* bytes of elements, or of accumulators */

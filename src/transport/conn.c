@@ -2,9 +2,6 @@
 #include "transport/conn.h"
 
 #include "base/names.h"
-#include "transport/transport.h"
-
-#include <stdio.h>
 
 static uint32_t least_bytes(const struct config *config, uint32_t default_bytes) {
     return config->direct_bytes > 0 ? (uint32_t)config->direct_bytes : default_bytes;
@@ -30,15 +27,4 @@ void conn_allow_commons(struct conn *conn, struct commons_view *view) {
     conn->end.loans.least_common_bytes = least_bytes(conn->owner->config, LOAN_COMMONS_BYTES);
     conn->end.loans.commons = commons_own();
     conn->end.loans.view = view;
-}
-
-void conn_text_changed(const struct conn *conn, uint64_t step, const char *found, char text[ERR_TEXT_BYTES]) {
-    const struct conn_owner *owner = conn->owner;
-    char link[CONN_LINK_BYTES] = "memory";
-    if (conn->transport->link_text != NULL)
-        conn->transport->link_text(conn, step, link);
-    snprintf(text, ERR_TEXT_BYTES,
-             "data changed on the way from rank %d (host %s) to rank %d (host %s), by %s, %s: slot %llu, %s",
-             conn->peer, owner->peers[conn->peer].host, owner->rank, owner->peers[owner->rank].host,
-             conn->transport->name, link, (unsigned long long)(step - (uint64_t)owner->config->first_step), found);
 }

@@ -110,9 +110,4 @@ void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_byt
 /* Allows loans of payloads in the commons of two processes (layers/memory/commons.h). view: the other process's commons. */
 void conn_allow_commons(struct conn *conn, struct commons_view *view);
 
-/* Consumer: writes that the data of a step changed on the way, on which link, and how that was found. */
-#define CONN_LINK_BYTES 288
-#define CONN_BY_CHECKSUM "its CRC32C differs (COLLET_CHECKSUM)"
-void conn_text_changed(const struct conn *conn, uint64_t step, const char *found, char text[ERR_TEXT_BYTES]);
-
 #endif

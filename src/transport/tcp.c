@@ -145,15 +145,6 @@ static void tcp_link_text(const struct conn *conn, uint64_t step, char text[CONN
              interface);
 }
 
-enum collet_result tcp_err_broken(const struct conn *conn) {
-    const struct tcp_end *end = conn->impl;
-    if (end->broken == end->changed)
-        return err_set(COLLET_ERR_REMOTE, "%s", end->changed);
-    return err_set(COLLET_ERR_REMOTE, "the connection %s rank %d (host %s, %s) broke: %s",
-                   conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host,
-                   end->link->peers[0], end->broken);
-}
-
 static enum collet_result tcp_progress(struct conn *conn) {
     return conn->side == CONN_PRODUCER ? tcp_producer_progress(conn) : tcp_consumer_progress(conn);
 }

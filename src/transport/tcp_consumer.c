@@ -5,6 +5,7 @@
 #include "transport/tcp_end.h"
 
 #include "base/os.h"
+#include "transport/transport.h"
 
 #include <string.h>
 #include <sys/socket.h>

@@ -84,11 +84,19 @@ enum collet_result tcp_producer_progress(struct conn *conn);
 enum collet_result tcp_consumer_progress(struct conn *conn);
 bool tcp_producer_is_idle(const struct conn *conn);
 
-enum collet_result tcp_err_broken(const struct conn *conn); /* sets the error text: why the connection is over */
-
 static inline void tcp_set_broken(struct tcp_end *end, const char *why) {
     if (end->broken == NULL)
         end->broken = why;
+}
+
+/* Says why the connection is over. */
+static inline enum collet_result tcp_err_broken(const struct conn *conn) {
+    const struct tcp_end *end = conn->impl;
+    if (end->broken == end->changed)
+        return err_set(COLLET_ERR_REMOTE, "%s", end->changed);
+    return err_set(COLLET_ERR_REMOTE, "the connection %s rank %d (host %s, %s) broke: %s",
+                   conn->side == CONN_PRODUCER ? "to" : "from", conn->peer, conn->owner->peers[conn->peer].host,
+                   end->link->peers[0], end->broken);
 }
 
 /* Maximum bytes that are sent for one slot. */

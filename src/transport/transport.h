@@ -19,6 +19,8 @@
 #include "base/cpus.h"
 #include "transport/conn.h"
 
+#define CONN_LINK_BYTES 288 /* of link_text() */
+
 struct transport {
     const char *name; /* its name in COLLET_TRANSPORT */
     uint32_t bit;     /* its bit in collet_config.transports: unique, below 1 << BOOT_CARDS */
@@ -80,6 +82,10 @@ struct transport {
 static inline bool conn_is_idle(struct conn *conn) {
     return fifo_loans_are_over(&conn->end) && (conn->transport->idle == NULL || conn->transport->idle(conn));
 }
+
+/* Consumer: writes that the data of a step changed on the way, on which link, and how that was found. */
+#define CONN_BY_CHECKSUM "its CRC32C differs (COLLET_CHECKSUM)"
+void conn_text_changed(const struct conn *conn, uint64_t step, const char *found, char text[ERR_TEXT_BYTES]);
 
 /* All transports in order of preference; the last entry is NULL (registry.c). */
 extern const struct transport *const transports[];

@@ -17,7 +17,12 @@ void wire_memory_destroy(const struct conn_owner *owner, void *memory, size_t by
 
 /* Allows loans on a connection over a wire. Its ends then send from the rank's memory and receive into it, if COLLET_DIRECT has "wire"
  * and no proxy works beside the executor. `only`: may these bytes be lent? NULL: yes. */
-void wire_allow_loans(struct conn *conn, int (*only)(uint64_t address, uint32_t bytes));
+static inline void wire_allow_loans(struct conn *conn, int (*only)(uint64_t address, uint32_t bytes)) {
+    if (conn->owner->config->proxy || !conn_is_direct(conn->owner, "wire"))
+        return;
+    conn_allow_loans(conn, LOAN_WIRE, LOAN_WIRE_BYTES);
+    conn->end.loans.only = only;
+}
 
 /* Producer: the position behind the published slots. */
 static inline uint64_t wire_tail(const struct conn *conn) {

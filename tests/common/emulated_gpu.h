@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GPUs that are none: a driver (layers/gpu/gpu.h) whose memory is the host's, whose streams are threads, and whose kernels are
- * those of exec_cuda.cuh, run by lanes. With it everything between collet.h and a CUDA call is tested without a GPU.
+ * those of kernel.cuh, run by lanes. With it everything between collet.h and a CUDA call is tested without a GPU.
  *
  * A stream that captures collects its work, which emulated_graph_run() puts into a stream as often as one likes.
  */

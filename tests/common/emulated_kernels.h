@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernels of exec_cuda.cuh as the host runs them: the same source, by lanes (lanes.h) instead of a GPU's threads.
+ * The kernels of kernel.cuh as the host runs them: the same source, by lanes (lanes.h) instead of a GPU's threads.
  */
 #ifndef COLLET_TESTS_EMULATED_KERNELS_H
 #define COLLET_TESTS_EMULATED_KERNELS_H

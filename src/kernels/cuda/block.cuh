@@ -3,7 +3,7 @@
  * A block of lanes runs one worker of a program: what interp.h does on the host, with the waits inside the steps.
  *
  * Every lane keeps (round, pc) for itself; all take the same way, because what it depends on is the same for all.
- * Read next: block_memory.cuh, block_plain.cuh, block_lines.cuh, block_reduce.cuh, exec_cuda.cuh.
+ * Read next: block_memory.cuh, block_plain.cuh, block_lines.cuh, block_reduce.cuh, kernel.cuh.
  */
 #ifndef COLLET_KERNELS_CUDA_BLOCK_CUH
 #define COLLET_KERNELS_CUDA_BLOCK_CUH

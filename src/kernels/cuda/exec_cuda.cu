@@ -3,7 +3,7 @@
  * The kernel that moves bytes, and the table of all kernels. The Makefile says in EXEC_CODE for which GPUs they are, and in
  * EXEC_TEAM_SUM what finds those of teams (NULL: this compiler makes none).
  */
-#include "kernels/cuda/exec_cuda.cuh"
+#include "kernels/cuda/kernel.cuh"
 
 #define DECLARE(OP, op, ...) extern "C" const void *const exec_cuda_##op[COLLET_TYPE_COUNT];
 COLLET_OPS(DECLARE)

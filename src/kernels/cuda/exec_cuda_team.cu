@@ -3,7 +3,7 @@
  * The kernels of sums that switches make (block_team.cuh): for GPUs from sm_90 on, with a compiler of CUDA 12.1 or later. The
  * Makefile compiles this file for no others.
  */
-#include "kernels/cuda/exec_cuda.cuh"
+#include "kernels/cuda/kernel.cuh"
 
 #define TEAM_ROW(TYPE)                                                                                                 \
     case COLLET_##TYPE: return (const void *)run_launch<team_sum<COLLET_##TYPE>>;

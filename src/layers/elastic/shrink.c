@@ -12,7 +12,7 @@
  * So either all that live have the new communicator or none has. What is agreed on is said in the parent's control plane, which
  * goes on after a failure.
  */
-#include "layers/elastic/split.h"
+#include "layers/elastic/way.h"
 
 #include "base/log.h"
 #include "base/os.h"

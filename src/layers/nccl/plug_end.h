@@ -117,6 +117,9 @@ static inline uint32_t plug_crc(const struct plug_frame *frame, const char *payl
     return crc32c(crc32c(0, payload, fifo_word_bytes(frame->word)), frame, offsetof(struct plug_frame, crc));
 }
 
+/* As transport.link_text(). */
+void plug_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_BYTES]);
+
 /* From now on the plugin is not asked to move anything more here. */
 void plug_set_broken(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A call of the plugin has failed: the same, with a text that says which. */

@@ -7,6 +7,13 @@
 
 #include "topo/probe/load.h"
 
+/* How one ring crosses one host. */
+struct topo_route {
+    int nic_in, nic_out; /* as numbers behind the host's first node; −1 in a job of one host */
+    int *order;          /* [nlocal] ranks of the host, as local numbers */
+    int *home;           /* [local number] the NIC nearest to the rank, numbered as nic_in */
+};
+
 /* What a number of rings is worth. */
 struct score {
     int nrings; /* 0: there are none yet */

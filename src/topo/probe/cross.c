@@ -21,7 +21,6 @@
 #include "topo/probe/cross.h"
 
 #include "base/memory.h"
-#include "topo/probe/attempt.h"
 #include "topo/probe/canon.h"
 #include "topo/probe/tour.h"
 

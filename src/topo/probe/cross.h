@@ -5,7 +5,15 @@
 #ifndef COLLET_TOPO_PROBE_CROSS_H
 #define COLLET_TOPO_PROBE_CROSS_H
 
-#include "topo/probe/search.h"
+#include "topo/probe/attempt.h"
+
+/* The routes through a host, shared by all hosts that are equal to it. */
+struct topo_crossing {
+    int host, nlocal, nroutes;
+    struct topo_route *routes;
+    bool has_homes; /* with homes every NIC has equally many ranks, all routes together */
+    struct topo_bound ring_bound, tree_bound;
+};
 
 /* Finds routes for the nlocal ranks at these nodes of a host. with_nics: the rings go on to other hosts. nic_weight: what a
  * head sends to other heads in the two trees together, divided by a ring's data. It receives as much.

@@ -6,8 +6,17 @@
 #ifndef COLLET_TOPO_PROBE_LOAD_H
 #define COLLET_TOPO_PROBE_LOAD_H
 
+#include "base/memory.h"
 #include "topo/probe/paths.h"
-#include "topo/probe/search.h"
+
+#define SEARCH_RINGS_MAX 64
+
+/* The link that limits rings (or trees): the one that leaves the least to each ring that uses it. */
+struct topo_bound {
+    int link;    /* −1: no link, because all ranks are in one place */
+    double load; /* the data of how many rings the link carries */
+    double gbps; /* that it leaves to each of them */
+};
 
 struct load_nic {
     int node;

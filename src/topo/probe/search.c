@@ -17,7 +17,6 @@
 #include "topo/trees.h"
 #include "base/grow.h"
 #include "base/memory.h"
-#include "topo/probe/cross.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -18,31 +18,7 @@
 #define COLLET_TOPO_PROBE_SEARCH_H
 
 #include "base/memory.h"
-#include "topo/probe/topo.h"
-
-#define SEARCH_RINGS_MAX 64
-
-/* How one ring crosses one host. */
-struct topo_route {
-    int nic_in, nic_out; /* as numbers behind the host's first node; −1 in a job of one host */
-    int *order;          /* [nlocal] ranks of the host, as local numbers */
-    int *home;           /* [local number] the NIC nearest to the rank, numbered as nic_in */
-};
-
-/* The link that limits rings (or trees): the one that leaves the least to each ring that uses it. */
-struct topo_bound {
-    int link;    /* −1: no link, because all ranks are in one place */
-    double load; /* the data of how many rings the link carries */
-    double gbps; /* that it leaves to each of them */
-};
-
-/* The routes through a host, shared by all hosts that are equal to it. */
-struct topo_crossing {
-    int host, nlocal, nroutes;
-    struct topo_route *routes;
-    bool has_homes; /* with homes every NIC has equally many ranks, all routes together */
-    struct topo_bound ring_bound, tree_bound;
-};
+#include "topo/probe/cross.h"
 
 struct topo_rings {
     const struct topo *topo; /* borrowed */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/ipc/gpu_peers.h"
 
-#include "transport/transport.h"
 #include "layers/gpu/gpu.h"
 
-extern const struct transport transport_ipc; /* whose card is a GPU's identity */
+/* A rank's card for ipc: the identity of its GPU. */
+static uint64_t gpu_of(const struct peer_info *peer) { return peer->cards[__builtin_ctz(COLLET_TRANSPORT_IPC)]; }
 
 int gpu_peer_ordinal(const struct conn_owner *owner, int peer) {
     const struct gpu_driver *driver = owner->gpu->driver;
     const char *why;
-    const uint64_t gpu = transport_card(&transport_ipc, &owner->peers[peer]);
+    const uint64_t gpu = gpu_of(&owner->peers[peer]);
     int ordinal = driver->count(&why) - 1;
     while (ordinal >= 0 && driver->identity(ordinal) != gpu)
         ordinal--;

@@ -2,8 +2,8 @@
  *
  * Communicators that are made of another one, the parent: by collet_comm_split(), _shrink() and _grow().
  */
-#ifndef COLLET_LAYERS_ELASTIC_SPLIT_H
-#define COLLET_LAYERS_ELASTIC_SPLIT_H
+#ifndef COLLET_LAYERS_ELASTIC_WAY_H
+#define COLLET_LAYERS_ELASTIC_WAY_H
 
 #include "api/comm.h"
 #include "layers/elastic/agree.h"

@@ -8,8 +8,8 @@
  *    exec_cuda_reduce.cu    the kernels of one operator, one per type
  *    exec_cuda_team.cu      the kernels of sums that switches make
  */
-#ifndef COLLET_KERNELS_CUDA_EXEC_CUDA_CUH
-#define COLLET_KERNELS_CUDA_EXEC_CUDA_CUH
+#ifndef COLLET_KERNELS_CUDA_KERNEL_CUH
+#define COLLET_KERNELS_CUDA_KERNEL_CUH
 
 #include "kernels/cuda/block.cuh"
 extern "C" {
