@@ -26,7 +26,7 @@ static void host(int nranks) {
     struct guests_host_cost cost;
     const bool made = boot_unique_id(&shared->id) == COLLET_SUCCESS;
     __atomic_store_n(&shared->made, made ? 1 : -1, __ATOMIC_RELEASE);
-    if (!made || !guests_host(&shared->id, 1, nranks, &cost)) {
+    if (!made || !guests_host(&shared->id, nranks, &cost)) {
         fprintf(stderr, "rank 0 of %d: %s\n", nranks, err_last());
         exit(1);
     }
@@ -48,7 +48,7 @@ static int measure(int nranks) {
     if (crowd == 0) {
         while (__atomic_load_n(&shared->made, __ATOMIC_ACQUIRE) == 0)
             usleep(1000);
-        struct guests_result result = guests_bring(&shared->id, 1, nranks, 0, LIMIT_S);
+        struct guests_result result = guests_bring(&shared->id, nranks, 0, LIMIT_S);
         if (result.trouble != NULL)
             fprintf(stderr, "%d of %d guests: %s\n", result.done, nranks - 1, result.trouble);
         _exit(result.trouble != NULL);

@@ -197,9 +197,7 @@ COLLET_API enum collet_result collet_comm_init_rank_config(struct collet_comm **
                                                            const struct collet_config *config);
 
 /* collet_comm_init_rank_scalable: creates a rank of a job that has several ids, in the same order on all ranks.
- *   ids  nids ids, 1 … nranks. Each takes the connections of its share of the ranks: with 4 ids, ids[1] those of the second
- *        quarter. Make them in different processes, so that none has to take the connections of all. Ids that name a host and
- *        port (COLLET_COMM_ID) are one and the same.
+ *   ids  nids ids, 1 … nranks. All ranks meet at the first one, as they do with one id. The others are cancelled.
  * Further errors: INVALID_ARGUMENT (ids is NULL, nids is out of range, one of ids is not of collet). */
 COLLET_API enum collet_result collet_comm_init_rank_scalable(struct collet_comm **comm, int nranks, int rank, int nids,
                                                              const struct collet_unique_id *ids,

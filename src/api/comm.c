@@ -253,14 +253,24 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
+/* Ranks meet at the first of several ids. Another one that this process made is cancelled. Ids that name a host and port are all one. */
+static void cancel_other_ids(const struct collet_unique_id *ids, int nids) {
+    for (int k = 1; k < nids; k++)
+        if (memcmp(&ids[k], &ids[0], sizeof ids[0]) != 0)
+            boot_cancel_id(&ids[k], COLLET_ERR_INVALID_ARGUMENT,
+                           "ids differ: other ranks of this communicator have another id first in their list");
+}
+
 enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *ids, int nids) {
     struct boot_self self = {.device = comm->device};
     enum collet_result result;
     int naps = 0;
     transport_cards(comm->device, self.cards);
     do /* a rank that does not join can tell nobody why */
-        result = boot_join_by(ids, nids, comm->nranks, comm->rank, &self, &comm->config, &comm->boot);
+        result = boot_join(&ids[0], comm->nranks, comm->rank, &self, &comm->config, &comm->boot);
     while (result == COLLET_ERR_NO_MEMORY && patience_left(&naps));
+    if (result == COLLET_SUCCESS)
+        cancel_other_ids(ids, nids);
     return result;
 }
 

@@ -16,6 +16,7 @@ struct apology {
     struct watch_task task;
     struct id id;
     struct failure failure;
+    bool dials;  /* the meeting point may be in another process */
     int holders; /* its creator and the watch; the last one frees it */
 };
 
@@ -39,7 +40,7 @@ static void apologize(struct watch_task *task) {
     struct apology *apology = WATCH_OWNER(task, struct apology, task);
     SCOPED_KEY uint8_t key[SECRET_BYTES];
     id_key(apology->id.secret, "meeting point", NULL, 0, key);
-    if (rendezvous_fail(apology->id.secret, &apology->failure) ||
+    if (rendezvous_fail(apology->id.secret, &apology->failure) || !apology->dials ||
         inquiry_start(&apology->id.set, key, DIAL_GONE_NS, os_now_ns() + DIAL_NS, on_answer, apology, 0) == NULL)
         let_go(apology);
 }
@@ -52,6 +53,7 @@ void apology_make(const struct id *id, const struct failure *failure, uint64_t p
         return;
     apology->id = *id;
     apology->failure = *failure;
+    apology->dials = patience_ns > 0;
     apology->holders = 2;
     watch_task_init(&apology->task, watch, apologize);
     watch_post(&apology->task);

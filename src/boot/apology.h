@@ -12,7 +12,8 @@
 #include "boot/table.h"
 
 /* Tells the meeting point that a rank will not come: failure->rank, or −1 for no rank in particular. Returns when that is told, when it
- * cannot be told, or after patience_ns. It waits because the process may exit right after it. */
+ * cannot be told, or after patience_ns. It waits because the process may exit right after it. patience_ns 0: only if the meeting point is in this
+ * process. */
 void apology_make(const struct id *id, const struct failure *failure, uint64_t patience_ns);
 
 #endif

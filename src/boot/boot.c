@@ -65,7 +65,9 @@ static void apologize(const struct collet_unique_id *unique_id, int rank, enum c
 }
 
 void boot_cancel_id(const struct collet_unique_id *unique_id, enum collet_result code, const char *text) {
-    apologize(unique_id, -1, code, text, 0);
+    SCOPED_ID struct id id;
+    if (id_unpack(unique_id, &id) == COLLET_SUCCESS && !id.listed) /* rank 0 opens that of a listed id, when it joins */
+        apologize(unique_id, -1, code, text, 0);
 }
 
 void boot_excuse(const struct collet_unique_id *unique_id, int rank, enum collet_result code) {
@@ -107,7 +109,7 @@ static enum collet_result join_here(const struct id *id, int nranks, int rank, c
                                     struct config *config, struct boot **boot_p) {
     struct card card;
     card_fill(&card, nranks, rank, self, config);
-    COLLET_TRY(hub_join(id, id, nranks, rank, self, config, NULL, NULL, boot_p));
+    COLLET_TRY(hub_join(id, nranks, rank, self, config, NULL, NULL, boot_p));
     struct hub *hub = (*boot_p)->hub;
     pthread_mutex_lock(&hub->lock);
     hub_set_peer(hub, &card);
@@ -118,30 +120,17 @@ static enum collet_result join_here(const struct id *id, int nranks, int rank, c
     return COLLET_SUCCESS;
 }
 
-/* The id of the meeting point for a rank: each one gathers its share of the ranks. Listed ids are all the same one. */
-static enum collet_result choose_via(const struct collet_unique_id *ids, int nids, int nranks, int rank,
-                                     struct id *via) {
-    COLLET_TRY(id_unpack(&ids[(int64_t)rank * nids / nranks], via));
-    return via->listed || via->set.count == 0 ? id_unpack(&ids[0], via) : COLLET_SUCCESS;
-}
-
-enum collet_result boot_join(const struct collet_unique_id *id, int nranks, int rank, const struct boot_self *self,
-                             struct config *config, struct boot **boot_p) {
-    return boot_join_by(id, 1, nranks, rank, self, config, boot_p);
-}
-
-enum collet_result boot_join_by(const struct collet_unique_id *ids, int nids, int nranks, int rank,
-                                const struct boot_self *self, struct config *config, struct boot **boot_p) {
-    SCOPED_ID struct id id, via;
+enum collet_result boot_join(const struct collet_unique_id *unique_id, int nranks, int rank,
+                             const struct boot_self *self, struct config *config, struct boot **boot_p) {
+    SCOPED_ID struct id id;
     struct watch *watch;
     struct boot *boot;
     COLLET_TRY(boot_check_ranks(nranks, rank));
-    COLLET_TRY(id_unpack(&ids[0], &id));
-    COLLET_TRY(choose_via(ids, nids, nranks, rank, &via));
+    COLLET_TRY(id_unpack(unique_id, &id));
     if (id.set.count == 0)
         return join_here(&id, nranks, rank, self, config, boot_p);
     COLLET_TRY(watch_start(&watch));
-    COLLET_TRY(hub_join(&id, &via, nranks, rank, self, config, watch, member_create, &boot));
+    COLLET_TRY(hub_join(&id, nranks, rank, self, config, watch, member_create, &boot));
     if (id.listed && rank == 0) {
         enum collet_result result = rendezvous_open(&id);
         if (result != COLLET_SUCCESS) {

@@ -63,7 +63,7 @@ enum collet_result boot_unique_id(struct collet_unique_id *id);
  * process. */
 enum collet_result boot_unique_id_fresh(bool one_process, struct collet_unique_id *id);
 
-/* Cancels an id that this process made. Ranks that come to its meeting point within COLLET_INIT_TIMEOUT are told why. Then the
+/* Cancels an id, if this process made it. Ranks that come to its meeting point within COLLET_INIT_TIMEOUT are told why. Then the
  * meeting point is closed. */
 void boot_cancel_id(const struct collet_unique_id *id, enum collet_result code, const char *text);
 
@@ -89,10 +89,6 @@ enum collet_result boot_hide_name(const char *secret_text, char *name, size_t ro
  * 0's values. On failure *boot_p is not written. */
 enum collet_result boot_join(const struct collet_unique_id *id, int nranks, int rank, const struct boot_self *self,
                              struct config *config, struct boot **boot_p);
-
-/* Joins with several ids, equal on all ranks. Each meeting point gathers some of the ranks; they come together at the first one. */
-enum collet_result boot_join_by(const struct collet_unique_id *ids, int nids, int nranks, int rank,
-                                const struct boot_self *self, struct config *config, struct boot **boot_p);
 
 /* Makes progress with init. IN_PROGRESS: call again after a pause. SUCCESS: peers and messages may be used. Else it failed; err_last()
  * has the cause. After COLLET_WARN_AFTER it logs the missing ranks. TIMEOUT after config.init_timeout. */

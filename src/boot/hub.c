@@ -98,7 +98,6 @@ void hub_release(struct hub *hub) {
     pthread_cond_destroy(&hub->flushed);
     arena_free(&hub->arena);
     sodium_memzero(&hub->id, sizeof hub->id);
-    sodium_memzero(&hub->via, sizeof hub->via);
     free(hub);
 }
 
@@ -200,9 +199,9 @@ static enum collet_result check_place(struct hub *hub, int nranks, int rank) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result hub_join(const struct id *id, const struct id *via, int nranks, int rank,
-                            const struct boot_self *self, struct config *config, struct watch *watch,
-                            enum collet_result (*equip)(struct hub *hub), struct boot **boot_p) {
+enum collet_result hub_join(const struct id *id, int nranks, int rank, const struct boot_self *self,
+                            struct config *config, struct watch *watch, enum collet_result (*equip)(struct hub *hub),
+                            struct boot **boot_p) {
     struct process *process = process_lock();
     struct hub *hub = find_gathering(process, id->secret), *made = NULL;
     enum collet_result result = hub != NULL ? check_place(hub, nranks, rank) : hub_create(nranks, watch, &made);
@@ -211,7 +210,6 @@ enum collet_result hub_join(const struct id *id, const struct id *via, int nrank
     if (made != NULL) {
         hub = made;
         hub->id = *id;
-        hub->via = *via;
     }
     struct boot *boot;
     if (result == COLLET_SUCCESS)

@@ -116,7 +116,6 @@ struct hub {
 
     struct config agreed; /* configuration of rank 0 */
     struct id id;
-    struct id via;    /* id of the meeting point for this process's ranks; it may pass them on to another one */
     struct hub *next; /* next one in the process's list of gathering hubs */
 
     /* Used only by the watch (census.c, reception.c): */
@@ -136,11 +135,10 @@ enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *se
 /* Undoes hub_add(), with the reference. */
 void hub_remove(struct boot *boot);
 
-/* Adds a rank to this process's gathering hub of the id. If there is none, makes one, which goes to the meeting point of via. equip()
- * gives a new hub its work task and the watch's reference; without a watch there is none. */
-enum collet_result hub_join(const struct id *id, const struct id *via, int nranks, int rank,
-                            const struct boot_self *self, struct config *config, struct watch *watch,
-                            enum collet_result (*equip)(struct hub *hub), struct boot **boot_p);
+/* Adds a rank to this process's gathering hub of the id. If there is none, makes one. equip() gives a new hub its work task and the watch's reference; without a watch there is none. */
+enum collet_result hub_join(const struct id *id, int nranks, int rank, const struct boot_self *self,
+                            struct config *config, struct watch *watch, enum collet_result (*equip)(struct hub *hub),
+                            struct boot **boot_p);
 /* Hides the hub from hub_join(). */
 void hub_unlist(struct hub *hub);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define ID_MAGIC "clID"
-#define ID_VERSION 3
+#define ID_VERSION 4
 #define SECRET_MIN_CHARACTERS 16
 #define STRETCH_PASSES 2
 #define STRETCH_BYTES (16 << 20)

@@ -224,23 +224,12 @@ static void root_ready(struct wire *wire) {
         root_lost(join);
 }
 
-/* This meeting point may pass ranks on: tells it the communicator's id. */
-static void say_where_to(struct join *join) {
-    const struct hub *hub = join->hub;
-    struct collet_unique_id id;
-    if (sodium_memcmp(hub->id.secret, hub->via.secret, SECRET_BYTES) == 0)
-        return;
-    id_pack(&hub->id, &id);
-    wire_send(join->root, TABLE_VIA, &id, sizeof id, NULL, 0);
-}
-
 static void on_root_proven(struct dial *dial, struct wire *wire) {
     struct join *join = WATCH_OWNER(dial, struct join, dial);
     join->root = wire;
     join->met = true;
     wire->ready = root_ready;
     wire->owner = join;
-    say_where_to(join);
     announce_ranks(join);
     if (join->asks)
         join_ask(join);
@@ -256,7 +245,7 @@ static void on_root_round_failed(struct dial *dial) {
         fail_init(join, COLLET_ERR_SYSTEM, text);
         return;
     }
-    if ((join->hub->via.listed && !join->met) || dial_refused_ns(dial) < MEETING_GONE_NS)
+    if ((join->hub->id.listed && !join->met) || dial_refused_ns(dial) < MEETING_GONE_NS)
         return;
     dial_stop(dial);
     snprintf(text, sizeof text,
@@ -273,7 +262,7 @@ static uint64_t spread_ns(int nranks) {
 }
 
 static void dial_root(struct join *join) {
-    const struct id *id = &join->hub->via;
+    const struct id *id = &join->hub->id;
     SCOPED_KEY uint8_t key[SECRET_BYTES];
     id_key(id->secret, "meeting point", NULL, 0, key);
     dial_start(&join->dial, &id->set, key, spread_ns(join->hub->nranks), on_root_proven, on_root_round_failed);
@@ -283,7 +272,7 @@ void join_start(struct join *join) { dial_root(join); }
 
 void join_fail(struct join *join, const struct failure *failure) {
     /* Directly, if the meeting point is in this process: the process may be about to exit. */
-    bool told = join->hub->phase != HUB_READY && rendezvous_fail(join->hub->via.secret, failure);
+    bool told = join->hub->phase != HUB_READY && rendezvous_fail(join->hub->id.secret, failure);
     if (!told && join->root != NULL)
         wire_send(join->root, TABLE_FAIL, failure, sizeof *failure, NULL, 0);
     join_stop(join);
@@ -302,7 +291,7 @@ bool join_expects_news(const struct join *join) {
 void join_waiting_text(const struct join *join, char *text, size_t room) {
     if (join->root == NULL) {
         char where[200];
-        address_set_text(&join->hub->via.set, where, sizeof where);
+        address_set_text(&join->hub->id.set, where, sizeof where);
         snprintf(text, room, "no meeting point answers at %s (%s)", where, join->dial.trouble);
     } else if (join->linking && join->tree->dial.active) {
         char name[HUB_NAME_BYTES];

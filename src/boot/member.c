@@ -209,7 +209,7 @@ enum collet_result member_create(struct hub *hub) {
     address_log_down(config->socket_ifname);
     late_begin(&member->late, os_now_ns(), config->warn_after);
     snprintf(member->believed, sizeof member->believed, "%.80s%s%.24s", config->believed,
-             hub->via.listed && config->comm_id[0] ? ", COLLET_COMM_ID=" : "", hub->via.listed ? config->comm_id : "");
+             hub->id.listed && config->comm_id[0] ? ", COLLET_COMM_ID=" : "", hub->id.listed ? config->comm_id : "");
     listener->port = (uint16_t)member->tree.door.port;
     member->hub = member->join.hub = hub;
     member->join.tree = &member->tree;

@@ -22,15 +22,15 @@
  * the very end. A meeting point that failed stays open for COLLET_INIT_TIMEOUT: a guest that comes late hears why. It is closed
  * at once if all have come, and so is a listed one, because the next attempt needs its port.
  *
- * Read next: join.c, the guests' side; relay.c, several meeting points.
+ * It belongs to the watch thread. Read next: join.c, the guests' side.
  */
 #include "boot/rendezvous.h"
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "boot/door.h"
 #include "boot/hub.h"
-#include "boot/meeting.h"
 #include "boot/patience.h"
 #include "boot/places.h"
 
@@ -38,6 +38,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum meeting_state { MEETING_GATHERS, MEETING_LINKS, MEETING_FAILED };
+
+struct guest {
+    struct rendezvous *meeting;
+    struct wire *wire;
+    int nranks; /* number of ranks that it brought */
+    struct guest *next, **link;
+};
+
+struct rendezvous {
+    struct watch_task start;
+    struct door door;
+    bool listed;
+    uint8_t secret[SECRET_BYTES];
+    enum meeting_state state;
+    struct guest *guests;
+    struct watch_timer end;
+    struct failure failure;
+    struct rendezvous *next;
+
+    /* Set by the first JOIN: */
+    int nranks;
+    struct arena arena;   /* owns the next two */
+    struct guest **owner; /* [rank] NULL: has not come */
+    uint8_t *have;        /* [rank] 1: has come (MEETING_GATHERS), or has reported its node (MEETING_LINKS) */
+    int nhave;
+    struct table table;
+};
 
 /* --------------------------------------------------------------------------------------------------------------- ends */
 
@@ -50,7 +79,8 @@ static struct wire *guest_leave(struct guest *guest) {
     return wire;
 }
 
-void meeting_destroy(struct rendezvous *meeting) {
+/* Queued messages for guests are sent first. */
+static void meeting_destroy(struct rendezvous *meeting) {
     struct rendezvous **link = &process_lock()->meetings;
     process_unlock(); /* only the watch thread uses the list */
     while (*link != meeting)
@@ -58,7 +88,6 @@ void meeting_destroy(struct rendezvous *meeting) {
     *link = meeting->next;
     door_close(&meeting->door);
     watch_timer_stop(&meeting->end);
-    relay_destroy(meeting->relay);
     while (meeting->guests != NULL)
         wire_finish(guest_leave(meeting->guests));
     table_free(&meeting->table);
@@ -67,7 +96,8 @@ void meeting_destroy(struct rendezvous *meeting) {
     free(meeting);
 }
 
-void meeting_tell(struct rendezvous *meeting, enum table_frame type, const void *data, size_t bytes) {
+/* Sends to all guests that brought ranks. */
+static void meeting_tell(struct rendezvous *meeting, enum table_frame type, const void *data, size_t bytes) {
     for (struct guest *guest = meeting->guests; guest != NULL; guest = guest->next)
         if (guest->nranks > 0)
             wire_send(guest->wire, type, data, bytes, NULL, 0);
@@ -76,12 +106,12 @@ void meeting_tell(struct rendezvous *meeting, enum table_frame type, const void 
 /* All late guests have come by now, or have given up. */
 static void end_failed(struct watch_timer *timer) { meeting_destroy(WATCH_OWNER(timer, struct rendezvous, end)); }
 
-bool meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
+/* Ends init for everybody. False: the meeting is freed, because no late guest can come. */
+static bool meeting_fail(struct rendezvous *meeting, const struct failure *failure) {
     const bool somebody_may_come = meeting->state == MEETING_GATHERS && !meeting->listed;
     meeting->state = MEETING_FAILED;
     meeting->failure = *failure;
     meeting_tell(meeting, TABLE_FAIL, failure, sizeof *failure);
-    relay_fail(meeting->relay, failure);
     meeting->end.fire = end_failed;
     watch_timer_set(&meeting->end, os_now_ns() + (uint64_t)config_process()->init_timeout * 1000000000u);
     if (!somebody_may_come)
@@ -185,19 +215,10 @@ static bool begin_linking(struct rendezvous *meeting) {
     return made;
 }
 
-/* The reason why this guest's ranks may not join here; NULL: they may. */
-static const char *find_detour(const struct guest *guest) {
-    const struct rendezvous *meeting = guest->meeting;
-    return guest->via == (meeting->relay != NULL) && !guest->astray
-               ? NULL
-               : "ids differ: the ranks of this communicator do not have the same list of unique ids";
-}
-
 static bool on_join(struct guest *guest, const struct frame *frame) {
     struct rendezvous *meeting = guest->meeting;
     struct card card;
     char text[ERR_TEXT_BYTES];
-    const char *detour = find_detour(guest);
     if (frame->bytes < sizeof card)
         return true;
     const bool valid = card_read(frame->data, &card);
@@ -212,8 +233,6 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
         wire_send(guest->wire, TABLE_FAIL, &meeting->failure, sizeof meeting->failure, NULL, 0);
         return true;
     }
-    if (detour != NULL)
-        return reject(guest, &card, detour);
     if (find_fault(meeting, &card, text))
         return reject(guest, &card, text);
     if (meeting->nranks == 0 && !meeting_table_create(meeting, card.nranks)) {
@@ -227,9 +246,7 @@ static bool on_join(struct guest *guest, const struct frame *frame) {
     guest->nranks++;
     if (card.rank == 0)
         memcpy(&meeting->table.agreed, frame->data + sizeof card, config_bytes);
-    if (meeting->relay != NULL)
-        relay_pass_up(meeting->relay, frame);
-    return ++meeting->nhave < meeting->nranks || meeting->relay != NULL || begin_linking(meeting);
+    return ++meeting->nhave < meeting->nranks || begin_linking(meeting);
 }
 
 /* All processes have their edges. The guest of rank 0 is told last: this process may exit after that. */
@@ -302,31 +319,13 @@ static bool on_absent(struct guest *guest, const struct frame *frame) {
     return is_here || meeting_fail(meeting, &failure);
 }
 
-static bool on_via(struct guest *guest, const struct frame *frame) {
-    guest->via = true;
-    guest->astray = !relay_via(guest->meeting, frame);
-    return true;
-}
-
 static bool on_guest_frame(struct guest *guest, const struct frame *frame) {
-    struct relay *relay = guest->meeting->relay;
     switch (frame->type) {
-    case TABLE_VIA: return on_via(guest, frame);
     case TABLE_JOIN: return on_join(guest, frame);
     case TABLE_FAIL: return on_guest_fail(guest, frame);
     case TABLE_ABSENT: return on_absent(guest, frame);
-    case TABLE_READY:
-        if (relay == NULL)
-            return on_guest_ready(guest, frame);
-        relay_pass_up(relay, frame);
-        return true;
-    case TABLE_ASK:
-        guest->asks = true;
-        if (relay == NULL)
-            on_ask(guest);
-        else
-            relay_pass_up(relay, frame);
-        return true;
+    case TABLE_READY: return on_guest_ready(guest, frame);
+    case TABLE_ASK: on_ask(guest); return true;
     default: return true;
     }
 }

@@ -34,7 +34,6 @@ enum table_frame {
     TABLE_JOIN = 1, /* struct card; rank 0 adds a struct config with its agreed knobs, all else zero */
     TABLE_READY,    /* struct node_report[]: all its ranks, when its tree edges are connected */
     TABLE_ASK,      /* nothing: asks for NEWS */
-    TABLE_VIA,      /* struct collet_unique_id: the following is for that id's meeting point (relay.h) */
     TABLE_ABSENT,   /* struct failure: why this rank will not come */
     /* From the meeting point to its guests: */
     TABLE_NEWS,   /* text: the missing ranks, for a guest that asked */

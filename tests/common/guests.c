@@ -30,10 +30,9 @@ struct guest {
 
 struct crowd {
     struct watch_task start;
-    struct id ids[16];
-    struct collet_unique_id first;
+    struct id id;
     struct config agreed;
-    int nids, nranks, asks;
+    int nranks, asks;
     struct guest *guests; /* by rank; that of rank 0 is not used */
     pthread_mutex_t lock;
     struct guests_result result;
@@ -125,7 +124,7 @@ static void on_seat(struct guest *guest, const struct frame *frame) {
     }
     if (table_create(&guest->table, crowd->nranks) != COLLET_SUCCESS)
         trouble(guest->crowd, "no memory for a table");
-    id_key(crowd->ids[0].secret, "tree", guest->seat.parent.process, sizeof guest->seat.parent.process, key);
+    id_key(crowd->id.secret, "tree", guest->seat.parent.process, sizeof guest->seat.parent.process, key);
     dial_start(&guest->dial, &guest->seat.parent.listener, key, 0, on_parent, round_failed);
 }
 
@@ -182,12 +181,10 @@ static void on_root(struct dial *dial, struct wire *wire) {
     card_fill(&card, crowd->nranks, guest->rank, &self, config_process());
     identity_of(guest->rank, card.process);
     memcpy(card.host_key, &guest->rank, sizeof guest->rank); /* a host of its own */
-    card.listener = crowd->ids[0].set;
+    card.listener = crowd->id.set;
     guest->root = wire;
     wire->ready = root_ready;
     wire->owner = guest;
-    if (dial->set.port != crowd->ids[0].set.port)
-        wire_send(wire, TABLE_VIA, &crowd->first, sizeof crowd->first, NULL, 0);
     wire_send(wire, TABLE_JOIN, &card, sizeof card, NULL, 0);
     if (asks(guest))
         wire_send(wire, TABLE_ASK, NULL, 0, NULL, 0);
@@ -195,7 +192,7 @@ static void on_root(struct dial *dial, struct wire *wire) {
 }
 
 static void bring(struct crowd *crowd, int rank) {
-    const struct id *id = &crowd->ids[(int64_t)rank * crowd->nids / crowd->nranks];
+    const struct id *id = &crowd->id;
     uint8_t key[SECRET_BYTES];
     id_key(id->secret, "meeting point", NULL, 0, key);
     crowd->guests[rank] = (struct guest){.crowd = crowd, .rank = rank};
@@ -209,15 +206,13 @@ static void bring_all(struct watch_task *task) {
         bring(crowd, rank);
 }
 
-struct guests_result guests_bring(const struct collet_unique_id *ids, int nids, int nranks, int asks, int limit_s) {
+struct guests_result guests_bring(const struct collet_unique_id *id, int nranks, int asks, int limit_s) {
     struct crowd *crowd = calloc(1, sizeof *crowd); /* the watch keeps it */
     struct watch *watch;
-    *crowd = (struct crowd){
-        .nids = nids, .nranks = nranks, .asks = asks, .first = ids[0], .lock = PTHREAD_MUTEX_INITIALIZER};
+    *crowd = (struct crowd){.nranks = nranks, .asks = asks, .lock = PTHREAD_MUTEX_INITIALIZER};
     crowd->guests = calloc((size_t)nranks, sizeof *crowd->guests);
-    for (int k = 0; k < nids; k++)
-        if (id_unpack(&ids[k], &crowd->ids[k]) != COLLET_SUCCESS)
-            return (struct guests_result){.trouble = "an id is none"};
+    if (id_unpack(id, &crowd->id) != COLLET_SUCCESS)
+        return (struct guests_result){.trouble = "the id is none"};
     if (watch_start(&watch) != COLLET_SUCCESS)
         return (struct guests_result){.trouble = "there is no watch"};
     watch_task_init(&crowd->start, watch, bring_all);
@@ -243,7 +238,7 @@ static double cpu_seconds(const struct rusage *usage) {
            (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec) / 1e6;
 }
 
-bool guests_host(const struct collet_unique_id *ids, int nids, int nranks, struct guests_host_cost *cost) {
+bool guests_host(const struct collet_unique_id *id, int nranks, struct guests_host_cost *cost) {
     const struct boot_self self = {.device = COLLET_DEVICE_HOST};
     static struct config config;
     struct boot *boot;
@@ -252,7 +247,7 @@ bool guests_host(const struct collet_unique_id *ids, int nids, int nranks, struc
     enum collet_result result = config_read(&config);
     config.init_timeout = 120;
     if (result == COLLET_SUCCESS)
-        result = boot_join_by(ids, nids, nranks, 0, &self, &config, &boot);
+        result = boot_join(id, nranks, 0, &self, &config, &boot);
     if (result != COLLET_SUCCESS)
         return false;
     *cost = (struct guests_host_cost){.seconds = 0};

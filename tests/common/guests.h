@@ -19,9 +19,9 @@ struct guests_result {
     const char *trouble; /* NULL: none */
 };
 
-/* Brings them to the meeting points of these ids, which are in other processes, and returns when all are done, or after
+/* Brings them to the meeting point of this id, which is in another process, and returns when all are done, or after
  * limit_s. asks: so often the guest in the middle asks who is missing; only then the last guest sets out. */
-struct guests_result guests_bring(const struct collet_unique_id *ids, int nids, int nranks, int asks, int limit_s);
+struct guests_result guests_bring(const struct collet_unique_id *id, int nranks, int asks, int limit_s);
 
 /* What the process of rank 0 has used until its init is complete. */
 struct guests_host_cost {
@@ -30,6 +30,6 @@ struct guests_host_cost {
     int descriptors;
 };
 /* Is rank 0 of nranks. False: init failed; see err_last(). */
-bool guests_host(const struct collet_unique_id *ids, int nids, int nranks, struct guests_host_cost *cost);
+bool guests_host(const struct collet_unique_id *id, int nranks, struct guests_host_cost *cost);
 
 #endif

@@ -2,11 +2,8 @@
  *
  * The meeting point and its guests, which know the key: joins, nodes, questions, failures, and guests that leave.
  *
- *      guest 0, 1, 2 ── JOIN, READY, ASK, FAIL, VIA ──▶ meeting point ── SEAT, CARDS, NODES … ──▶ nobody reads them
- *                                                          ▲
- *      meeting point of the first id ── SEAT, NEWS, DONE … ┘  of a relay
+ *      guest 0, 1, 2 ── JOIN, READY, ASK, FAIL ──▶ meeting point ── SEAT, CARDS, NODES … ──▶ nobody reads them
  */
-#include "layers/elastic/relay.c"
 #include "boot/rendezvous.c"
 
 #include "fuzz.h"
@@ -61,11 +58,9 @@ static size_t make_frame(uint32_t type, uint8_t kind, struct fuzz_input *input, 
 /* False: the meeting is over. */
 static bool say(struct rendezvous *meeting, struct guest *guest, uint8_t kind, struct fuzz_input *input) {
     static const enum table_frame types[] = {TABLE_JOIN,   TABLE_JOIN, TABLE_JOIN, TABLE_READY,
-                                             TABLE_ABSENT, TABLE_ASK,  TABLE_FAIL, TABLE_VIA};
+                                             TABLE_ABSENT, TABLE_ASK,  TABLE_FAIL, TABLE_NEWS};
     static char bytes[sizeof(struct card) + sizeof(struct config) + sizeof(struct failure)];
     struct frame frame = {.type = types[kind >> 4 & 7]};
-    if (meeting->nranks == 0 && frame.type == TABLE_VIA)
-        return true; /* it would dial to where the frame says */
     frame.bytes = (uint32_t)make_frame(frame.type, kind & 15, input, bytes);
     char *exact = malloc(frame.bytes + 1);
     memcpy(exact, bytes, frame.bytes);
@@ -73,35 +68,6 @@ static bool say(struct rendezvous *meeting, struct guest *guest, uint8_t kind, s
     bool goes_on = on_guest_frame(guest, &frame);
     free(exact);
     return goes_on;
-}
-
-/* False: the meeting is over. */
-static bool hear_from_above(struct relay *relay, struct fuzz_input *input) {
-    static const enum table_frame types[] = {TABLE_NEWS, TABLE_REJECT, TABLE_SEAT, TABLE_CARDS,
-                                             TABLE_DONE, TABLE_OVER,   TABLE_FAIL};
-    struct failure failure = {
-        .code = fuzz_byte(input) % 4, .rank = -1, .text = "why"}; /* its first word may be a rank */
-    struct frame frame = {.type = types[fuzz_byte(input) % 7]};
-    fuzz_patch(input, &failure, sizeof failure);
-    frame.bytes = fuzz_byte(input) % 2 ? fuzz_byte(input) : sizeof failure;
-    char *exact = malloc(frame.bytes + 1);
-    memcpy(exact, &failure, frame.bytes);
-    frame.data = exact;
-    bool goes_on = on_frame_from_above(relay, &frame);
-    free(exact);
-    return goes_on;
-}
-
-/* From now on this meeting point is one of several. */
-static struct relay *relay_of(struct rendezvous *meeting, int *other_end) {
-    int pair[2];
-    meeting->relay = calloc(1, sizeof *meeting->relay);
-    meeting->relay->meeting = meeting;
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0 ||
-        wire_create(pair[0], NULL, NULL, &meeting->relay->wire) != COLLET_SUCCESS)
-        abort();
-    *other_end = pair[1];
-    return meeting->relay;
 }
 
 static struct guest *nth_guest(const struct rendezvous *meeting, int n) {
@@ -114,11 +80,10 @@ static struct guest *nth_guest(const struct rendezvous *meeting, int n) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = {data, size};
     struct rendezvous *meeting = calloc(1, sizeof *meeting), **first = &process_lock()->meetings;
-    int others[GUESTS + 1];
+    int others[GUESTS];
     process_unlock();
     meeting->door.listener.fd = -1;
-    const uint8_t what = fuzz_byte(&input);
-    meeting->listed = what % 2;
+    meeting->listed = fuzz_byte(&input) % 2;
     *first = meeting;
     for (int k = 0; k < GUESTS; k++) {
         struct wire *wire;
@@ -128,14 +93,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         others[k] = pair[1];
         on_guest_proven(&meeting->door, wire);
     }
-    struct relay *relay = what & 2 ? relay_of(meeting, &others[GUESTS]) : NULL;
     while (input.size > 0 && *first == meeting && meeting->guests != NULL) {
         uint8_t kind = fuzz_byte(&input);
         struct guest *guest = nth_guest(meeting, fuzz_byte(&input) % GUESTS);
-        if (relay != NULL && kind % 16 == 14 && !hear_from_above(relay, &input))
-            break;
-        if (relay != NULL && kind % 16 == 14)
-            continue;
         if (kind == 255)
             guest_lost(guest, "died");
         else if (!say(meeting, guest, kind, &input))
@@ -144,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (*first == meeting)
         meeting_destroy(meeting);
     watch_fire_all();
-    for (int k = 0; k < GUESTS + (relay != NULL); k++)
+    for (int k = 0; k < GUESTS; k++)
         close(others[k]);
     return 0;
 }

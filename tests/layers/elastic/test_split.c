@@ -338,6 +338,28 @@ static void init_with_ids(struct ranks *ranks, int rank) {
     }
 }
 
+/* Both ids are those of rank 0, which meets at its first one. */
+static void init_in_another_order(struct ranks *ranks, int rank) {
+    struct collet_unique_id ids[2];
+    struct collet_comm *comm;
+    for (int k = 0; k < 2; k++) {
+        ranks_new_id(ranks, rank);
+        ids[rank == 0 ? k : 1 - k] = ranks->id;
+        ranks_barrier(ranks);
+    }
+    if (rank == 1)
+        ranks_sleep_ms(200); /* rank 0 has cancelled it */
+    const enum collet_result result = collet_comm_init_rank_scalable(&comm, 2, rank, 2, ids, NULL);
+    ranks_expect(ranks, rank, result, rank == 1 ? COLLET_ERR_INVALID_ARGUMENT : COLLET_ERR_TIMEOUT, "init");
+    ranks_check(ranks, rank, strstr(collet_last_error(NULL), rank == 1 ? "ids differ" : "have not come: 1") != NULL);
+}
+
+static void lists_of_ids_in_another_order_are_an_error(void **state) {
+    (void)state;
+    static const char *const variables[] = {"COLLET_INIT_TIMEOUT", "2", NULL};
+    world_run(&worlds[WORLD_SHM], 2, variables, init_in_another_order, NULL);
+}
+
 static void ranks_may_have_several_ids(void **state) {
     (void)state;
     world_run(&worlds[WORLD_SHM], 5, NULL, init_with_ids, NULL);
@@ -623,6 +645,7 @@ int main(void) {
         cmocka_unit_test(an_excluded_rank_may_wait_in_a_collective),
         cmocka_unit_test(two_ranks_grow_to_four),
         cmocka_unit_test(ranks_may_have_several_ids),
+        cmocka_unit_test(lists_of_ids_in_another_order_are_an_error),
         cmocka_unit_test(children_inherit_their_configuration_or_have_their_own),
         cmocka_unit_test(a_split_beside_a_collective_is_a_mismatch),
         cmocka_unit_test(a_split_beside_a_growth_is_a_mismatch),

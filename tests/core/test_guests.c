@@ -27,12 +27,11 @@
 
 #define RANKS 1000
 #define LIMIT_S 100
-#define ASKS 3 /* of one guest, by a relay if there are several ids; the others must not hear the answers */
-#define IDS_MAX 4
+#define ASKS 3 /* of one guest; the others must not hear the answers */
 
 static struct shared {
-    struct collet_unique_id ids[IDS_MAX];
-    int ids_made, over;
+    struct collet_unique_id id;
+    int id_made, over;
     size_t bytes, calls; /* of send() in the process of rank 0 */
     int descriptors;
 } * shared;
@@ -53,27 +52,25 @@ static void await(const int *word, int value) {
         usleep(1000);
 }
 
-/* Opens the meeting point of id `index`; the first has rank 0 too. */
-static void host(int index, int nids) {
+/* Rank 0, in whose process the meeting point is. */
+static void host(void) {
     struct guests_host_cost cost;
-    counts = index == 0;
-    if (boot_unique_id(&shared->ids[index]) != COLLET_SUCCESS)
+    counts = true;
+    if (boot_unique_id(&shared->id) != COLLET_SUCCESS)
         _exit(1);
-    __atomic_fetch_add(&shared->ids_made, 1, __ATOMIC_RELEASE);
-    await(&shared->ids_made, nids);
-    if (index == 0 && !guests_host(shared->ids, nids, RANKS, &cost)) {
+    __atomic_store_n(&shared->id_made, 1, __ATOMIC_RELEASE);
+    if (!guests_host(&shared->id, RANKS, &cost)) {
         fprintf(stderr, "rank 0: %s\n", err_last());
         _exit(1);
     }
-    if (index == 0)
-        shared->descriptors = cost.descriptors;
+    shared->descriptors = cost.descriptors;
     await(&shared->over, 1);
     _exit(0);
 }
 
-static void bring(int nids) {
-    await(&shared->ids_made, nids);
-    struct guests_result result = guests_bring(shared->ids, nids, RANKS, ASKS, LIMIT_S);
+static void bring(void) {
+    await(&shared->id_made, 1);
+    struct guests_result result = guests_bring(&shared->id, RANKS, ASKS, LIMIT_S);
     if (result.trouble == NULL && result.news != ASKS)
         result.trouble = "questions and answers differ in number";
     if (result.trouble != NULL)
@@ -83,23 +80,23 @@ static void bring(int nids) {
     _exit(result.trouble != NULL);
 }
 
-static void meet(int nids) {
+static void meet(void) {
     struct rlimit limit;
-    pid_t pids[IDS_MAX + 1];
+    pid_t pids[2];
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max < RANKS + 64)
         skip();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
-    for (int k = 0; k <= nids; k++) {
+    for (int k = 0; k < 2; k++) {
         fflush(NULL);
         pids[k] = fork();
         assert_true(pids[k] >= 0);
-        if (pids[k] == 0 && k < nids)
-            host(k, nids);
+        if (pids[k] == 0 && k == 0)
+            host();
         if (pids[k] == 0)
-            bring(nids);
+            bring();
     }
-    for (int k = nids; k >= 0; k--) {
+    for (int k = 1; k >= 0; k--) {
         int status;
         assert_int_equal(waitpid(pids[k], &status, 0), pids[k]);
         assert_true(WIFEXITED(status));
@@ -113,7 +110,7 @@ static const size_t tables_bytes = (1 + TREE_ARITY) * RANKS * (sizeof(struct car
 
 static void the_root_sends_the_table_to_its_children_alone(void **state) {
     (void)state;
-    meet(1);
+    meet();
     const size_t each = sizeof(struct seat) + 400; /* handshake, DONE, heads and MACs */
     assert_in_range(shared->bytes, tables_bytes, tables_bytes + RANKS * each + (64 << 10));
     assert_in_range(shared->calls, 4 * RANKS, 8 * RANKS);
@@ -121,17 +118,9 @@ static void the_root_sends_the_table_to_its_children_alone(void **state) {
     munmap(shared, sizeof *shared);
 }
 
-static void four_ids_share_the_connections(void **state) {
-    (void)state;
-    meet(4);
-    assert_in_range(shared->descriptors, RANKS / 4, RANKS / 4 + 64);
-    munmap(shared, sizeof *shared);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_root_sends_the_table_to_its_children_alone),
-        cmocka_unit_test(four_ids_share_the_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
