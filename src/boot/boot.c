@@ -208,6 +208,19 @@ enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void
     return COLLET_SUCCESS;
 }
 
+enum collet_result boot_ask(struct boot *boot, int rank, uint64_t *question) {
+    *question = ++boot->questions;
+    return boot_send(boot, rank, boot_key(BOOT_QUESTION, 0), question, sizeof *question);
+}
+
+enum collet_result boot_try_answer(struct boot *boot, int rank, uint64_t question, struct boot_answer *answer) {
+    size_t bytes = 0;
+    do /* skips late answers to earlier questions */
+        COLLET_TRY(boot_try_recv(boot, rank, boot_key(BOOT_ANSWER, 0), answer, sizeof *answer, &bytes));
+    while (bytes != sizeof *answer || answer->question != question || answer->bytes > BOOT_STATUS_BYTES);
+    return COLLET_SUCCESS;
+}
+
 /* ------------------------------------------------------------------------------------------------------------ failures */
 
 enum collet_result boot_failed(const struct boot *boot) { return hub_failed(boot->hub); }

@@ -17,41 +17,8 @@
 #define COLLET_BOOT_BOOT_H
 
 #include "base/config.h"
-#include "base/cpus.h"
-#include "collet.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#define BOOT_CARDS 8
-
-/* What every rank knows of every other rank. Equal on all ranks after init. */
-struct peer_info {
-    int32_t rank;
-    int32_t node; /* the lowest rank on the same host: a test found that it shares memory with this rank */
-    int32_t pid;
-    int32_t device;
-    uint64_t cards[BOOT_CARDS]; /* cards of its boot_self */
-    uint64_t process[2];        /* random identity of its process; equal: the same address space */
-    char host[64];              /* for error texts */
-    struct os_cpu_set cpus;     /* CPUs that it could use when it joined */
-};
-
-/* What a rank tells others when it joins. Boot only carries the cards: transport number k knows what card k means
- * (transport/transport.h). 0: nothing. */
-struct boot_self {
-    int32_t device; /* device number, as in collet.h */
-    uint64_t cards[BOOT_CARDS];
-};
-
-enum peer_state {
-    PEER_ALIVE,
-    PEER_LEFT,  /* it said goodbye: its messages have come, and no more will follow */
-    PEER_DEAD,  /* its process ended without a word */
-    PEER_ENDED, /* its process said that it ends in order, without a goodbye of this rank */
-    PEER_LOST,  /* out of reach for too long: it counts as dead, though it may be alive */
-};
-static inline bool peer_is_gone(enum peer_state state) { return state >= PEER_DEAD; }
+#include "boot/message.h"
+#include "boot/peer.h"
 
 struct boot;
 struct late;
@@ -74,16 +41,8 @@ void boot_excuse(const struct collet_unique_id *id, int rank, enum collet_result
 /* INVALID_ARGUMENT: this is no id, is of another version, or is damaged. */
 enum collet_result boot_check_id(const struct collet_unique_id *id);
 
-#define BOOT_RANKS_MAX (1 << 20) /* maximum number of ranks of a communicator */
-
 /* INVALID_ARGUMENT: nranks is not a valid number of ranks, or has no such rank. */
 enum collet_result boot_check_ranks(int nranks, int rank);
-
-/* Makes an id that every rank can compute: rank 0 will listen on host:port. Its secret is
- * derived from secret_text. For COLLET_COMM_ID and MASTER_ADDR. */
-enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id);
-/* Appends a hash of secret_text to a name: only processes that know the text can compute it. "": appends nothing. */
-enum collet_result boot_hide_name(const char *secret_text, char *name, size_t room);
 
 /* Starts to join, without waiting. *config has this rank's configuration; before boot_try_init() succeeds, its AGREED knobs get rank
  * 0's values. On failure *boot_p is not written. */
@@ -96,63 +55,17 @@ enum collet_result boot_try_init(struct boot *boot);
 
 const struct peer_info *boot_peers(const struct boot *boot); /* [nranks], valid until boot_destroy() */
 
-/* The subject of a message. Its key begins with the subject, so no room takes another room's message. Sender and receiver agree on the
- * rest of the key. */
-enum boot_subject {
-    BOOT_OFFER = 1,   /* chan: a consumer's offer to its producer */
-    BOOT_TRANSPORT,   /* for the transports (transport_key()) */
-    BOOT_GPU_MEETING, /* kernels: a rank has a program on its GPU */
-    BOOT_PLACE,       /* plan: where a rank runs */
-    BOOT_GRAPH,       /* plan: the graph of a node */
-    BOOT_ATLAS,       /* plan: the places of all ranks and the graphs of all nodes */
-    BOOT_SPLIT,       /* api: a communicator is made of this one */
-    BOOT_QUESTION,    /* boot: what is a rank waiting in? */
-    BOOT_ANSWER,      /* boot: the answer */
-    BOOT_VOTE,        /* boot: a vote, to the judge of a consent */
-    BOOT_JUDGE,       /* boot: the judge is now waiting for votes */
-    BOOT_VERDICT,     /* boot: the judge's decision */
-    BOOT_CENSUS,      /* boot: what is a rank doing? Asked by somebody outside */
-    BOOT_REPORT,      /* boot: the answer to that */
-    BOOT_TESTED,      /* chan: to the producer: its test data came unchanged */
-    BOOT_WINDOW,      /* chan: a window begins or ends */
-    BOOT_COPIES       /* exec: where the words of copy engines are */
-};
-#define BOOT_KEY_REST ((1ull << 56) - 1)
-static inline uint64_t boot_key(enum boot_subject subject, uint64_t rest) { return (uint64_t)subject << 56 | rest; }
-
 /* Sends up to BOOT_MESSAGE_BYTES bytes to rank `to` (also to itself), with a key for which the receiver asks. Messages with one sender and
  * key arrive in order. Queues the message, never blocks. */
-#define BOOT_MESSAGE_BYTES 1024
 enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void *data, size_t bytes);
 
 /* Takes the next message from rank `from` with this key. SUCCESS: *bytes ≤ room. IN_PROGRESS: none has come yet. */
 enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void *data, size_t room, size_t *bytes);
 
-/* A rank's status: what it waits for. Others may ask for it. Boot only carries the bytes. The asked rank's watch thread answers, so the
- * rank may be computing, or in a call on another communicator. */
-#define BOOT_STATUS_BYTES 128
-struct boot_answer {
-    uint64_t question;
-    uint64_t now_ns;    /* os_now_ns() of the answering host */
-    uint64_t calls;     /* number of collectives that the rank has begun */
-    uint32_t bytes;     /* bytes of status; 0: it waits in no call */
-    uint32_t elsewhere; /* 1: status is of another communicator in its process */
-    char status[BOOT_STATUS_BYTES];
-};
-void boot_say(struct boot *boot, const void *status, size_t bytes); /* sets the status; bytes 0: none */
-/* Sets the address of this rank's counter of collectives; NULL: it has none any more. */
-void boot_count_at(struct boot *boot, const uint64_t *calls);
+/* Asks for the status of a rank. */
 enum collet_result boot_ask(struct boot *boot, int rank, uint64_t *question);
 /* Takes the answer. IN_PROGRESS: not yet. A stopped process does not answer. */
 enum collet_result boot_try_answer(struct boot *boot, int rank, uint64_t question, struct boot_answer *answer);
-
-/* Describes what a rank is doing, for collet-status (census.h). Boot only carries the bytes. The watch thread calls the reporter while it
- * holds locks of this room. */
-#define BOOT_REPORT_BYTES 960
-struct boot_reporter {
-    size_t (*report)(const void *owner, char report[BOOT_REPORT_BYTES]); /* returns the number of bytes */
-    const void *owner;
-};
 
 /* Computes a key that only ranks of the communicator can compute: for one use of its secret (`what`, for `whom`). The caller must
  * wipe it. */

@@ -11,7 +11,7 @@
 #ifndef COLLET_BOOT_EDGE_H
 #define COLLET_BOOT_EDGE_H
 
-#include "boot/boot.h"
+#include "boot/peer.h"
 #include "boot/wire.h"
 
 #include <sys/types.h>

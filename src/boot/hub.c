@@ -13,49 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------------------------------ letters */
-
-void letter_queue_init(struct letter_queue *queue) { *queue = (struct letter_queue){.end = &queue->first}; }
-
-void letter_append(struct letter_queue *queue, struct letter *letter) {
-    letter->next = NULL;
-    *queue->end = letter;
-    queue->end = &letter->next;
-}
-
-struct letter *letter_take(struct letter_queue *queue) {
-    struct letter *letter = queue->first;
-    if (letter != NULL && (queue->first = letter->next) == NULL)
-        queue->end = &queue->first;
-    return letter;
-}
-
-void letter_free(struct letter *letter) {
-    if (letter != NULL)
-        sodium_memzero(letter->data, letter->bytes);
-    free(letter);
-}
-
-void letter_free_at(struct letter **letter) { letter_free(*letter); }
-
-static void letter_queue_clear(struct letter_queue *queue) {
-    struct letter *letter;
-    while ((letter = letter_take(queue)) != NULL)
-        letter_free(letter);
-}
-
-struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes) {
-    struct letter *letter = patient_malloc(sizeof *letter + bytes);
-    if (letter == NULL)
-        return NULL;
-    *letter = (struct letter){.to = to, .from = from, .key = key, .bytes = (uint32_t)bytes};
-    if (data != NULL)
-        memcpy(letter->data, data, bytes);
-    return letter;
-}
-
-/* --------------------------------------------------------------------------------------------------------------- life */
-
 enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p) {
     const size_t n = (size_t)nranks;
     struct hub *hub;
@@ -286,6 +243,77 @@ enum peer_state hub_state(struct hub *hub, int rank, uint64_t *since_ns) {
     return hub->states[rank];
 }
 
+/* ----------------------------------------------------------------------------------------------------------------- questions */
+
+/* What does a rank wait in? Ranks that wait for long say so here, in their own process. Nothing travels until somebody asks:
+ *
+ *      rank 4 ── QUESTION ──▶ tree ──▶ watch of rank 3's process: what rank 3 has said, or else what another
+ *             ◀── ANSWER ──── tree ◀── communicator's rank of that process has
+ */
+
+void boot_say(struct boot *boot, const void *status, size_t bytes) {
+    struct process *process = process_lock();
+    if (boot->said_bytes == 0 && bytes > 0) {
+        boot->next_sayer = process->sayers;
+        boot->sayer_link = &process->sayers;
+        if (boot->next_sayer != NULL)
+            boot->next_sayer->sayer_link = &boot->next_sayer;
+        process->sayers = boot;
+    } else if (boot->said_bytes > 0 && bytes == 0) {
+        *boot->sayer_link = boot->next_sayer;
+        if (boot->next_sayer != NULL)
+            boot->next_sayer->sayer_link = boot->sayer_link;
+    }
+    boot->said_bytes = bytes <= BOOT_STATUS_BYTES ? bytes : BOOT_STATUS_BYTES;
+    if (bytes > 0)
+        memcpy(boot->said, status, boot->said_bytes);
+    process_unlock();
+}
+
+void boot_count_at(struct boot *boot, const uint64_t *calls) {
+    process_lock();
+    if (boot->calls != NULL)
+        boot->hub->last_calls[boot->rank] = *boot->calls;
+    boot->calls = calls;
+    process_unlock();
+}
+
+/* The caller holds both locks. */
+static void fill_answer(const struct process *process, const struct boot *boot, struct boot_answer *answer) {
+    const struct boot *sayer = boot;
+    if (boot->said_bytes == 0)
+        for (sayer = process->sayers; sayer != NULL && sayer->hub == boot->hub;)
+            sayer = sayer->next_sayer;
+    if (boot->calls != NULL)
+        answer->calls = __atomic_load_n(boot->calls, __ATOMIC_RELAXED);
+    if (sayer == NULL)
+        return;
+    answer->bytes = (uint32_t)sayer->said_bytes;
+    answer->elsewhere = sayer != boot;
+    memcpy(answer->status, sayer->said, sayer->said_bytes);
+}
+
+/* Makes a rank's answer to a question. NULL: the rank has left, or there is no memory. */
+static struct letter *make_answer(struct hub *hub, const struct letter *question) {
+    struct boot_answer answer = {0};
+    if (question->bytes != sizeof answer.question)
+        return NULL;
+    memcpy(&answer.question, question->data, sizeof answer.question);
+    answer.now_ns = os_now_ns();
+    struct process *process = process_lock();
+    pthread_mutex_lock(&hub->lock);
+    const struct boot *boot = hub->local[question->to];
+    if (boot != NULL)
+        fill_answer(process, boot, &answer);
+    pthread_mutex_unlock(&hub->lock);
+    process_unlock();
+    if (boot == NULL)
+        return NULL;
+    return letter_create(question->from, question->to, boot_key(BOOT_ANSWER, 0), &answer, sizeof answer);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------- letters */
+
 static struct letter_queue *mailbox_of(struct boot *boot, int from, uint64_t key) {
     uint64_t hash = (key ^ ((uint64_t)from << 32)) * 0x9e3779b97f4a7c15u;
     return &boot->mailboxes[hash >> 32 & (MAILBOX_COUNT - 1)];
@@ -305,7 +333,7 @@ void hub_send(struct hub *hub, struct letter *letter) {
 static bool is_for_process(struct hub *hub, const struct letter *letter, struct letter **answer) {
     *answer = NULL;
     if (letter->key >> 56 == BOOT_QUESTION) {
-        *answer = hub_answer(hub, letter);
+        *answer = make_answer(hub, letter);
         return true;
     }
     for (int k = 0; k < nlayers; k++)

@@ -13,35 +13,13 @@
 #include "base/config.h"
 #include "base/memory.h"
 #include "base/wait.h"
-#include "boot/boot.h"
 #include "boot/id.h"
+#include "boot/letter.h"
+#include "boot/message.h"
+#include "boot/peer.h"
 #include "boot/watch.h"
 
 #include <pthread.h>
-
-/* A message to a rank, or a notice to all ranks. */
-struct letter {
-    struct letter *next;
-    int32_t to; /* LETTER_TO_ALL: `key` is the new state of rank `from` */
-    int32_t from;
-    uint64_t key;
-    uint64_t number; /* set by the courier */
-    uint32_t bytes;
-    char data[];
-};
-#define LETTER_TO_ALL (-1)
-
-struct letter_queue {
-    struct letter *first, **end;
-};
-void letter_queue_init(struct letter_queue *queue);
-void letter_append(struct letter_queue *queue, struct letter *letter);
-struct letter *letter_take(struct letter_queue *queue); /* takes the first one; NULL: empty */
-/* Creates a letter; NULL: no memory. data NULL: the caller writes the data. */
-struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes);
-void letter_free(struct letter *letter); /* wipes it first: it may contain another communicator's id. NULL is fine */
-#define SCOPED_LETTER __attribute__((cleanup(letter_free_at)))
-void letter_free_at(struct letter **letter);
 
 /* The difference between rank 0's clock and this host's (clock.c). */
 struct boot_clock {
@@ -71,7 +49,7 @@ struct boot {
     struct boot_clock clock;
     struct consent_memory *spare_memory; /* consent.c */
 
-    /* Protected by the process's lock (ask.c): */
+    /* Protected by the process's lock: */
     const uint64_t *calls; /* number of its collectives so far; NULL: unknown */
     uint64_t questions;    /* number of questions that this rank has asked */
     struct boot_reporter reporter;
@@ -79,9 +57,6 @@ struct boot {
     char said[BOOT_STATUS_BYTES];
     struct boot *next_sayer, **sayer_link; /* list of the process's ranks that wait */
 };
-
-/* Makes this rank's answer to a question. NULL: the rank has left, or there is no memory. */
-struct letter *hub_answer(struct hub *hub, const struct letter *question);
 
 enum hub_phase { HUB_GATHERS, HUB_LINKS, HUB_READY };
 

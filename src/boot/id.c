@@ -3,7 +3,6 @@
 
 #include "base/config.h"
 #include "base/err.h"
-#include "boot/boot.h"
 
 #include <sodium.h>
 #include <stdio.h>

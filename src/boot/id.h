@@ -33,4 +33,10 @@ enum collet_result id_unpack(const struct collet_unique_id *packed, struct id *i
 void id_key(const uint8_t secret[SECRET_BYTES], const char *what, const void *whom, size_t whom_bytes,
             uint8_t key[SECRET_BYTES]);
 
+/* Makes an id that every rank can compute: rank 0 will listen on host:port. Its secret is
+ * derived from secret_text. For COLLET_COMM_ID and MASTER_ADDR. */
+enum collet_result boot_unique_id_at(const char *host, int port, const char *secret_text, struct collet_unique_id *id);
+/* Appends a hash of secret_text to a name: only processes that know the text can compute it. "": appends nothing. */
+enum collet_result boot_hide_name(const char *secret_text, char *name, size_t room);
+
 #endif

@@ -7,7 +7,7 @@
 #ifndef COLLET_BOOT_INQUIRY_H
 #define COLLET_BOOT_INQUIRY_H
 
-#include "boot/boot.h"
+#include "boot/peer.h"
 #include "boot/dial.h"
 
 struct inquiry;

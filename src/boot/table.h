@@ -8,7 +8,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "boot/address.h"
-#include "boot/boot.h"
+#include "boot/peer.h"
 #include "boot/process.h"
 #include "boot/wire.h"
 

@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "base/spelling.h"
 #include "chan/crowd.h"
+#include "chan/slots.h"
 #include "seams/observe.h"
 #include "seams/gpu.h"
 #include "transport/transport.h"

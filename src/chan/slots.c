@@ -15,7 +15,7 @@
  *
  * Two ranks that several kinds connect have a connection of each kind, on lanes of their own, so that both ends know which it is.
  */
-#include "chan/chan.h"
+#include "chan/slots.h"
 
 #define NSLOTS 8
 #define SHORT_BYTES 4096u /* payload of a short slot; long slots are faster for larger messages */

@@ -2,10 +2,11 @@
 #include "plan/limits.h"
 
 #include "base/err.h"
-#include "base/names.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/spelling.h"
 #include "chan/chan.h"
+#include "chan/slots.h"
 
 #include <string.h>
 #include <strings.h>

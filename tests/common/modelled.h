@@ -7,6 +7,7 @@
 #define COLLET_TESTS_MODELLED_H
 
 #include "base/config_read.h"
+#include "chan/slots.h"
 #include "layers/gpu/gpu.h"
 #include "layers/tuner/cards.h"
 #include "layers/tuner/limits_gpu.h"

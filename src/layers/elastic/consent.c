@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/os.h"
+#include "boot/boot.h"
 #include "boot/hub.h"
 
 #include <sodium.h>

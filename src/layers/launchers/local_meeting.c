@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/remedy.h"
+#include "boot/boot.h"
 #include "boot/table.h"
 #include "layers/launchers/meeting_wait.h"
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/os.h"
+#include "boot/boot.h"
 #include "boot/hub.h"
 #include "layers/elastic/consent.h"
 

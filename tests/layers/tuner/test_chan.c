@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mapping.h"
 #include "chan/chan.h"
+#include "chan/slots.h"
 #include "common/local_boots.h"
 #include "fifo/proto.h"
 #include "kernels/worker.h"

@@ -8,6 +8,7 @@
 #include "base/config_read.h"
 #include "base/memory.h"
 #include "chan/chan.h"
+#include "chan/slots.h"
 #include "layers/gpu/nvlink.h"
 #include "layers/tuner/cards.h"
 #include "plan/map.h"

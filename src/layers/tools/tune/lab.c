@@ -12,6 +12,7 @@
 #include "base/os.h"
 #include "bench/board.h"
 #include "chan/chan.h"
+#include "chan/slots.h"
 #include "exec/exec.h"
 #include "layers/tuner/distance.h"
 #include "layers/tuner/line_probe.h"

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "bench/board.h"
+#include "chan/slots.h"
 #include "exec/exec.h"
 #include "layers/tools/tune/gpu_calls.h"
 #include "layers/tuner/model.h"
