@@ -4,6 +4,8 @@
  * follows from its line in ../program/registry.h. The functions of collet.h themselves are at the end.
  */
 #include "api/coll.h"
+
+#include "api/engine.h"
 #include "api/group.h"
 #include "api/overlap.h"
 #include "base/log.h"
@@ -228,6 +230,17 @@ enum collet_result collet_recv(void *recvbuff, size_t count, enum collet_type ty
 
 /* ---- what would be done ---- */
 
+enum collet_result comm_choose(struct collet_comm *comm, const struct exec_request *request,
+                               struct plan_choice *choice) {
+    engine_take(comm, 0);
+    enum collet_result result = comm_check_locked(comm);
+    if (result == COLLET_SUCCESS)
+        result = plan_choose(comm->planner, request, choice);
+    engine_give(comm);
+    return result;
+}
+
+/* Either comm_discard() sees this reader, or the reader sees the cleared magic. */
 enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collective, size_t count,
                                     enum collet_type type, char *text, size_t size) {
     struct exec_request request = {.count = count, .type = type};

@@ -23,4 +23,8 @@ enum collet_result coll_err_no_op(enum collet_op op);
 
 void coll_log(const struct collet_comm *comm, const struct exec_request *request);
 
+/* The plan that this call would get. Blocks while another thread is in a call on comm. */
+enum collet_result comm_choose(struct collet_comm *comm, const struct exec_request *request,
+                               struct plan_choice *choice);
+
 #endif

@@ -5,7 +5,7 @@
 #ifndef COLLET_API_COMM_H
 #define COLLET_API_COMM_H
 
-#include "api/engine.h"
+#include "api/post.h"
 #include "base/call_lock.h"
 #include "base/err.h"
 #include "boot/process.h"
@@ -93,10 +93,6 @@ static inline enum collet_result comm_check_usable(const struct collet_comm *com
     return ready ? COLLET_SUCCESS : comm_check_phase(comm);
 }
 
-/* The plan that this call would get. Blocks while another thread is in a call on comm. */
-enum collet_result comm_choose(struct collet_comm *comm, const struct exec_request *request,
-                               struct plan_choice *choice);
-
 /* Does all checks above, and returns the failure of a failed communicator. The caller holds comm's lock. */
 static inline enum collet_result comm_check_locked(const struct collet_comm *comm) {
     COLLET_TRY(comm_check_usable(comm));
@@ -107,46 +103,11 @@ static inline enum collet_result comm_check_locked(const struct collet_comm *com
 bool comm_enter(struct collet_comm *comm);
 void comm_leave(struct collet_comm *comm);
 
-/* comm_create: makes a communicator that is joining. Other threads do not accept the handle before comm_show(), so until then the
- * caller can write to it undisturbed. */
-enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p);
-void comm_show(struct collet_comm *comm);
 void comm_set_phase(struct collet_comm *comm, enum comm_phase phase);
-
-/* Starts to join the other ranks. nranks, rank and the configuration are set. */
-enum collet_result comm_join(struct collet_comm *comm, const struct collet_unique_id *ids, int nids);
-
-/* Does collet_comm_init_rank_scalable(); its arguments are checked. believed: where the number of ranks comes from, for error texts. */
-enum collet_result comm_init_rank(struct collet_comm **comm_p, int nranks, const struct collet_unique_id *ids, int nids,
-                                  int rank, const struct collet_config *config, const char *believed);
-
-/* Makes progress toward the other ranks, as a communicator without a parent. */
-enum collet_result comm_join_alone(struct collet_comm *comm);
-
-/* Makes progress with joining. IN_PROGRESS: call again. SUCCESS: it is ready. On failure it is FAILED. */
-enum collet_result comm_try_join(struct collet_comm *comm);
-
-/* Ends joining; the caller holds the lock, which is released. *comm->to becomes comm; or NULL if it failed (then it is discarded), or
- * if the rank is in no communicator. */
-void comm_hand_over(struct collet_comm *comm, enum collet_result result);
-
-/* Discards a communicator that is joining. *comm->to becomes NULL. If result is NO_MEMORY, the other ranks are told, with the thread's
- * last error. */
-void comm_give_up(struct collet_comm *comm, enum collet_result result);
-
-/* Blocks until every comms[k] is ready and handed over. On failure it gives up all of them. */
-enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms);
 
 /* How long an abort waits for calls to stop, and then for a GPU to stop. If one does not stop, its memory is not freed. */
 #define COMM_ABORT_WAIT_NS 750000000ull /* used twice; with the news of it, a goodbye and a dump: 2 s */
 _Static_assert(2 * COMM_ABORT_WAIT_NS + 2 * BOOT_TELL_NS <= 1900000000ull, "an abort returns within 2 s");
-
-/* Finishes the calls of comm and frees it, in any state. The caller holds the lock, which ends too, or no other thread knows comm.
- * NULL is fine. */
-void comm_discard(struct collet_comm *comm);
-
-/* Closes everything that was opened for comm, which could then join again. No other thread may use it. */
-void comm_close(struct collet_comm *comm);
 
 /* Tells the layers that comm has failed, or that joining is given up for lack of memory. */
 void comm_tell_failure(struct collet_comm *comm);

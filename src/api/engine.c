@@ -6,6 +6,7 @@
 #include "seams/streams.h"
 #include "seams/vectors.h"
 
+#include "api/engine.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "seams/proxy.h"

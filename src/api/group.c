@@ -4,11 +4,13 @@
  */
 #include "api/group.h"
 
-#include "seams/gpu.h"
-#include "seams/memory.h"
+#include "api/engine.h"
+#include "api/join.h"
 #include "base/grow.h"
 #include "base/log.h"
 #include "base/types.h"
+#include "seams/gpu.h"
+#include "seams/memory.h"
 
 #include <stdlib.h>
 

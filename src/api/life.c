@@ -3,7 +3,9 @@
  * The functions of collet.h that begin and end communicators.
  */
 #include "api/comm.h"
+#include "api/engine.h"
 #include "api/group.h"
+#include "api/join.h"
 #include "api/options.h"
 #include "base/log.h"
 #include "transport/transport.h"

@@ -5,6 +5,7 @@
 #include "seams/elastic.h"
 
 #include "api/comm.h"
+#include "api/join.h"
 
 enum collet_result split_join(struct collet_comm *comm) { return comm_join_alone(comm); }
 

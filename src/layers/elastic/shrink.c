@@ -14,6 +14,7 @@
  */
 #include "layers/elastic/way.h"
 
+#include "api/join.h"
 #include "base/log.h"
 #include "base/os.h"
 

@@ -14,6 +14,7 @@
 #include "layers/elastic/way.h"
 
 #include "api/group.h"
+#include "api/join.h"
 #include "api/options.h"
 #include "base/memory.h"
 #include "base/os.h"

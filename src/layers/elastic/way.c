@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layers/elastic/way.h"
 
+#include "api/engine.h"
 #include "base/os.h"
 
 #define LOOK_EVERY_NS 100000000u

@@ -3,7 +3,9 @@
  * Calls of GPUs before they run: their connections are made, their programs are put on the GPU, and all ranks meet.
  */
 #include "layers/gpu/exec_copies.h"
-#include "layers/gpu/exec_gpu.h"
+#include "layers/gpu/connect.h"
+#include "layers/gpu/gpu_meet.h"
+#include "layers/gpu/gpu_program.h"
 
 #include "base/err.h"
 #include "base/os.h"

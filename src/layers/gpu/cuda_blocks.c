@@ -6,7 +6,6 @@
 
 #include "base/mapping.h"
 #include "layers/gpu/cuda_context.h"
-#include "layers/gpu/cuda_team.h"
 #include "layers/gpu/cuda_vmm.h"
 
 #include <cuda_runtime_api.h>
@@ -64,6 +63,9 @@ static void block_is_lost(struct block *block) {
     free(block);
 }
 
+static void (*end_team)(void *team);
+void cuda_blocks_end_teams_by(void (*end)(void *team)) { end_team = end; }
+
 static void block_end(struct block *block) {
     if (block->context != 0 && cuda_context_id(block->ordinal) != block->context) {
         block_is_lost(block);
@@ -75,7 +77,7 @@ static void block_end(struct block *block) {
     case BLOCK_OPENED: close_opened(block); break;
     case BLOCK_MAPPED: cuda_vmm_unmap(block->memory, block->bytes); break;
     case BLOCK_TEAM:
-        cuda_team_end_now(block->memory);
+        end_team(block->memory);
         free(block->memory);
         break;
     case BLOCK_PLAIN:

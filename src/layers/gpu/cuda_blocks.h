@@ -26,6 +26,9 @@ enum cuda_block {
     BLOCK_TEAM,       /* a struct gpu_team that has ended */
 };
 
+/* How a team ends that is noted as BLOCK_TEAM, before its memory is freed. */
+void cuda_blocks_end_teams_by(void (*end)(void *team));
+
 /* NULL: there is none. */
 void *cuda_block_take(enum cuda_block kind, int ordinal, size_t bytes);
 /* The caller has made it. False: no memory to note it. */

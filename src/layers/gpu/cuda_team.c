@@ -51,7 +51,21 @@ static bool has_switches(int ordinal) {
            multicast.attribute_of(&can, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, device) == CUDA_SUCCESS && can;
 }
 
+/* May wait for the GPU, as gpu_teams.end() does not. */
+static void end_now(void *ended) {
+    struct gpu_team *team = ended;
+    CUdevice device;
+    if (team->address != NULL)
+        cuda_vmm_unmap(team->address, team->bytes);
+    if (team->bound_bytes > 0 && multicast.device_of(&device, team->ordinal) == CUDA_SUCCESS)
+        multicast.unbind(team->object, device, 0, team->bound_bytes);
+    if (team->object != 0)
+        cuda_vmm.release(team->object);
+    *team = (struct gpu_team){0};
+}
+
 void cuda_team_open(int ordinal) {
+    cuda_blocks_end_teams_by(end_now);
     if (ordinal < 64 && has_switches(ordinal))
         __atomic_fetch_or(&gpus_that_can, 1ull << ordinal, __ATOMIC_RELAXED);
 }
@@ -124,17 +138,6 @@ static enum collet_result team_map(struct gpu_team *team) {
     return cuda_vmm_map(team->bytes, team->object, &team->address);
 }
 
-void cuda_team_end_now(struct gpu_team *team) {
-    CUdevice device;
-    if (team->address != NULL)
-        cuda_vmm_unmap(team->address, team->bytes);
-    if (team->bound_bytes > 0 && multicast.device_of(&device, team->ordinal) == CUDA_SUCCESS)
-        multicast.unbind(team->object, device, 0, team->bound_bytes);
-    if (team->object != 0)
-        cuda_vmm.release(team->object);
-    *team = (struct gpu_team){0};
-}
-
 /* If there is no memory to note it, now. */
 static void team_end(struct gpu_team *team) {
     struct gpu_team *ended = malloc(sizeof *ended);
@@ -144,14 +147,12 @@ static void team_end(struct gpu_team *team) {
         cuda_block_give_back(ended);
     } else {
         free(ended);
-        cuda_team_end_now(team);
+        end_now(team);
     }
     *team = (struct gpu_team){0};
 }
 
 #else
-
-void cuda_team_end_now(struct gpu_team *team) { (void)team; }
 
 void cuda_team_open(int ordinal) { (void)ordinal; }
 

@@ -15,7 +15,4 @@ bool cuda_can_team(int ordinal);
 /* Memory of so many bytes, or of a multiple, can be bound by a GPU: `page`, or what a team needs beyond it. */
 size_t cuda_team_granule(int ordinal, size_t page);
 
-/* May wait for the GPU, as gpu_teams.end() does not. */
-void cuda_team_end_now(struct gpu_team *team);
-
 #endif

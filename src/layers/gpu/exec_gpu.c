@@ -3,6 +3,8 @@
  * Calls of GPU communicators into streams: first those that may fail, then the launches, in the order of gpu_waves.h.
  */
 #include "layers/gpu/exec_gpu.h"
+
+#include "layers/gpu/connect.h"
 #include "layers/gpu/gpu_company.h"
 #include "layers/gpu/gpu_waves.h"
 

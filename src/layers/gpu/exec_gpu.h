@@ -19,17 +19,6 @@
  * UNSUPPORTED, with the numbers, if ranks of one GPU do not fit. */
 enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls);
 
-/* Makes every connection of calls of GPU communicators, puts their programs on the GPUs, and waits until all ranks have met
- * (connect.c). */
-enum collet_result exec_connect(struct exec_call *calls, int ncalls);
-
-/* No launch of a program before every rank has its connections and the program (gpu_meet.c): making them may have to wait
- * for running kernels, which would wait for the rank that is making them. SUCCESS once all have come, IN_PROGRESS before. */
-enum collet_result exec_gpu_meet(struct chan *chan, struct exec_meeting *meeting, bool *moved);
-
-/* Puts a program with connections on the GPU of its rank, once (gpu_program.c). */
-enum collet_result exec_gpu_load(struct exec_call *call);
-
 /* What a rank's blocks have found out about their calls: SUCCESS or MISMATCH, with a text. */
 enum collet_result exec_gpu_check(const struct chan *chan);
 /* Ends every launch of the rank, those in its streams too. */

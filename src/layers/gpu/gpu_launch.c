@@ -7,7 +7,6 @@
 #include "layers/gpu/window_team.h"
 #include "layers/gpu/windows.h"
 #include "layers/gpu/exec_copies.h"
-#include "layers/gpu/exec_gpu.h"
 #include "kernels/cuda/parts.h"
 #include "layers/gpu/buffers.h"
 #include "layers/gpu/proxy.h"

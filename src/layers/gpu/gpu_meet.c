@@ -2,9 +2,10 @@
  *
  * All ranks of a communicator on GPUs meet: rank 0 waits for a word from each, and then sends one to each.
  */
-#include "layers/gpu/exec_gpu.h"
+#include "layers/gpu/gpu_meet.h"
 
 #include "base/err.h"
+#include "layers/gpu/gpu.h"
 
 static enum collet_result meet_as_root(struct chan *chan, struct exec_meeting *meeting, uint64_t key, bool *moved) {
     struct boot *boot = chan->owner.boot;

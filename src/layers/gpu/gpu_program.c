@@ -7,7 +7,9 @@
  * addresses there. So it takes one copy.
  */
 #include "base/err.h"
-#include "layers/gpu/exec_gpu.h"
+#include "kernels/work.h"
+#include "layers/gpu/gpu.h"
+#include "layers/gpu/gpu_program.h"
 
 #include <stdlib.h>
 #include <string.h>

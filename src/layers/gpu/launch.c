@@ -6,6 +6,7 @@
  */
 #include "layers/gpu/launch.h"
 
+#include "api/engine.h"
 #include "base/memory.h"
 #include "layers/gpu/exec_copies.h"
 #include "layers/gpu/exec_gpu.h"

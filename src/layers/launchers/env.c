@@ -9,6 +9,7 @@
  */
 #include "api/comm.h"
 #include "api/group.h"
+#include "api/join.h"
 #include "base/config_read.h"
 #include "base/os.h"
 #include "boot/address.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/engine.h"
 #include "layers/nccl/nccl_memory.h"
 
 /* The consumer owns the slots that both ends reach. Over a wire each end has its own, and those are the host's. */

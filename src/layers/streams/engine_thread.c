@@ -5,6 +5,7 @@
 #include "layers/streams/engine_thread.h"
 
 #include "api/comm.h"
+#include "api/engine.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "seams/layer.h"

@@ -9,6 +9,7 @@
 #include "seams/streams.h"
 
 #include "api/comm.h"
+#include "api/engine.h"
 #include "api/group.h"
 #include "base/memory.h"
 #include "base/os.h"

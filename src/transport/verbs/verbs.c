@@ -53,6 +53,7 @@
  */
 #include "layers/memory/pledge.h"
 #include "transport/verbs/verbs_attend.h"
+#include "transport/verbs/verbs_direct.h"
 #include "transport/verbs/verbs_end.h"
 
 #define LOOK_EVERY_TURNS 1024u /* turns of progress() between two questions to the device, which are system calls */

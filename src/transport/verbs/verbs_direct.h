@@ -24,34 +24,7 @@
 #ifndef COLLET_TRANSPORT_VERBS_VERBS_DIRECT_H
 #define COLLET_TRANSPORT_VERBS_VERBS_DIRECT_H
 
-#include "transport/transport.h"
-#include "transport/verbs/verbs_qp.h"
-
-#define VERBS_RAILS_MAX 4
-
-enum verbs_flush { VERBS_FLUSH_NONE, VERBS_FLUSH_READ, VERBS_FLUSH_DRIVER };
-
-struct verbs_direct_rail {
-    struct ibv_mr *slots;
-    /* Consumer with VERBS_FLUSH_READ: */
-    struct ibv_mr *target; /* destination of the reads' bytes, which nobody uses */
-    struct ibv_cq *cq;
-    struct verbs_qp loop;
-    /* Number of slots that have come by this rail; of those before the newest read; of those before the newest completed read. */
-    uint32_t landed, asked, flushed;
-};
-
-struct verbs_direct {
-    char *memory; /* memory of the GPU; NULL: all slots are in host memory */
-    size_t bytes;
-    void *scratch; /* pinned memory, for the reads */
-    enum verbs_flush flush;
-    struct verbs_direct_rail rails[VERBS_RAILS_MAX];
-    uint32_t landed[FIFO_MAX_SLOTS]; /* [slot] its number among the slots of its rail … */
-    int8_t rail[FIFO_MAX_SLOTS];     /* [slot] … and that rail; −1: no flush needed */
-};
-
-struct verbs_end;
+#include "transport/verbs/verbs_end.h"
 
 /* Creates and registers slots in GPU memory, once an end's rails are known, if every rail that is not in reserve can use it. Otherwise
  * direct->memory stays NULL, and the log says why. */

@@ -24,9 +24,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "transport/transport.h"
-#include "transport/verbs/verbs_direct.h"
 #include "transport/verbs/verbs_qp.h"
 #include "transport/wire.h"
+
+#define VERBS_RAILS_MAX 4
 
 #define STEP_WRITES 3         /* maximum number of writes per step */
 #define LISTEN_EVERY_TURNS 64 /* turns between two checks for letters about rails */
@@ -99,6 +100,29 @@ struct verbs_rail {
     uint32_t doublings; /* number of times that the wait after its next loss is doubled */
     uint64_t since_ns;  /* time at which it came up, or was last lost */
     uint64_t due_ns;    /* no test before this time */
+};
+
+/* Slots in memory of a GPU: verbs_direct.h. */
+enum verbs_flush { VERBS_FLUSH_NONE, VERBS_FLUSH_READ, VERBS_FLUSH_DRIVER };
+
+struct verbs_direct_rail {
+    struct ibv_mr *slots;
+    /* Consumer with VERBS_FLUSH_READ: */
+    struct ibv_mr *target; /* destination of the reads' bytes, which nobody uses */
+    struct ibv_cq *cq;
+    struct verbs_qp loop;
+    /* Number of slots that have come by this rail; of those before the newest read; of those before the newest completed read. */
+    uint32_t landed, asked, flushed;
+};
+
+struct verbs_direct {
+    char *memory; /* memory of the GPU; NULL: all slots are in host memory */
+    size_t bytes;
+    void *scratch; /* pinned memory, for the reads */
+    enum verbs_flush flush;
+    struct verbs_direct_rail rails[VERBS_RAILS_MAX];
+    uint32_t landed[FIFO_MAX_SLOTS]; /* [slot] its number among the slots of its rail … */
+    int8_t rail[FIFO_MAX_SLOTS];     /* [slot] … and that rail; −1: no flush needed */
 };
 
 enum verbs_stage { VERBS_OFFERED, VERBS_GREETING, VERBS_READY };
@@ -182,7 +206,9 @@ uint32_t verbs_landing_check(const struct verbs_landing *landing);
 
 extern const struct transport transport_verbs;
 /* The card of a rank's process for RDMA (verbs_device.h); 0: none. */
-static inline uint64_t verbs_card_of(const struct peer_info *peer) { return transport_card(&transport_verbs, peer); }
+static inline uint64_t verbs_card_of(const struct peer_info *peer) {
+    return peer->cards[__builtin_ctz(COLLET_TRANSPORT_VERBS)];
+}
 
 /* verbs_setup.c: transport.offer, accept and close, and part of ready. */
 enum collet_result verbs_offer(struct conn *conn, struct conn_blob *blob);
@@ -212,8 +238,14 @@ void verbs_tell_landings(struct conn *conn);
 bool verbs_may_land(const struct conn *conn);
 /* Producer: handles the landing of a step. */
 void verbs_take_landing(struct conn *conn, uint64_t step);
+
 /* The landing for a step with this payload, by this rail; NULL: into its slot. */
-const struct verbs_landing *verbs_landing_of(const struct conn *conn, uint64_t step, uint32_t bytes, int rail);
+static inline const struct verbs_landing *verbs_landing_of(const struct conn *conn, uint64_t step, uint32_t bytes,
+                                                           int rail) {
+    const struct verbs_end *end = conn->impl;
+    const struct verbs_landing *landing = &end->known[step & (conn->end.nslots - 1)];
+    return landing->step == step && landing->bytes == bytes && (landing->rails & 1u << rail) ? landing : NULL;
+}
 
 /* verbs_receive.c: takes the completions of one rail. True: something came. */
 bool verbs_poll(struct conn *conn, int rail);

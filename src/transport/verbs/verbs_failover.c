@@ -48,6 +48,7 @@
  * first life of a rail that is not in reserve begins with the connection (verbs_setup.c).
  */
 #include "base/os.h"
+#include "transport/verbs/verbs_direct.h"
 #include "transport/verbs/verbs_end.h"
 
 enum about { NEWS_CAN, NEWS_OPEN, NEWS_OPENED, NEWS_UP, NEWS_LOST, NEWS_SETTLED };

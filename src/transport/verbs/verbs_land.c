@@ -80,9 +80,3 @@ void verbs_take_landing(struct conn *conn, uint64_t step) {
     if (landing.step == step && landing.check == verbs_landing_check(&landing)) /* else a later one has come since */
         end->known[slot] = landing;
 }
-
-const struct verbs_landing *verbs_landing_of(const struct conn *conn, uint64_t step, uint32_t bytes, int rail) {
-    const struct verbs_end *end = conn->impl;
-    const struct verbs_landing *landing = &end->known[step & (conn->end.nslots - 1)];
-    return landing->step == step && landing->bytes == bytes && (landing->rails & 1u << rail) ? landing : NULL;
-}

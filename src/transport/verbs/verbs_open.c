@@ -10,6 +10,7 @@
  * All of it is new in each life. So no packet and no completion of an earlier life is taken for one of this life.
  */
 #include "base/os.h"
+#include "transport/verbs/verbs_direct.h"
 #include "transport/verbs/verbs_end.h"
 #include "transport/verbs/verbs_memory.h"
 

@@ -7,6 +7,7 @@
  *    completion of a send    ───▶ room in the send queue
  *    either, with an error   ───▶ the rail is lost (verbs_lost.c)
  */
+#include "transport/verbs/verbs_direct.h"
 #include "transport/verbs/verbs_end.h"
 
 #include <arpa/inet.h>

@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/wait.h"
+#include "transport/verbs/verbs_direct.h"
 #include "transport/verbs/verbs_end.h"
 
 #include <stdlib.h>

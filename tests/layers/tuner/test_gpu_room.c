@@ -10,13 +10,14 @@
 
 #include <cmocka.h>
 
-#include "topo/probe/chart.h"
+#include "api/coll.h"
 #include "api/comm.h"
 #include "base/err.h"
 #include "common/emulated_gpu.h"
 #include "common/whole.h"
 #include "layers/tuner/cards.h"
 #include "plan/plan.h"
+#include "topo/probe/chart.h"
 
 #include <stdlib.h>
 #include <string.h>
