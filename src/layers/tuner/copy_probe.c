@@ -136,12 +136,15 @@ static double median(double *samples) {
 
 bool copy_probe(int cpu_a, int cpu_b, copy_probe_fn *past_caches, struct copy_times *times) {
     SCOPED_FREE char *memory = malloc((size_t)3 * COPY_PROBE_BYTES);
+    *times = (struct copy_times){.refused = 0};
+    if (memory == NULL)
+        return false;
     struct relay relay = {.from = memory,
                           .slots = memory + COPY_PROBE_BYTES,
                           .to = memory + 2 * COPY_PROBE_BYTES,
                           .fill = {[THROUGH_CACHES] = memcpy, [PAST_CACHES] = past_caches}};
-    bool ran = memory != NULL && two_cpus_run(cpu_a, send_all, cpu_b, receive_all, give_up, &relay);
-    *times = (struct copy_times){.refused = relay.refused};
+    const bool ran = two_cpus_run(cpu_a, send_all, cpu_b, receive_all, give_up, &relay);
+    times->refused = relay.refused;
     if (!ran || !relay.done)
         return false;
     const double through_ns = median(relay.took_ns[THROUGH_CACHES]), past_ns = median(relay.took_ns[PAST_CACHES]);
