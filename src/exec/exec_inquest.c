@@ -557,9 +557,12 @@ enum collet_result exec_inquire(struct exec_call *call, int peer, uint64_t idle_
     return inquest->at >= 0 ? follow(inquest, call, now_ns) : COLLET_SUCCESS;
 }
 
+/* If the last question is still open: what the answers before it say. One call asks at a time, so this may be about another one. */
 const char *exec_found(const struct exec_call *call) {
     const struct inquest *inquest = call->chan->inquest;
-    return inquest != NULL && inquest->call == call ? inquest->found : "";
+    if (inquest == NULL || inquest->call == NULL)
+        return "";
+    return inquest->found[0] != '\0' ? inquest->found : inquest->chain;
 }
 
 /* ---- for a rank in no call ---- */

@@ -114,6 +114,33 @@ static void one_is_stopped(struct ranks *ranks, int rank) {
     free(data);
 }
 
+/* Rank 2 waits for rank 1, which is stopped and answers no question. The time of rank 0 is up before it has given up that question. */
+static void be_impatient(struct ranks *ranks, int rank) {
+    struct blame *blame = ranks->argument;
+    struct collet_config config = {.size = sizeof(config), .timeout_ms = rank == 0 ? 1000 : 60000};
+    struct collet_comm *comm = ranks_comm(ranks, rank, &config);
+    int word = 0;
+    if (rank == 1)
+        blame->victim = getpid();
+    ranks_barrier(ranks);
+    if (rank == 1) {
+        __atomic_store_n(&ranks->expendable[rank], 1, __ATOMIC_RELEASE);
+        raise(SIGSTOP);
+    } else if (rank == 2) {
+        __atomic_store_n(&ranks->expendable[rank], 1, __ATOMIC_RELEASE);
+        collet_recv(&word, 1, COLLET_INT32, 1, comm, NULL);
+    } else {
+        ranks_sleep_ms(2000); /* rank 2 says by then that it waits */
+        check_blame(ranks, rank, collet_recv(&word, 1, COLLET_INT32, 2, comm, NULL), COLLET_ERR_TIMEOUT);
+        kill(blame->victim, SIGKILL);
+    }
+}
+
+static void a_question_that_is_open_hides_no_answer(void **state) {
+    (void)state;
+    run_blamed(WORLD_SHM, 3, (struct blame){.words = {"rank 2 waits for", "with rank 1"}}, be_impatient);
+}
+
 static void a_rank_that_is_stopped_is_named_by_all_others(void **state) {
     (void)state;
     run_blamed(WORLD_SHM, 4, (struct blame){.words = {"rank 1 is stopped (process"}}, one_is_stopped);
@@ -424,6 +451,7 @@ int main(void) {
     const struct CMUnitTest essentials[] = {
         cmocka_unit_test(a_mismatch_groups_the_ranks_by_what_they_called),
         cmocka_unit_test(a_rank_that_is_stopped_is_named_by_all_others),
+        cmocka_unit_test(a_question_that_is_open_hides_no_answer),
     };
     const struct CMUnitTest others[] = {
         cmocka_unit_test(a_rank_that_does_not_call_is_named_by_all_others),
