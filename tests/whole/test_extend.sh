@@ -8,7 +8,7 @@
 #    collective   its line in PROG_COLLECTIVES, its prototype and its function, its algorithm  at most 4 files
 #    algorithm    src/algo/<collective>_<name>.c     and its line in ALGORITHMS                2
 #    type         its enumerator in collet.h         and its row in COLLET_TYPES               2
-#    protocol     src/fifo/proto_<name>.h            its row in PROTOCOLS, its lanes in parts.h      3
+#    protocol     src/fifo/proto_<name>.h            its row in PROTOCOLS, its include in proto.h, its lanes in parts.h   4
 #    transport    src/transport/<name>.c             and its line in TRANSPORTS                2
 #    layer        src/layers/<name>/, with a README  and its line in mk/layers.mk              3
 #
@@ -78,7 +78,7 @@ simple_parts_twice() {
 add_protocol() {
     sed 's/simple_/dummy_/g; s/SIMPLE_/DUMMY_/g' src/fifo/proto_simple.h > src/fifo/proto_dummy.h &&
         append src/fifo/protocol.h LL128 '    X(DUMMY, dummy, "Dummy", LONG, 16, 16, SIMPLE)' &&
-        insert src/fifo/protocol.h '#include "fifo/proto_simple.h"' '#include "fifo/proto_dummy.h"' &&
+        insert src/fifo/proto.h '#include "fifo/proto_simple.h"' '#include "fifo/proto_dummy.h"' &&
         simple_parts_twice src/kernels/cuda/parts.h
 }
 
@@ -154,7 +154,7 @@ measures() {
 check a_collective_touches_at_most_four_files adds collective 4 add_collective
 check an_algorithm_touches_two_files adds algorithm 2 add_algorithm
 check a_type_touches_two_files adds type 2 add_type
-check a_protocol_touches_three_files adds protocol 3 add_protocol
+check a_protocol_touches_four_files adds protocol 4 add_protocol
 check a_transport_touches_two_files adds transport 2 add_transport
 check a_layer_touches_its_folder_and_one_line adds layer 3 add_layer
 
