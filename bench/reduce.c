@@ -6,7 +6,7 @@
  * a busy machine disturbs both alike.
  */
 #include "base/os.h"
-#include "kernels/reduce_host.h"
+#include "kernels/reduce_host.c"
 
 #include <stdio.h>
 

@@ -12,7 +12,8 @@ static const uint32_t remainders[16] = {
     0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
 };
 
-uint32_t crc32c_by_table(uint32_t before, const void *data, size_t bytes) {
+/* Computes the same CRC without a special CPU instruction. */
+static uint32_t crc32c_by_table(uint32_t before, const void *data, size_t bytes) {
     uint32_t crc = ~before;
     for (const uint8_t *at = data; bytes > 0; bytes--) {
         crc ^= *at++;

@@ -11,7 +11,4 @@
 /* The CRC of data that come after bytes with the CRC `before`. The CRC of no bytes is 0. */
 uint32_t crc32c(uint32_t before, const void *data, size_t bytes);
 
-/* Computes the same CRC without a special CPU instruction. */
-uint32_t crc32c_by_table(uint32_t before, const void *data, size_t bytes);
-
 #endif

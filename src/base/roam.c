@@ -15,7 +15,8 @@
 #define LONG_YIELD_NS 1500u
 #define BEARS_MOST_NS 1000000000u
 
-bool roam_is_due(struct roam *roam, uint64_t yield_ns) {
+/* A yield took yield_ns. Has the thread lost enough time to move? After each move it waits longer for the next, until a yield is short. */
+static bool roam_is_due(struct roam *roam, uint64_t yield_ns) {
     if (yield_ns < LONG_YIELD_NS) {
         *roam = (struct roam){0};
         return false;

@@ -24,7 +24,4 @@ struct roam {
 };
 #define ROAM_BEARS_NS 10000u
 
-/* A yield took yield_ns. Has the thread lost enough time to move? After each move it waits longer for the next, until a yield is short. */
-bool roam_is_due(struct roam *roam, uint64_t yield_ns);
-
 #endif

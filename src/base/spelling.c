@@ -12,7 +12,9 @@ static int least(int a, int b) { return a < b ? a : b; }
 
 static int same_letter(char a, char b) { return toupper((unsigned char)a) == toupper((unsigned char)b); }
 
-int spelling_distance(const char *a, const char *b) {
+/* The minimum number of letters to insert, delete, replace or swap with a neighbour to make `b` from `a`; case is ignored.
+ * SPELLING_FAR: one of the words is too long to compare. */
+static int spelling_distance(const char *a, const char *b) {
     size_t na = strlen(a), nb = strlen(b);
     int d[SPELLING_WORD_MAX + 1][SPELLING_WORD_MAX + 1]; /* [i][j]: between the first i letters and the first j */
     if (na > SPELLING_WORD_MAX || nb > SPELLING_WORD_MAX)

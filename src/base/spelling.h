@@ -5,10 +5,8 @@
 #ifndef COLLET_BASE_SPELLING_H
 #define COLLET_BASE_SPELLING_H
 
-/* The minimum number of letters to insert, delete, replace or swap with a neighbour to make `b` from `a`; case is ignored.
- * SPELLING_FAR: one of the words is too long to compare. */
+/* Letters of a word that is compared; and the distance of words that are longer. */
 enum { SPELLING_WORD_MAX = 63, SPELLING_FAR = 1000 };
-int spelling_distance(const char *a, const char *b);
 
 /* Start with {the word that somebody wrote, SPELLING_FAR}. Offer all known words. Then append hint to the error text. */
 struct spelling {

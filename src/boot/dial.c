@@ -23,9 +23,10 @@ static uint64_t doubled(uint64_t first_ns, int round, int doublings) {
     return first_ns << (round < doublings ? round : doublings);
 }
 
-uint64_t dial_first_ns(uint64_t spread_ns, uint64_t chance) { return spread_ns > 0 ? chance % spread_ns : 0; }
+/* The times for a random number `chance`. */
+static uint64_t dial_first_ns(uint64_t spread_ns, uint64_t chance) { return spread_ns > 0 ? chance % spread_ns : 0; }
 
-uint64_t dial_pause_ns(int round, uint64_t chance) {
+static uint64_t dial_pause_ns(int round, uint64_t chance) {
     const uint64_t pause_ns = doubled(FIRST_PAUSE_NS, round, PAUSE_DOUBLINGS);
     return pause_ns / 2 + chance % pause_ns;
 }

@@ -37,10 +37,6 @@ void dial_start(struct dial *dial, const struct address_set *set, const uint8_t 
                 void (*proven)(struct dial *dial, struct wire *wire), void (*round_failed)(struct dial *dial));
 void dial_stop(struct dial *dial); /* does nothing if not active */
 
-/* The times for a random number `chance`. */
-uint64_t dial_first_ns(uint64_t spread_ns, uint64_t chance);
-uint64_t dial_pause_ns(int round, uint64_t chance);
-
 /* Time since which all attempts are refused because nobody listens; 0: the last round was different. */
 uint64_t dial_refused_ns(const struct dial *dial);
 /* After refusals for this long, the process that listened there is gone. */

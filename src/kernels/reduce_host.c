@@ -28,7 +28,8 @@ static const struct candidate candidates[] = {
 static const struct candidate candidates[] = {{&reduce_variant_plain, always}};
 #endif
 
-const struct reduce_variant *reduce_host_nth(int n) {
+/* The n-th variant that this CPU can run; 0 is the best. NULL after the last one. */
+static const struct reduce_variant *reduce_host_nth(int n) {
     for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++)
         if (candidates[i].runs_here() && n-- == 0)
             return candidates[i].variant;

@@ -36,7 +36,4 @@ static inline void reduce_host_step(struct interp_worker *w, const struct prog_s
 /* The variant in use: "avx512", "avx2" or "plain". */
 const char *reduce_host_variant(void);
 
-/* The n-th variant that this CPU can run; 0 is the best. NULL after the last one. */
-const struct reduce_variant *reduce_host_nth(int n);
-
 #endif

@@ -67,7 +67,9 @@ struct tree_place tree_place(int n, int which, int rank) {
     return place;
 }
 
-struct tree_place tree_place_below(int n, int which, int rank, int root) {
+/* The place in a double tree with a given root: the root is above the double tree of all other ranks, whose top is its only child in
+ * both trees. If n is 1, the root has no child. */
+static struct tree_place tree_place_below(int n, int which, int rank, int root) {
     struct tree_place place = {.parent = -1, .child = {-1, -1, -1}, .nchildren = 0};
     int others = n - 1;
     if (rank == root) {

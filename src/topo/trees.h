@@ -18,10 +18,6 @@ struct tree_place {
 /* The place of `rank` in tree `which` (0 or 1) of the double tree over ranks 0 … n−1. */
 struct tree_place tree_place(int n, int which, int rank);
 
-/* The place in a double tree with a given root: the root is above the double tree of all other ranks, whose top is its only child in
- * both trees. If n is 1, the root has no child. */
-struct tree_place tree_place_below(int n, int which, int rank, int root);
-
 /* The places in the double tree over a shape. On one node it is as above, over positions. With several nodes, the heads of nodes form a
  * double tree; the other ranks of a node are below its head, in a double tree or a chain. */
 struct tree_place tree_of(const struct prog_shape *shape, int which, int rank);

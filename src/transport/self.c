@@ -49,7 +49,8 @@ void self_offer_memory(struct conn *conn, struct self_memory *memory, struct con
     offer->bytes = sizeof(memory);
 }
 
-enum collet_result self_take_up(struct conn *conn, const struct conn_blob *offer) {
+/* Producer: completes its end with the offered memory. REMOTE: the consumer has withdrawn the offer. */
+static enum collet_result self_take_up(struct conn *conn, const struct conn_blob *offer) {
     struct self_memory *memory;
     memcpy(&memory, offer->data, sizeof(memory));
     pthread_mutex_lock(&offers_lock);

@@ -20,8 +20,6 @@ struct self_memory {
 
 /* Consumer: offers the memory of its end, which is complete, to the producer. */
 void self_offer_memory(struct conn *conn, struct self_memory *memory, struct conn_blob *offer);
-/* Producer: completes its end with the offered memory. REMOTE: the consumer has withdrawn the offer. */
-enum collet_result self_take_up(struct conn *conn, const struct conn_blob *offer);
 /* Called by each end when it closes, in any order. Returns the memory if no end uses it any more; else NULL. */
 struct self_memory *self_leave(struct conn *conn);
 

@@ -93,8 +93,8 @@ void tcp_interfaces_text(const int *fds, int n, char text[TCP_INTERFACES_TEXT_BY
 
 /* -------------------------------------------------------------------------------------------------------------- proofs */
 
-void tcp_proof(const uint8_t token[TCP_TOKEN_BYTES], const char *word, uint32_t attempt, uint32_t index,
-               uint8_t proof[TCP_PROOF_BYTES]) {
+static void tcp_proof(const uint8_t token[TCP_TOKEN_BYTES], const char *word, uint32_t attempt, uint32_t index,
+                      uint8_t proof[TCP_PROOF_BYTES]) {
     const uint32_t numbers[] = {attempt, index};
     crypto_generichash_state state;
     crypto_generichash_init(&state, token, TCP_TOKEN_BYTES, TCP_PROOF_BYTES);

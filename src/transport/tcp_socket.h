@@ -53,10 +53,6 @@ struct tcp_hello {
     uint8_t proof[TCP_PROOF_BYTES];
 };
 
-/* Computes a proof. word: "hello" or "ack". */
-void tcp_proof(const uint8_t token[TCP_TOKEN_BYTES], const char *word, uint32_t attempt, uint32_t index,
-               uint8_t proof[TCP_PROOF_BYTES]);
-
 /* An accepted connection whose hello has not come yet. */
 struct tcp_stranger {
     int fd; /* −1: this entry is free */

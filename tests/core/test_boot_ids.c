@@ -3,7 +3,7 @@
  * What processes must know to find each other: unique ids and the secrets in them, which interfaces they use, and when they dial.
  */
 #include "base/config_read.h"
-#include "boot/dial.h"
+#include "boot/dial.c"
 #include "common/boot_case.h"
 
 #include <sodium.h>

@@ -6,7 +6,7 @@
  */
 #include "common/numbers.h"
 #include "kernels/reduce.h"
-#include "kernels/reduce_host.h"
+#include "kernels/reduce_host.c"
 
 #include <math.h>
 #include <setjmp.h>

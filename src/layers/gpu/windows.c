@@ -369,7 +369,6 @@ bool gpu_window_find(const struct chan *chan, const void *address, size_t bytes,
 }
 
 void *gpu_window_base(const struct gpu_window *window, int rank) { return window->reach[rank].base; }
-size_t gpu_window_bytes(const struct gpu_window *window, int rank) { return window->reach[rank].bytes; }
 bool gpu_window_is_lent(const struct gpu_window *window) { return window->is_lent; }
 bool gpu_window_is_symmetric(const struct gpu_window *window) { return window->is_symmetric; }
 bool gpu_window_may_wait(const struct gpu_window *window) { return window->may_wait; }

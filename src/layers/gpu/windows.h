@@ -45,7 +45,6 @@ bool gpu_window_find(const struct chan *chan, const void *address, size_t bytes,
 
 /* Where the GPU of this rank reaches the buffer of that one; NULL: it does not, or there is none. */
 void *gpu_window_base(const struct gpu_window *window, int rank);
-size_t gpu_window_bytes(const struct gpu_window *window, int rank);
 
 /* All ranks answer alike. Lent: each rank reaches the buffers of all ranks that its GPU is near to. Symmetric: each rank of the
  * communicator reaches those of all. May wait: so may the streams of each rank, for words of the others. Has a team: switches sum

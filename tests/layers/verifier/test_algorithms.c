@@ -2,7 +2,7 @@
  *
  * Every registered algorithm, verified for as many shapes as a test has time for.
  */
-#include "topo/trees.h"
+#include "topo/trees.c"
 #include "common/level.h"
 #include "program/program.h"
 
