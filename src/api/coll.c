@@ -240,7 +240,6 @@ enum collet_result comm_choose(struct collet_comm *comm, const struct exec_reque
     return result;
 }
 
-/* Either comm_discard() sees this reader, or the reader sees the cleared magic. */
 enum collet_result collet_comm_plan(struct collet_comm *comm, const char *collective, size_t count,
                                     enum collet_type type, char *text, size_t size) {
     struct exec_request request = {.count = count, .type = type};

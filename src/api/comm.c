@@ -31,6 +31,7 @@ enum collet_result comm_check_phase(const struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
+/* Either comm_discard() sees this reader, or the reader sees the cleared magic. */
 bool comm_enter(struct collet_comm *comm) {
     __atomic_add_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&comm->magic, __ATOMIC_SEQ_CST) == comm_magic())

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --------------------------------------------------------------------------------------------------------------- life */
+
 enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p) {
     const size_t n = (size_t)nranks;
     struct hub *hub;

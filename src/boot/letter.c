@@ -45,5 +45,3 @@ struct letter *letter_create(int to, int from, uint64_t key, const void *data, s
         memcpy(letter->data, data, bytes);
     return letter;
 }
-
-/* --------------------------------------------------------------------------------------------------------------- life */

@@ -254,8 +254,7 @@ static void profile_close(void *context) {
     free(profile);
 }
 
-/* A plugin whose init() fails takes no part, as with NCCL. */
-/* False: there is a warning. */
+/* A plugin whose init() fails takes no part, as with NCCL. False: there is a warning. */
 static bool begin(const char *name, const struct observed_rank *rank, struct profile *profile) {
     const void *table;
     if (!nccl_plugin_open("PROFILER", name, "ncclProfiler_v6", &profile->library, &table))
