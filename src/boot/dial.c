@@ -84,13 +84,14 @@ static void on_dial_ready(struct wire *wire) {
         dial_stop(dial);
         dial->proven(dial, wire);
         break;
-    case AUTH_REFUSED: attempt_failed(dial, "what listens there is not of this job", false); break;
+    case AUTH_REFUSED: attempt_failed(dial, "what listens there is not of this job", true); break;
     case AUTH_LOST:
         if (wire->error != 0)
             attempt_failed(dial, strerror(wire->error), wire->error == ECONNREFUSED);
+        else if (dial->auth.greeted) /* another job's process: it has got a port that was free again */
+            attempt_failed(dial, "it refuses this id's secret", true);
         else
-            attempt_failed(dial, dial->auth.greeted ? "it refuses this id's secret" : "it closed the connection",
-                           false);
+            attempt_failed(dial, "it closed the connection", false);
         break;
     }
 }

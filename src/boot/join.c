@@ -249,7 +249,7 @@ static void on_root_round_failed(struct dial *dial) {
         return;
     dial_stop(dial);
     snprintf(text, sizeof text,
-             "nobody listens at the meeting point any more (%s): the process that made the id has exited, or a "
+             "nobody of this job listens at the meeting point any more (%s): the process that made the id has exited, or a "
              "communicator was created with this id before",
              dial->trouble);
     fail_init(join, COLLET_ERR_REMOTE, text);

@@ -187,7 +187,7 @@ static void id_of_the_past(int index) {
     meet(0, 2);
     join(&member, 2, index);
     EXPECT(poll_init(&member) == COLLET_ERR_REMOTE);
-    EXPECT(strstr(err_last(), "nobody listens at the meeting point any more") != NULL);
+    EXPECT(strstr(err_last(), "nobody of this job listens at the meeting point any more") != NULL);
     boot_destroy(member.boot);
 }
 

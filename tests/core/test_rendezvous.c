@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "boot/id.h"
 #include "common/level.h"
 #include "common/ports.h"
 #include "common/world.h"
@@ -184,6 +185,53 @@ static void an_id_whose_maker_has_ended_is_an_error(void **state) {
     world_run(&worlds[WORLD_SHM], 2, impatient, come_too_late, NULL);
 }
 
+static void wait_until_nobody_listens(struct ranks *ranks, int port) {
+    struct sockaddr_in address = loopback(port);
+    for (int k = 0; k < 1000; k++) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        int refused = connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0;
+        close(fd);
+        if (refused)
+            return;
+        ranks_sleep_ms(10);
+    }
+    ranks_fail(ranks, "somebody still listens on port %d", port);
+}
+
+/* Rank 0 makes an id and ends. Then rank 1 opens the meeting point of another job on the same port. */
+static void take_the_port(struct ranks *ranks, int port) {
+    char where[32];
+    struct collet_unique_id id;
+    wait_until_nobody_listens(ranks, port);
+    snprintf(where, sizeof(where), "127.0.0.1:%d", port);
+    setenv("COLLET_COMM_ID", where, 1);
+    ranks_try(ranks, 1, collet_get_unique_id(&id));
+    fail_to_join(ranks, 1, 2, id, 0, COLLET_ERR_TIMEOUT, "somebody came with another secret");
+}
+
+static void find_a_stranger(struct ranks *ranks, int rank) {
+    struct id id;
+    if (rank == 0)
+        ranks_try(ranks, rank, collet_get_unique_id(&ranks->id));
+    ranks_barrier(ranks);
+    if (rank == 0)
+        return;
+    ranks_try(ranks, rank, id_unpack(&ranks->id, &id));
+    if (rank == 1) {
+        take_the_port(ranks, id.set.port);
+        return;
+    }
+    ranks_sleep_ms(500);
+    close(connect_to(ranks, id.set.port));
+    fail_to_join(ranks, rank, 2, ranks->id, 1, COLLET_ERR_REMOTE, "it refuses this id's secret");
+}
+
+static void a_port_that_another_job_has_got_is_no_meeting_point(void **state) {
+    (void)state;
+    static const char *const variables[] = {"COLLET_INIT_TIMEOUT", "5", NULL};
+    world_run(&worlds[WORLD_SHM], 3, variables, find_a_stranger, NULL);
+}
+
 /* ------------------------------------------------------------------------------------------------ ranks that disagree */
 
 static void differ_in_nranks(struct ranks *ranks, int rank) {
@@ -283,6 +331,7 @@ int main(void) {
         cmocka_unit_test(the_id_of_another_job_ends_in_a_timeout_that_names_the_missing),
         cmocka_unit_test(another_secret_opens_no_door),
         cmocka_unit_test(an_id_whose_maker_has_ended_is_an_error),
+        cmocka_unit_test(a_port_that_another_job_has_got_is_no_meeting_point),
         cmocka_unit_test(differing_numbers_of_ranks_are_an_error_everywhere),
         cmocka_unit_test(a_rank_that_comes_twice_is_an_error_everywhere),
     };
