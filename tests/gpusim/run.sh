@@ -150,13 +150,13 @@ threads_share_a_gpu() { timeout $limit "$sim/test_threads"; }
 on_16_multiprocessors() { GPUSIM_GPUS=1 GPUSIM_SMS=16 timeout $limit "$sim/all_reduce_perf" -t 8 -b 8 -e 512K -f 65536 -n 1 -w 0; }
 check ranks_of_2_to_16_threads_share_a_gpu_with_eight_queues_beside_busy_streams threads_share_a_gpu
 on_8_queues() { GPUSIM_GPUS=1 timeout $limit "$sim/all_reduce_perf" -t "$1" -b 8 -e 8 -n 1 -w 0; }
-# More ranks than queues are warned of. What they wait for may then stand behind them in a queue: some of these runs never end. With as many
-# queues as the warning asks for, all end.
-messages_of_12_threads() { GPUSIM_GPUS=1 GPUSIM_SMS=132 timeout "$1" "$sim/sendrecv_perf" -t 12 -b 8 -e 8 -n 1 -w 0 >"$work/queues" 2>&1; }
+# More ranks than queues are warned of. Their calls go together, whoever made the ranks: so they end.
+calls_of_12_threads() { GPUSIM_GPUS=1 GPUSIM_SMS=132 timeout $limit "$sim/$1_perf" -t 12 -b 8 -e 8 -n 1 -w 0 >"$work/queues" 2>&1; }
 more_ranks_than_queues_are_warned_of() {
-    messages_of_12_threads 20
-    grep -q '9 ranks of this process share GPU 0, whose streams share 8 queues' "$work/queues" || { cat "$work/queues"; return 1; }
-    CUDA_DEVICE_MAX_CONNECTIONS=32 messages_of_12_threads $limit && ! grep 'queues' "$work/queues" || { cat "$work/queues"; return 1; }
+    for name in sendrecv all_reduce; do
+        calls_of_12_threads $name && grep -q '9 ranks of this process share GPU 0, whose streams share 8 queues' "$work/queues" || { cat "$work/queues"; return 1; }
+        CUDA_DEVICE_MAX_CONNECTIONS=32 calls_of_12_threads $name && ! grep 'queues' "$work/queues" || { cat "$work/queues"; return 1; }
+    done
 }
 check more_ranks_than_queues_are_warned_of more_ranks_than_queues_are_warned_of
 check sums_of_7_threads_on_a_gpu on_8_queues 7

@@ -18,15 +18,18 @@ int load_increment(void);
 
 #define GOOD(call) each_equal((long long)(call), 0, #call, collet_last_error(NULL), __LINE__)
 
-enum { RANKS_MAX = 16, BUSY = 12, CALLS = 3 };
+enum { RANKS_MAX = 16, BUSY = 12, CALLS = 3, LATE_MS = 20 };
 
 struct caller {
     struct collet_comm *comm;
     cudaStream_t stream;
     int *number; /* on the GPU */
+    int late_ms;
 };
 
 static atomic_bool over;
+
+static void pause_ms(int ms) { usleep((useconds_t)ms * 1000); }
 
 static int *number_of(int value) {
     int *number;
@@ -38,6 +41,7 @@ static int *number_of(int value) {
 /* What the stream has behind a call waits for it, and keeps the queue that the stream shares. */
 static void *call_again_and_again(void *caller_) {
     const struct caller *caller = caller_;
+    pause_ms(caller->late_ms);
     for (int call = 0; call < CALLS; call++) {
         launch_increment(caller->number, caller->stream);
         GOOD(collet_allreduce(caller->number, caller->number, 1, COLLET_INT32, COLLET_MAX, caller->comm,
@@ -62,7 +66,16 @@ static void *keep_others_busy(void *number) {
     return NULL;
 }
 
-static void call_by_threads(int nranks) {
+/* Once for all ranks, by the thread that made them. */
+static void call_in_a_group(const struct caller *callers, int nranks) {
+    GOOD(collet_group_start());
+    for (const struct caller *caller = callers; caller < callers + nranks; caller++)
+        GOOD(collet_allreduce(caller->number, caller->number, 1, COLLET_INT32, COLLET_MAX, caller->comm,
+                              caller->stream));
+    GOOD(collet_group_end());
+}
+
+static void call_by_threads(int nranks, bool after_a_group) {
     struct collet_comm *comms[RANKS_MAX];
     struct caller callers[RANKS_MAX];
     pthread_t threads[RANKS_MAX], busy;
@@ -72,14 +85,18 @@ static void call_by_threads(int nranks) {
     GOOD(load_increment());
     GOOD(collet_comm_init_all(comms, nranks, devices));
     for (int rank = 0; rank < nranks; rank++) {
-        callers[rank] = (struct caller){.comm = comms[rank], .number = number_of(rank)};
+        callers[rank] =
+            (struct caller){.comm = comms[rank], .number = number_of(rank), .late_ms = rank > 0 ? LATE_MS : 0};
         GOOD(cudaStreamCreateWithFlags(&callers[rank].stream, cudaStreamNonBlocking));
     }
+    if (after_a_group)
+        call_in_a_group(callers, nranks);
     GOOD(cudaDeviceSynchronize());
     EQUAL(pthread_create(&busy, NULL, keep_others_busy, number_of(0)), 0);
-    for (int rank = 0; rank < nranks; rank++)
+    for (int rank = 1; rank < nranks; rank++)
         EQUAL(pthread_create(&threads[rank], NULL, call_again_and_again, &callers[rank]), 0);
-    for (int rank = 0; rank < nranks; rank++)
+    call_again_and_again(&callers[0]); /* the thread that made all ranks calls for one of them */
+    for (int rank = 1; rank < nranks; rank++)
         pthread_join(threads[rank], NULL);
     over = true;
     pthread_join(busy, NULL);
@@ -89,9 +106,28 @@ static void call_by_threads(int nranks) {
     }
 }
 
+/* Without a group, after one. */
+static void one_thread_calls_for_each_of_3_ranks(void) {
+    struct collet_comm *comms[3];
+    struct caller callers[3];
+    int devices[3] = {COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(0)};
+    GOOD(collet_comm_init_all(comms, 3, devices));
+    for (int rank = 0; rank < 3; rank++) {
+        callers[rank] = (struct caller){.comm = comms[rank], .number = number_of(rank)};
+        GOOD(cudaStreamCreateWithFlags(&callers[rank].stream, cudaStreamNonBlocking));
+    }
+    call_in_a_group(callers, 3);
+    for (int call = 0; call < CALLS; call++)
+        for (int rank = 0; rank < 3; rank++)
+            GOOD(collet_allreduce(callers[rank].number, callers[rank].number, 1, COLLET_INT32, COLLET_MAX, comms[rank],
+                                  callers[rank].stream));
+    for (int rank = 0; rank < 3; rank++)
+        GOOD(cudaStreamSynchronize(callers[rank].stream));
+}
+
 /* ---- messages ---- */
 
-enum { ELEMS = 3000, ROUNDS = 3, LATE_MS = 20 };
+enum { ELEMS = 3000, ROUNDS = 3 };
 
 struct job;
 struct half {
@@ -108,8 +144,6 @@ struct job {
     bool waits_for_gpu; /* between calls, for all of it */
     struct half halves[RANKS_MAX];
 };
-
-static void pause_ms(int ms) { usleep((useconds_t)ms * 1000); }
 
 static int element(int round, int from, int to) { return 10000 * round + 100 * from + to; }
 
@@ -200,6 +234,21 @@ static void also_for_another_rank(const struct half *half, int round) {
     fill(other, round);
     send_to(half, 1);
     receive_from(other, 0);
+    expect_from(other, round, 0);
+}
+
+/* First in a group, then one after the other. */
+static void for_two_ranks(const struct half *half, int round) {
+    const struct half *other = &half->job->halves[1];
+    if (half->rank != 0)
+        return;
+    fill(other, round);
+    if (round == 0)
+        GOOD(collet_group_start());
+    send_to(half, 1);
+    receive_from(other, 0);
+    if (round == 0)
+        GOOD(collet_group_end());
     expect_from(other, round, 0);
 }
 
@@ -301,9 +350,10 @@ static void exchange(int nranks, bool waits_for_gpu, void (*round)(const struct 
         GOOD(cudaMalloc((void **)&half->in, bytes));
         GOOD(cudaMalloc((void **)&half->out, bytes));
     }
-    for (int rank = 0; rank < nranks; rank++)
+    for (int rank = 1; rank < nranks; rank++)
         EQUAL(pthread_create(&threads[rank], NULL, run_half, &job.halves[rank]), 0);
-    for (int rank = 0; rank < nranks; rank++)
+    run_half(&job.halves[0]); /* the thread that made all ranks calls for one of them */
+    for (int rank = 1; rank < nranks; rank++)
         pthread_join(threads[rank], NULL);
 }
 
@@ -315,6 +365,7 @@ static void messages_of_12_threads_to_all(void) { exchange(12, false, to_all_oth
 static void ranks_without_messages_keep_nobody_waiting(void) { exchange(12, false, of_two_ranks_alone); }
 static void a_send_whose_receive_comes_much_later_ends(void) { exchange(2, false, received_much_later); }
 static void a_thread_calls_for_its_rank_and_another_one(void) { exchange(4, false, also_for_another_rank); }
+static void of_more_ranks_than_queues_a_thread_calls_for_two(void) { exchange(12, false, for_two_ranks); }
 static void sends_of_one_group_are_received_one_by_one(void) { exchange(3, false, grouped_at_one_end); }
 static void both_ends_are_in_streams_of_their_own(void) { exchange(2, true, in_two_streams); }
 static void unlike_groups_of_more_ranks_than_queues_are_refused(void) { exchange(12, false, unlike_groups); }
@@ -323,16 +374,19 @@ static void with_more_ranks_than_queues_a_missing_receive_is_told_with_them(void
     exchange(12, false, a_missing_receive);
 }
 
-static void two_ranks_get_through(void) { call_by_threads(2); }
-static void seven_ranks_get_through(void) { call_by_threads(7); }
-static void eight_ranks_get_through(void) { call_by_threads(8); }
-static void sixteen_ranks_get_through(void) { call_by_threads(16); }
+static void two_ranks_get_through(void) { call_by_threads(2, false); }
+static void seven_ranks_get_through(void) { call_by_threads(7, false); }
+static void eight_ranks_get_through(void) { call_by_threads(8, false); }
+static void sixteen_ranks_get_through(void) { call_by_threads(16, false); }
+static void sixteen_ranks_get_through_after_a_group_of_one_thread(void) { call_by_threads(16, true); }
 
 #define CASES(X)                                                                                                       \
     X(two_ranks_get_through)                                                                                           \
     X(seven_ranks_get_through)                                                                                         \
     X(eight_ranks_get_through)                                                                                         \
     X(sixteen_ranks_get_through)                                                                                       \
+    X(sixteen_ranks_get_through_after_a_group_of_one_thread)                                                           \
+    X(one_thread_calls_for_each_of_3_ranks)                                                                            \
     X(a_ring_of_2_threads_that_wait_for_the_gpu)                                                                       \
     X(messages_of_3_threads_that_wait_for_the_gpu)                                                                     \
     X(a_ring_of_12_threads)                                                                                            \
@@ -341,6 +395,7 @@ static void sixteen_ranks_get_through(void) { call_by_threads(16); }
     X(ranks_without_messages_keep_nobody_waiting)                                                                      \
     X(a_send_whose_receive_comes_much_later_ends)                                                                      \
     X(a_thread_calls_for_its_rank_and_another_one)                                                                     \
+    X(of_more_ranks_than_queues_a_thread_calls_for_two)                                                                \
     X(sends_of_one_group_are_received_one_by_one)                                                                      \
     X(both_ends_are_in_streams_of_their_own)                                                                           \
     X(unlike_groups_of_more_ranks_than_queues_are_refused)                                                             \

@@ -81,7 +81,7 @@ enum collet_result gpu_company_join(const struct chan *chan) {
     struct member *member;
     COLLET_TRY(company_of(&chan->owner, &company));
     COLLET_TRY(memory_get(&member, 1, sizeof *member, "no memory for ranks that share a GPU"));
-    *member = (struct member){.next = company->members, .chan = chan, .caller = gpu_company_thread()};
+    *member = (struct member){.next = company->members, .chan = chan};
     company->members = member;
     company->nmembers++;
     warn_of_queues(company);

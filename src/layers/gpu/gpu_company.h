@@ -53,7 +53,7 @@ struct lone {
 struct member {
     struct member *next;
     const struct chan *chan;
-    uint64_t caller;        /* the thread that has made its newest call, or the rank itself: gpu_company_thread() */
+    uint64_t caller; /* the thread that has made its newest call: gpu_company_thread(); 0: nobody has called yet */
     struct party *messages; /* of this rank, that wait for their other ends; NULL: none do */
     struct lone *lones;     /* ends at this rank */
 };

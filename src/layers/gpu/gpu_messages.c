@@ -12,7 +12,8 @@
  * When do messages go alone, as if their rank were the only one?
  *
  *    in a capture                                  its graph holds its own calls
- *    the other end is this thread's to call        it would wait for itself
+ *    the other end is this thread's to call        it would wait for itself. With more ranks than queues of the GPU it does so for a
+ *                                                  while: another thread may call from now on
  *    all have come, but with other messages        they would wait for each other: a group of two sends, and a receive by itself
  *    the other end does not come for a while       a small send ends without its receive; and the caller may need to go on first.
  *                                                  The while gets shorter if that happens again and again
@@ -212,7 +213,7 @@ static enum collet_result messages_arrive(struct party *party, bool stays, struc
     if (party->taken)
         return COLLET_SUCCESS;
     come_in(company, party);
-    if (party->set->capture != 0 || waits_for_itself(company, party)) {
+    if (party->set->capture != 0 || (!gpu_company_is_crowded(company) && waits_for_itself(company, party))) {
         go_alone(company, party);
         *arrival = ALONE;
     } else if (gather(company, party)) {
@@ -274,10 +275,11 @@ static enum collet_result err_unfit(const struct party *party) {
         rank_of(party->set), company->nmembers, company->ordinal, gpu_company_queues());
 }
 
-/* It has waited long enough; where kernels of all ranks find a queue, it can do without the others. */
+/* It has waited long enough. It can do without the others if kernels of all ranks find a queue, or if nobody else calls for the others. */
 static void lose_patience(struct company *company, struct party *party, uint64_t waited_ns) {
     SCOPED_LOCK(gpu_company_lock());
-    if (party->taken || gpu_company_is_crowded(company) || waited_ns < (uint64_t)company->grace_ms * 1000000u)
+    if (party->taken || waited_ns < (uint64_t)company->grace_ms * 1000000u ||
+        (gpu_company_is_crowded(company) && !waits_for_itself(company, party)))
         return;
     company->grace_ms = company->grace_ms > 1 ? company->grace_ms / 2 : 1;
     go_alone(company, party);

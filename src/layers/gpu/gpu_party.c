@@ -3,7 +3,8 @@
  * Collectives of a company's threads: a thread that comes waits for the others, and the last one launches for all.
  *
  * Who is in a capture launches alone: its graph holds its own call. So does a thread that has called for another rank of the company
- * before, and now leaves it out: it would wait for itself. All others then launch this call alone, too.
+ * before, and now leaves it out: it would wait for itself. All others then launch this call alone, too. With more ranks than queues of
+ * the GPU such a thread first waits for a while: another thread may call for that rank from now on.
  */
 #include "layers/gpu/gpu_party.h"
 
@@ -27,7 +28,14 @@ static bool is_among(const struct party *parties, const struct chan *chan) {
     return false;
 }
 
-/* Then it is in vain to wait for that rank here. With the lock, as what follows. */
+/* Another thread may call for a rank from now on. If kernels that go alone may never end, that is worth a wait, once in a row. With the
+ * lock, as what follows. */
+static bool is_soon(const struct company *company, const struct party *party, uint64_t waited_ns) {
+    return gpu_company_is_crowded(company) && company->alone + 1 < number_of(party) &&
+           waited_ns < COMPANY_GRACE_MS * 1000000ull;
+}
+
+/* Then it is in vain to wait for that rank here. */
 static bool calls_for_another_rank(const struct company *company, const struct party *party) {
     for (const struct member *member = company->members; member != NULL; member = member->next)
         if (member->caller == gpu_company_thread() && !is_among(party, member->chan))
@@ -42,8 +50,9 @@ static void note_caller(const struct company *company, const struct party *party
 }
 
 /* Or comes behind a call that another rank has launched alone. */
-static bool goes_alone(struct company *company, const struct party *party) {
-    if ((party->set->capture != 0 || calls_for_another_rank(company, party)) && company->alone < number_of(party))
+static bool goes_alone(struct company *company, const struct party *party, uint64_t waited_ns) {
+    const bool parts = calls_for_another_rank(company, party) && !is_soon(company, party, waited_ns);
+    if ((party->set->capture != 0 || parts) && company->alone < number_of(party))
         __atomic_store_n(&company->alone, number_of(party), __ATOMIC_RELEASE); /* pairs with wait_for_rest() */
     return number_of(party) <= company->alone;
 }
@@ -62,7 +71,7 @@ static enum arrival arrive(struct party *party, struct company **company_p, stru
     SCOPED_LOCK(gpu_company_lock());
     struct company *company = *company_p = gpu_company_find(&party->set->call->chan->owner);
     note_caller(company, party);
-    if (goes_alone(company, party))
+    if (goes_alone(company, party, 0))
         return ALONE;
     if (nranks_of(company->parties) + nranks_of(party) < company->nmembers) {
         party->next = company->parties;
@@ -117,11 +126,19 @@ static bool has_left(const struct company *company) {
     return company->left >= 0;
 }
 
-static enum collet_result check_wait(const struct company *company, const struct party *party, uint64_t idle_ns) {
+/* If this call goes alone now, wait_for_rest() sees it next. */
+static void lose_patience(struct company *company, const struct party *party, uint64_t waited_ns) {
+    SCOPED_LOCK(gpu_company_lock());
+    if (!party->taken)
+        goes_alone(company, party, waited_ns);
+}
+
+static enum collet_result check_wait(struct company *company, const struct party *party, uint64_t idle_ns) {
     const struct chan *chan = party->set->call->chan;
     COLLET_TRY(boot_check(chan->owner.boot));
     if (has_left(company))
         return err_left(company, party);
+    lose_patience(company, party, idle_ns);
     return idle_ns / 1000000u < (uint64_t)chan->timeout_ms ? COLLET_SUCCESS : err_not_all(company, party, idle_ns);
 }
 
@@ -196,16 +213,20 @@ static void warn_of_graphs(const struct gpu_entry *set) {
             set->call->chan->owner.gpu->ordinal);
 }
 
-static bool is_whole_company(const struct conn_owner *owner, int nranks) {
+static bool is_whole_company(const struct party *party) {
     SCOPED_LOCK(gpu_company_lock());
-    return gpu_company_find(owner)->nmembers == nranks;
+    const struct company *company = gpu_company_find(&party->set->call->chan->owner);
+    const bool is_whole = company->nmembers == party->n;
+    if (is_whole)
+        note_caller(company, party);
+    return is_whole;
 }
 
 enum collet_result gpu_company_launch(struct gpu_entry *set, int n) {
     struct party party = {.set = set, .n = n}, *others = NULL;
     struct company *company;
     bool alone = false;
-    if (is_whole_company(&set->call->chan->owner, n))
+    if (is_whole_company(&party))
         return gpu_launch_set(set, n);
     warn_of_graphs(set);
     if (set->capture == 0)
