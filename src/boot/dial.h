@@ -37,7 +37,7 @@ void dial_start(struct dial *dial, const struct address_set *set, const uint8_t 
                 void (*proven)(struct dial *dial, struct wire *wire), void (*round_failed)(struct dial *dial));
 void dial_stop(struct dial *dial); /* does nothing if not active */
 
-/* Time since which all attempts are refused: nobody listens, or a process of another job does. 0: the last round was different. */
+/* Time since which all attempts are refused: nobody of this job listens; 0: the last round was different. */
 uint64_t dial_refused_ns(const struct dial *dial);
 /* After refusals for this long, the process that listened there is gone. */
 #define DIAL_GONE_NS 500000000ull

@@ -473,7 +473,8 @@ static void what_is_spared_is_not_faster(void **state) {
                 continue;
             assert_int_equal(forecast_stage_open(job.forecast, a, &stage), COLLET_SUCCESS);
             assert_int_equal(forecast_best(stage, bytes, &best), COLLET_SUCCESS);
-            int n = tuner_list(&job.forecast->limits, stage->cost, forecast_count(stage, bytes), 1, tries);
+            int n =
+                tuner_list(&job.forecast->limits, stage->whole->cost, simulated_count(stage->whole, bytes), 1, tries);
             for (int k = 0; k < n; k++) {
                 assert_int_equal(forecast_run(stage, &tries[k].choice, bytes, false, &one), COLLET_SUCCESS);
                 least = fmin(least, one.choice.predicted_ns);
@@ -533,7 +534,7 @@ static void loans_are_priced_where_they_are_wanted(void **state) {
             struct forecast_stage *stage;
             const struct algorithm *algorithm = algorithm_find(cases[k].collective, cases[k].name);
             assert_int_equal(forecast_stage_open(job.forecast, algorithm, &stage), COLLET_SUCCESS);
-            assert_true(stage->cost->lent / stage->cost->sent == cases[k].lends);
+            assert_true(stage->whole->cost->lent / stage->whole->cost->sent == cases[k].lends);
             forecast_stage_close(stage);
             ns[wanted][k] = forecast_of(job.forecast, cases[k].collective, cases[k].name, 16 << 20).choice.predicted_ns;
         }
@@ -549,7 +550,7 @@ static void fewer_bytes_than_ranks_are_a_call_of_one(void **state) {
     struct job job = open_job("8 gpu nvswitch : 4 nic 200", 2);
     struct forecast_stage *stage;
     assert_int_equal(forecast_stage_open(job.forecast, algorithm_find(PROG_ALLGATHER, "ring"), &stage), COLLET_SUCCESS);
-    assert_int_equal(forecast_count(stage, 8), 1);
+    assert_int_equal(simulated_count(stage->whole, 8), 1);
     forecast_stage_close(stage);
     assert_true(forecast_of(job.forecast, PROG_ALLGATHER, "ring", 8).bounds.engine_ns > 0);
     close_job(&job);

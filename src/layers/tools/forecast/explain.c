@@ -71,7 +71,7 @@ static void keep(struct candidates *all, const struct forecast *f) {
 
 static enum collet_result try_stage(struct forecast_stage *stage, uint64_t bytes, struct candidates *all) {
     struct tuner_try tries[TUNER_TRIES_MAX];
-    int n = tuner_list(&stage->job->limits, stage->cost, forecast_count(stage, bytes), 1, tries);
+    int n = tuner_list(&stage->whole->job->limits, stage->whole->cost, simulated_count(stage->whole, bytes), 1, tries);
     for (int k = 0; k < n; k++) {
         struct forecast forecast;
         COLLET_TRY(forecast_run(stage, &tries[k].choice, bytes, true, &forecast));

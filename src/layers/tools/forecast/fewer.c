@@ -11,17 +11,17 @@
 #define NOTHING 0.05
 
 struct fewer_hosts {
-    int nhosts;                               /* of the whole job */
+    const struct simulated *whole;            /* too many steps, or too much memory */
     struct forecast_job jobs[FORECAST_FEWER]; /* of N hosts, N/2, N/4: all but numbers is the whole job's */
     struct net nets[FORECAST_FEWER];
-    struct forecast_stage *stages[FORECAST_FEWER];
+    struct simulated *simulated[FORECAST_FEWER];
 };
 
 /* ---- life ---- */
 
 /* The whole job with so many of its hosts. */
-static enum collet_result open_one(const struct forecast_stage *stage, struct fewer_hosts *fewer, int k, int nhosts) {
-    const struct forecast_job *whole = stage->job;
+static enum collet_result open_one(const struct simulated *all, struct fewer_hosts *fewer, int k, int nhosts) {
+    const struct forecast_job *whole = all->job;
     struct forecast_job *job = &fewer->jobs[k];
     *job = *whole;
     job->nhosts = job->machine.cast.nhosts = nhosts;
@@ -38,28 +38,28 @@ static enum collet_result open_one(const struct forecast_stage *stage, struct fe
     fewer->nets[k].nhosts = nhosts;
     job->machine.net = job->net = &fewer->nets[k];
     job->machine.shapes = job->machine.whole = job->shapes;
-    return forecast_stage_open(job, stage->cost->algorithm, &fewer->stages[k]);
+    return simulated_open(job, all->cost->algorithm, &fewer->simulated[k]);
 }
 
 /* The largest power of two of hosts that is affordable. A quarter of them is two hosts or more: some algorithms do not take one. */
-static int most_hosts(const struct forecast_stage *stage) {
-    double steps = stage->cost->host_steps * stage->machine.nshapes * cost_rounds(&stage->machine);
+static int most_hosts(const struct simulated *whole) {
+    const double rounds = cost_rounds(&whole->machine);
     int nhosts = 2 << (FORECAST_FEWER - 1);
-    while (2 * nhosts < stage->job->nhosts && 2 * nhosts * steps <= FORECAST_EACH_SHARE * stage->job->steps_max)
+    while (2 * nhosts < whole->job->nhosts && simulated_affords(whole, 2 * nhosts, whole->machine.nshapes, rounds))
         nhosts *= 2;
     return nhosts;
 }
 
-enum collet_result fewer_open(const struct forecast_stage *stage, struct fewer_hosts **fewer_p) {
-    int nhosts = most_hosts(stage);
-    if (nhosts >= stage->job->nhosts)
+enum collet_result fewer_open(const struct simulated *whole, struct fewer_hosts **fewer_p) {
+    int nhosts = most_hosts(whole);
+    if (nhosts >= whole->job->nhosts)
         return COLLET_SUCCESS;
     struct fewer_hosts *fewer;
     COLLET_TRY(memory_get(&fewer, 1, sizeof *fewer, "no memory for a forecast"));
-    fewer->nhosts = stage->job->nhosts;
+    fewer->whole = whole;
     enum collet_result result = COLLET_SUCCESS;
     for (int k = 0; k < FORECAST_FEWER && result == COLLET_SUCCESS; k++)
-        result = open_one(stage, fewer, k, nhosts >> k);
+        result = open_one(whole, fewer, k, nhosts >> k);
     if (result == COLLET_SUCCESS)
         *fewer_p = fewer;
     else
@@ -71,15 +71,13 @@ void fewer_close(struct fewer_hosts *fewer) {
     if (fewer == NULL)
         return;
     for (int k = 0; k < FORECAST_FEWER; k++) {
-        forecast_stage_close(fewer->stages[k]);
+        simulated_close(fewer->simulated[k]);
         free(fewer->jobs[k].shapes);
     }
     free(fewer);
 }
 
-struct forecast_stage *fewer_largest(struct fewer_hosts *fewer) {
-    return fewer->stages[0];
-}
+const struct simulated *fewer_largest(const struct fewer_hosts *fewer) { return fewer->simulated[0]; }
 
 /* ---- growth ---- */
 
@@ -104,12 +102,13 @@ static void tell_growth(const struct fewer_hosts *fewer, const struct forecast *
 enum collet_result fewer_run(struct fewer_hosts *fewer, const struct plan_choice *choice, uint64_t bytes, bool latency,
                              struct forecast *f) {
     struct forecast found[FORECAST_FEWER];
+    *f = simulated_none(fewer->whole, choice, bytes);
     for (int k = 0; k < FORECAST_FEWER; k++) {
-        COLLET_TRY(forecast_run(fewer->stages[k], choice, bytes, latency, &found[k]));
+        COLLET_TRY(simulated_run(fewer->simulated[k], choice, bytes, latency, &found[k]));
         if (found[k].kind != FORECAST_EACH) /* one that is grouped does not tell of one that cannot be */
             return COLLET_SUCCESS;
     }
-    double grown = (double)fewer->nhosts / fewer->jobs[0].nhosts, least_ns = found[0].choice.predicted_ns;
+    double grown = (double)fewer->whole->job->nhosts / fewer->jobs[0].nhosts, least_ns = found[0].choice.predicted_ns;
     double ns = extend(least_ns, found[1].choice.predicted_ns, found[2].choice.predicted_ns, grown);
     if (ns < 0) {
         tell_growth(fewer, found, f);

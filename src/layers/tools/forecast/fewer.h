@@ -7,17 +7,19 @@
 #ifndef COLLET_LAYERS_TOOLS_FORECAST_FEWER_H
 #define COLLET_LAYERS_TOOLS_FORECAST_FEWER_H
 
-#include "layers/tools/forecast/forecast.h"
+#include "layers/tools/forecast/simulated.h"
+
+struct fewer_hosts;
 
 /* *fewer_p stays NULL if no number of hosts below the job's is large enough. */
-enum collet_result fewer_open(const struct forecast_stage *stage, struct fewer_hosts **fewer_p);
+enum collet_result fewer_open(const struct simulated *whole, struct fewer_hosts **fewer_p);
 void fewer_close(struct fewer_hosts *fewer); /* NULL is fine */
 
 /* As forecast_run(), of the whole job. Fills in what it finds out; f->kind stays NONE if that is nothing. */
 enum collet_result fewer_run(struct fewer_hosts *fewer, const struct plan_choice *choice, uint64_t bytes, bool latency,
                              struct forecast *f);
 
-/* The stage of the most hosts. */
-struct forecast_stage *fewer_largest(struct fewer_hosts *fewer);
+/* Of the most hosts. */
+const struct simulated *fewer_largest(const struct fewer_hosts *fewer);
 
 #endif

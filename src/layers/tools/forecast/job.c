@@ -3,7 +3,7 @@
  * A job of equal hosts as the cost model sees it: one host's ranks and routes, which are those of every host. Ranks are
  * numbered along the first ring, as a communicator's model numbers them.
  */
-#include "layers/tools/forecast/forecast.h"
+#include "layers/tools/forecast/job.h"
 
 #include "base/config_read.h"
 #include "base/memory.h"

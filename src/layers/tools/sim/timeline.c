@@ -91,22 +91,22 @@ static const struct sim_skipper timeline_skipper = {timeline_first, timeline_loo
 
 enum collet_result timeline_write(const struct forecast_job *job, const struct plan_choice *choice, uint64_t bytes,
                                   FILE *out) {
-    struct forecast_stage *stage;
+    struct simulated *simulated;
     struct forecast f;
-    COLLET_TRY(forecast_stage_open(job, choice->algorithm, &stage));
+    COLLET_TRY(simulated_open(job, choice->algorithm, &simulated));
     the_timeline = (struct sim_timeline){0};
     enum collet_result result = COLLET_SUCCESS;
-    if (stage->machine.uniform)
+    if (simulated->machine.uniform)
         result = err_set(COLLET_ERR_INVALID_ARGUMENT, "a timeline shows up to %d ranks, not %d", COST_RANKS_MAX,
                          job->nranks);
-    stage->machine.skips = &timeline_skipper; /* before the simulation is built */
+    simulated->machine.skips = &timeline_skipper; /* before the simulation is built */
     timeline_begin(&the_timeline.file, out, "collet-sim, a prediction");
     if (result == COLLET_SUCCESS)
-        result = forecast_run(stage, choice, bytes, false, &f);
+        result = simulated_run(simulated, choice, bytes, false, &f);
     timeline_end(&the_timeline.file);
     if (result == COLLET_SUCCESS)
         result = arena_check(&the_timeline.arena, "no memory for a timeline");
     arena_free(&the_timeline.arena);
-    forecast_stage_close(stage);
+    simulated_close(simulated);
     return result;
 }

@@ -6,12 +6,12 @@
 #ifndef COLLET_LAYERS_TOOLS_SIM_TIMELINE_H
 #define COLLET_LAYERS_TOOLS_SIM_TIMELINE_H
 
-#include "layers/tools/forecast/forecast.h"
+#include "layers/tools/forecast/simulated.h"
 
 #include <stdio.h>
 
 /* The choice for so many bytes; all ranks are simulated. Errors: INVALID_ARGUMENT for more than COST_RANKS_MAX ranks, those of
- * forecast_run(). */
+ * simulated_run(). */
 enum collet_result timeline_write(const struct forecast_job *job, const struct plan_choice *choice, uint64_t bytes,
                                   FILE *out);
 
