@@ -99,24 +99,15 @@ bool config_addresses_read(const char *text, struct config_addresses *range) {
     return inet_pton(AF_INET, address, range->first + 12) == 1 && bits <= 32;
 }
 
-/* Calls is_good for each word of a list such as "default|zero". False: some word is not good. */
-static bool each_policy(const char *policy, bool (*is_good)(const char *word)) {
+/* A list such as "default|zero". */
+bool config_policy_is_known(const char *policy) {
     char words[CONFIG_TEXT_BYTES], *rest = words;
     snprintf(words, sizeof words, "%s", policy);
     for (const char *word; (word = strsep(&rest, "|")) != NULL;)
-        if (!is_good(word))
+        if (!name_is_listed(word, "default efficiency zero 0 1 2 3"))
             return false;
-    return true;
+    return strlen(policy) < sizeof words;
 }
-
-static bool is_policy(const char *word) { return name_is_listed(word, "default efficiency zero 0 1 2 3"); }
-static bool is_policy_with_kernels(const char *word) { return !name_is_listed(word, "zero 2 3"); }
-
-bool config_policy_is_known(const char *policy) {
-    return strlen(policy) < CONFIG_TEXT_BYTES && each_policy(policy, is_policy);
-}
-
-bool config_policy_is_zero(const char *policy) { return !each_policy(policy, is_policy_with_kernels); }
 
 /* Checks texts whose words this room knows. Other rooms check the names of algorithms and transports. */
 static bool text_is_known(const struct knob *knob, const char *value) {

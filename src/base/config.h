@@ -163,9 +163,7 @@ struct config_addresses {
 /* Parses "address/bits" or ""; false: it is neither. */
 bool config_addresses_read(const char *text, struct config_addresses *range);
 
-/* Does this value of COLLET_CTA_POLICY ask for as few kernels as possible? It is a list of words, or a number of NCCL's bits. */
-bool config_policy_is_zero(const char *policy);
-/* Is this a valid value? */
+/* Is this a valid value of COLLET_CTA_POLICY? It is a list of words, or a number of NCCL's bits. */
 bool config_policy_is_known(const char *policy);
 
 /* Translates a value into collet's words; NULL: the default. config_take_translator() installs it: then other words are accepted too. */

@@ -248,10 +248,11 @@ static void on_root_round_failed(struct dial *dial) {
     if ((join->hub->id.listed && !join->met) || dial_refused_ns(dial) < MEETING_GONE_NS)
         return;
     dial_stop(dial);
-    snprintf(text, sizeof text,
-             "nobody of this job listens at the meeting point any more (%s): the process that made the id has exited, or a "
-             "communicator was created with this id before",
-             dial->trouble);
+    snprintf(
+        text, sizeof text,
+        "nobody of this job listens at the meeting point any more (%s): the process that made the id has exited, or a "
+        "communicator was created with this id before",
+        dial->trouble);
     fail_init(join, COLLET_ERR_REMOTE, text);
 }
 

@@ -443,7 +443,8 @@ static bool revoker_names_cause(const struct trial *trial, const struct job *job
 /* A rank that comes late may find that the others, and the meeting point with them, have ended. */
 static bool names_cause(const struct trial *trial, const struct job *job, const char *text) {
     return names_culprit(trial, job, text) || revoker_names_cause(trial, job, text) ||
-           (trial->moment == INIT && strstr(text, "nobody of this job listens at the meeting point any more") != NULL) ||
+           (trial->moment == INIT &&
+            strstr(text, "nobody of this job listens at the meeting point any more") != NULL) ||
            (trial->moment == INIT && trial->victim == 0 && strstr(text, "meeting point") != NULL);
 }
 

@@ -87,7 +87,7 @@ static enum collet_result share_mail(struct copies *copies) {
 }
 
 static bool opens(const struct chan *chan, const struct gpu_window *window) {
-    return chan->copies == NULL && config_policy_is_zero(chan->owner.config->cta_policy) && chan->owner.nranks > 1 &&
+    return chan->copies == NULL && gpu_policy_is_zero(chan->owner.config) && chan->owner.nranks > 1 &&
            chan->owner.nranks <= COPIES_RANKS_MAX && gpu_window_is_symmetric(window) && gpu_window_may_wait(window);
 }
 

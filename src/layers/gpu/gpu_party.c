@@ -127,7 +127,7 @@ static bool has_left(const struct company *company) {
 }
 
 /* If this call goes alone now, wait_for_rest() sees it next. */
-static void lose_patience(struct company *company, const struct party *party, uint64_t waited_ns) {
+static void look_again(struct company *company, const struct party *party, uint64_t waited_ns) {
     SCOPED_LOCK(gpu_company_lock());
     if (!party->taken)
         goes_alone(company, party, waited_ns);
@@ -138,7 +138,7 @@ static enum collet_result check_wait(struct company *company, const struct party
     COLLET_TRY(boot_check(chan->owner.boot));
     if (has_left(company))
         return err_left(company, party);
-    lose_patience(company, party, idle_ns);
+    look_again(company, party, idle_ns);
     return idle_ns / 1000000u < (uint64_t)chan->timeout_ms ? COLLET_SUCCESS : err_not_all(company, party, idle_ns);
 }
 

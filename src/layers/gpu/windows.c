@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/names.h"
 #include "boot/process.h"
 #include "layers/gpu/window_team.h"
 #include "transport/ipc/gpu_peers.h"
@@ -198,9 +199,18 @@ static const char *why_no_waits(const struct conn_owner *owner) {
     return NULL;
 }
 
+bool gpu_policy_is_zero(const struct config *config) {
+    char words[CONFIG_TEXT_BYTES], *rest = words;
+    snprintf(words, sizeof(words), "%s", config->cta_policy);
+    for (const char *word; (word = strsep(&rest, "|")) != NULL;)
+        if (name_is_listed(word, "zero 2 3"))
+            return true;
+    return false;
+}
+
 static bool can_wait(const struct conn_owner *owner) {
     const char *why = why_no_waits(owner);
-    if (why != NULL && config_policy_is_zero(owner->config->cta_policy))
+    if (why != NULL && gpu_policy_is_zero(owner->config))
         log_info(CONN, "rank %d: kernels fill windows, and not copy engines: %s", owner->rank, why);
     return why == NULL;
 }

@@ -59,4 +59,7 @@ bool gpu_window_has_team(const struct gpu_window *window);
 bool gpu_windows_had_team(const struct chan *chan);
 bool gpu_windows_had_lent(const struct chan *chan);
 
+/* Does COLLET_CTA_POLICY ask for as few kernels as possible? */
+bool gpu_policy_is_zero(const struct config *config);
+
 #endif
