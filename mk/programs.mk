@@ -18,7 +18,8 @@ $(OBJ)/src/layers/tools/prog/page_text.o: src/layers/tools/prog/page.html
 $(OBJ)/src/layers/tuner/cards.o: $(wildcard src/layers/tuner/cards/*.tuning)
 $(BUILD)/bin/collet-plot: $(call objects_of,$(wildcard src/layers/tools/plot/*.c))
 $(BUILD)/bin/collet-sim: $(call objects_of,$(wildcard src/layers/tools/sim/*.c))
-$(BUILD)/bin/collet-status $(BUILD)/tests/layers/tools/test_status: $(call objects_of,$(wildcard src/layers/tools/status/*.c))
+$(BUILD)/bin/collet-status: $(call objects_of,$(wildcard src/layers/tools/status/*.c))
+$(BUILD)/tests/layers/tools/test_status: $(call objects_of,$(filter-out %/screen.c,$(wildcard src/layers/tools/status/*.c)))
 $(BUILD)/bin/collet-tune: $(call objects_of,$(wildcard src/layers/tools/tune/*.c) bench/board.c)
 $(SCRIPT_TOOLS): $(BUILD)/bin/%: src/layers/tools/%.py integrations/python/collet/_options.py include/collet.h
 	@mkdir -p $(@D)

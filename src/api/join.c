@@ -236,6 +236,7 @@ static enum collet_result try_join_locked(struct collet_comm *comm) {
 void comm_hand_over(struct collet_comm *comm, enum collet_result result) {
     struct collet_comm **to = comm->to;
     if (result != COLLET_SUCCESS || comm->nranks == 0) {
+        comm_remember(comm, result);
         *to = NULL;
         comm_discard(comm);
         return;
@@ -247,11 +248,10 @@ void comm_hand_over(struct collet_comm *comm, enum collet_result result) {
 static void end_join(struct collet_comm *comm, enum collet_result result) {
     call_lock_acquire(&comm->lock, 0);
     if (comm_is_live(comm)) {
-        if (result == COLLET_ERR_NO_MEMORY) {
+        if (result == COLLET_ERR_NO_MEMORY)
             comm_tell_failure(comm);
-            if (comm->boot != NULL)
-                boot_fail(comm->boot, result, err_last());
-        }
+        if (result < 0 && comm->boot != NULL) /* also if only another one of its group cannot be made */
+            boot_fail(comm->boot, result, err_last());
         comm_hand_over(comm, result);
         return;
     }

@@ -15,7 +15,7 @@
 
 /* --------------------------------------------------------------------------------------------------------------- life */
 
-enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p) {
+static enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p) {
     const size_t n = (size_t)nranks;
     struct hub *hub;
     COLLET_TRY(memory_get(&hub, 1, sizeof *hub, "no memory for a communicator"));
@@ -67,8 +67,9 @@ static enum collet_result layers_begin(struct boot *boot) {
     return COLLET_SUCCESS;
 }
 
-enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *self, struct config *config,
-                           struct boot **boot_p) {
+/* Makes the boot of a rank, with a reference to the hub and an entry in hub->local. */
+static enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *self, struct config *config,
+                                  struct boot **boot_p) {
     struct boot *boot;
     COLLET_TRY(memory_get(&boot, 1, sizeof *boot, "no memory for rank %d", rank));
     boot->hub = hub;

@@ -101,16 +101,13 @@ struct hub {
 
 uint64_t hub_tag(const struct hub *hub); /* boot_tag() */
 
-enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p);
 void hub_release(struct hub *hub); /* drops one reference; the last one frees */
 
-/* Makes the boot of a rank, with a reference to the hub and an entry in hub->local. */
-enum collet_result hub_add(struct hub *hub, int rank, const struct boot_self *self, struct config *config,
-                           struct boot **boot_p);
-/* Undoes hub_add(), with the reference. */
+/* Takes a rank out again, with its reference to the hub. */
 void hub_remove(struct boot *boot);
 
-/* Adds a rank to this process's gathering hub of the id. If there is none, makes one. equip() gives a new hub its work task and the watch's reference; without a watch there is none. */
+/* Adds a rank to this process's gathering hub of the id. If there is none, makes one. equip() gives a new hub its work task and the
+ * watch's reference; without a watch there is none. */
 enum collet_result hub_join(const struct id *id, int nranks, int rank, const struct boot_self *self,
                             struct config *config, struct watch *watch, enum collet_result (*equip)(struct hub *hub),
                             struct boot **boot_p);

@@ -74,9 +74,6 @@ void exec_program_destroy(struct exec_program *program);
 /* Finds who carries slots over a network: GPUs cannot do it themselves. Call it before the first call of the program. */
 enum collet_result exec_find_carrier(const struct exec_program *program);
 
-/* The memory of a program besides the call's buffers. The executor that runs the program adds TMP. */
-struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_layout *layout);
-
 static inline int exec_channel_of(const struct exec_program *program, int worker) {
     int channel = 0;
     while (worker >= program->first_worker[channel + 1])
@@ -183,8 +180,6 @@ int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, u
 void exec_carry(struct interp_worker *w, const struct prog_step *step, uint32_t bytes);
 /* At the start of a call: tells its channels which of the call's buffers they may lend and offer. */
 void exec_lend(const struct exec_call *call);
-/* Do IN and OUT not overlap, as far as the program touches them? */
-bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog);
 
 /* A waiting rank helps: it copies parts of the payloads that it has lent. */
 void exec_help(const struct exec_program *program, bool *moved);

@@ -47,7 +47,8 @@ static enum collet_result bind_peer(struct exec_program *program, struct chan *c
 /* TMP: each block has room for one piece of the largest slot. The room is a multiple of this. */
 #define TMP_ALIGN_BYTES 64u
 
-struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_layout *layout) {
+/* The memory of a program besides the call's buffers, but without TMP. */
+static struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_layout *layout) {
     uint32_t most =
         layout->sizes.long_bytes > layout->sizes.short_bytes ? layout->sizes.long_bytes : layout->sizes.short_bytes;
     struct interp_memory memory = {.tmp_stride = most / (uint32_t)prog->longest_run};

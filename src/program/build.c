@@ -92,7 +92,8 @@ static bool make_room(struct prog *prog, void *array_p, int used, int more, int 
 
 /* ---- programs and workers ---- */
 
-struct prog *prog_create(enum prog_collective collective, const struct prog_shape *shape, int rank, int root) {
+/* Creates an empty program. The program uses the shape until prog_finish(). */
+static struct prog *prog_create(enum prog_collective collective, const struct prog_shape *shape, int rank, int root) {
     struct prog *prog = calloc(1, sizeof(*prog));
     if (prog == NULL)
         return NULL;
@@ -182,7 +183,8 @@ static void find_early_landings(struct prog *prog) {
     free(touches);
 }
 
-enum collet_result prog_finish(struct prog *prog) {
+/* Ends the building. Returns the first error of the builder: no memory, a block or peer out of range, a step without effect … */
+static enum collet_result prog_finish(struct prog *prog) {
     if (prog->nworkers == 0)
         refuse(prog, "no worker");
     end_worker(prog);

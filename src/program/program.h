@@ -157,8 +157,6 @@ struct prog {
 
 /* ---- building ---- */
 
-/* Creates an empty program. The program uses the shape until prog_finish(). */
-struct prog *prog_create(enum prog_collective collective, const struct prog_shape *shape, int rank, int root);
 void prog_destroy(struct prog *prog);
 
 /* Cuts each buffer (PER_RANK layout: each rank's part of it) into nslices slices; the default is 1. Call it before the first step.
@@ -259,9 +257,6 @@ static inline int prog_after(const struct prog *prog, int k) {
 static inline int prog_behind_root(const struct prog *prog) {
     return prog_wrap(prog, prog_ring_place(prog, prog->rank) - prog_ring_place(prog, prog->root));
 }
-
-/* Ends the building. Returns the first error of the builder: no memory, a block or peer out of range, a step without effect … */
-enum collet_result prog_finish(struct prog *prog);
 
 /* ---- algorithms ---- */
 

@@ -45,11 +45,19 @@ static struct gang_wire *wire_get(struct gang *gang, int from, int to, int chann
     return w;
 }
 
+/* A block of TMP has room for a whole slot. */
+static struct interp_memory memory_of(const struct gang *gang, const struct prog *prog) {
+    struct interp_memory memory = {.tmp_stride = gang->layout.sizes.long_bytes};
+    for (int region = STEP_IN; region < STEP_REGIONS; region++)
+        memory.nblocks[region] = (uint32_t)prog_region_blocks(prog, (enum step_region)region);
+    return memory;
+}
+
 /* The blocks of a channel's workers. */
 static void bind_channel(struct gang *gang, int rank, int channel, struct work_block *blocks) {
     const struct prog *prog = gang->progs[rank];
     struct fifo_end **ends = calloc((size_t)prog->npeers * 2 + 1, sizeof(*ends));
-    struct interp_memory memory = exec_memory_of(prog, &gang->layout);
+    struct interp_memory memory = memory_of(gang, prog);
     for (int k = 0; k < prog->nsteps; k++) {
         const struct prog_step *step = &prog->steps[k];
         assert_true(interp_block_takes(step));

@@ -6,6 +6,7 @@
  *
  * Nothing is watched and timers fire when a case says so (fuzz/watch_none.h), so each order can be made.
  */
+#include "boot/hub.c"
 #include "boot/tree.c"
 
 #include "fuzz/watch_none.h"

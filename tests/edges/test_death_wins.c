@@ -21,7 +21,7 @@
 #include "common/level.h"
 #include "common/local_boots.h"
 #include "common/world.h"
-#include "topo/probe/survey.h"
+#include "topo/probe/survey.c"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #define read_request read_http /* the reception has one, too */
 #include "layers/observe/exporter.c"
 #undef read_request
-#include "boot/hub.h"
+#include "boot/hub.c"
 #include "layers/observe/reception.c"
 #include "boot/table.h"
 

@@ -4,6 +4,7 @@
  *
  *      place 0 (rank 0) ◀── edge ── place 1, this process (rank 1) ◀── edge ── place 2 (rank 2), or nobody yet
  */
+#include "boot/hub.c"
 #include "boot/tree.c"
 
 #include "fuzz.h"

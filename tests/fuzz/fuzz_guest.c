@@ -5,6 +5,7 @@
  *      meeting point ── SEAT, KNOBS, CARDS, NODES, DONE, REJECT, NEWS, FAIL, OVER ──▶ this process, with rank 1 of 3
  */
 #include "base/config_read.h"
+#include "boot/hub.c"
 #include "boot/join.c"
 
 #include "fuzz.h"

@@ -17,7 +17,7 @@
 #include "layers/elastic/agree.h"
 #include "layers/elastic/consent.h"
 #include "boot/hub.h"
-#include "topo/probe/survey.h"
+#include "topo/probe/survey.c"
 #include "transport/tcp_end.h"
 #include "transport/transport.h"
 

@@ -56,7 +56,7 @@ static size_t make_frame(uint32_t type, uint8_t kind, struct fuzz_input *input, 
 }
 
 /* False: the meeting is over. */
-static bool say(struct rendezvous *meeting, struct guest *guest, uint8_t kind, struct fuzz_input *input) {
+static bool say(struct guest *guest, uint8_t kind, struct fuzz_input *input) {
     static const enum table_frame types[] = {TABLE_JOIN,   TABLE_JOIN, TABLE_JOIN, TABLE_READY,
                                              TABLE_ABSENT, TABLE_ASK,  TABLE_FAIL, TABLE_NEWS};
     static char bytes[sizeof(struct card) + sizeof(struct config) + sizeof(struct failure)];
@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct guest *guest = nth_guest(meeting, fuzz_byte(&input) % GUESTS);
         if (kind == 255)
             guest_lost(guest, "died");
-        else if (!say(meeting, guest, kind, &input))
+        else if (!say(guest, kind, &input))
             break;
     }
     if (*first == meeting)

@@ -12,6 +12,7 @@
 #include "base/config_read.h"
 #include "fuzz.h"
 #include "layers/nccl/plug_end.h"
+#include "topo/probe/xml_write.c"
 
 #define SLOTS 4
 #define SLOT_BYTES 8192 /* twice what goes with its frame */
@@ -207,7 +208,7 @@ static void with_connection(struct plug_host *host, struct fuzz_input *input) {
     nrequests = 0;
     for (int k = 0; k < host->ndevices; k++)
         host->devices[k].receives = kind >> 3 & 1 ? 8 : 1;
-    plug_host_use(host);
+    in_use = host;
     fuzz_patch(input, blob.data, blob.bytes);
     blob.bytes -= kind >> 2 & 1;
     enum collet_result result =
@@ -218,7 +219,7 @@ static void with_connection(struct plug_host *host, struct fuzz_input *input) {
         else if (result == COLLET_IN_PROGRESS)
             result = COLLET_SUCCESS;
     transport_plugin.close(&conn);
-    plug_host_use(NULL);
+    in_use = NULL;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -4,6 +4,7 @@
  */
 #include "fuzz.h"
 #include "topo/probe/topo.h"
+#include "topo/probe/xml_write.c"
 
 #include <stdlib.h>
 

@@ -7,6 +7,7 @@
  */
 #include "base/config_read.h"
 #include "layers/memory/loan.h"
+#include "transport/verbs/verbs_land.c"
 #include "transport/verbs/verbs_receive.c"
 
 #include "fuzz.h"

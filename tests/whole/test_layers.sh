@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The line between the core and its layers (mk/layers.mk): what the core knows of them, in names and in lines; which layer takes names of
-# which other one; does each link with what it needs? tests/whole/test_source.sh looks at includes.
+# which other one; does each link with what it needs; what do only tests take? tests/whole/test_source.sh looks at includes.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
 . tests/common/layers.sh
@@ -146,6 +146,20 @@ new_circle_is_noticed() {
     { edges_of_files; echo src/algo/cube src/algo/registry; } | circles_are_within_the_limit | grep '^src/algo src/algo/allreduce_doubling$'
 }
 
+# Functions and data of the library that no other file of it takes, but tests do: what only tests call is static, and they include the file.
+taken_by_tests_alone() { # a name that others take, as if they did not
+    local objects=() source
+    for source in $(git ls-files 'src/*.c' 'src/*.cu' 'examples/*.c'); do
+        [ -e "$build/obj/${source%.c*}.o" ] && objects+=("$build/obj/${source%.c*}.o")
+    done
+    names_of "${objects[@]}" "$build"/obj/src/kernels/reduce_variant.*.o | grep -v " U ${1:-}$" >"$work/all"
+    uses <"$work/all" | awk '{ print $3 }' | sort -u >"$work/taken"
+    awk '$1 ~ /^src/ && $2 == "D" { print $3 }' "$work/all" | grep -vE '^(main$|collet|p?nccl)' | sort -u | comm -23 - "$work/taken" |
+        while read -r name; do grep -rqw "$name" tests --include='*.[ch]' && echo "$name"; done
+}
+name_of_tests_is_noticed() { taken_by_tests_alone id_unpack | grep -qx id_unpack; }
+tests_alone_take_no_more() { taken_by_tests_alone >"$work/alone"; within tests-alone "$(wc -l <"$work/alone")" || { cat "$work/alone"; return 1; }; }
+
 if [ -n "${SANITIZE:-}" ]; then skipped "what a build without sanitizers is like"; finish; exit; fi
 check core_is_built core_is_built
 check lines_are_within_the_limit lines_are_within_the_limit
@@ -165,4 +179,6 @@ check a_need_without_a_reason_would_be_noticed need_without_a_reason_is_noticed
 check every_layer_has_a_readme_that_names_what_it_needs eval 'registry | readmes_name_the_needs'
 check files_of_a_room_form_no_new_circle files_form_no_new_circle
 check a_new_circle_would_be_noticed new_circle_is_noticed
+check what_only_tests_take_is_static tests_alone_take_no_more
+check one_more_name_of_tests_would_be_noticed name_of_tests_is_noticed
 finish

@@ -216,11 +216,12 @@ static void refuse(struct collet_comm *comm) {
 
 static void end(struct collet_comm *comm) {
     struct split *s = comm->split;
-    char text[96];
+    char text[ERR_TEXT_BYTES];
     if (s == NULL)
         return;
     if (s->stage != SPLIT_BEGIN) {
-        snprintf(text, sizeof text, "rank %d gave up %s", s->parent->rank, s->way->call);
+        snprintf(text, sizeof text, "rank %d gave up %s%s%.400s", s->parent->rank, s->way->call,
+                 comm->error_text[0] ? ": " : "", comm->error_text);
         s->way->give_up(comm, COLLET_ERR_REMOTE, text);
         comm_leave(s->parent);
     }

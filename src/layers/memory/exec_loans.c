@@ -141,7 +141,8 @@ void exec_carry(struct interp_worker *w, const struct prog_step *step, uint32_t 
     }
 }
 
-bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
+/* Do IN and OUT not overlap, as far as the program touches them? */
+static bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
     const struct work_args *args = &op->args;
     uint64_t bytes[STEP_REGIONS];
     if (!prog_reads_in(prog))

@@ -203,9 +203,11 @@ static uint64_t card_of(const char *name) {
     return 1ull << 32 | hash;
 }
 
-bool config_names_plugin(const char *name) { return name[0] != '\0' && strcmp(name, "none") != 0; }
+/* Does COLLET_NET_PLUGIN, having this value, name one? */
+static bool config_names_plugin(const char *name) { return name[0] != '\0' && strcmp(name, "none") != 0; }
 
-void plug_host_open(struct plug_host *host, const char *name) {
+/* What plug_host() does, into a struct of the caller's. name: as COLLET_NET_PLUGIN has it. */
+static void plug_host_open(struct plug_host *host, const char *name) {
     *host = (struct plug_host){.table = NULL};
     snprintf(host->why, sizeof(host->why), "COLLET_NET_PLUGIN names none");
     if (!config_names_plugin(name))
@@ -239,8 +241,7 @@ static void declare(const struct plug_host *host) {
     topo_declare_nics(nics, host->ndevices);
 }
 
-static const struct plug_host *in_use;
-void plug_host_use(const struct plug_host *host) { in_use = host; }
+static const struct plug_host *in_use; /* NULL: the process's own; tests set another one */
 
 PROCESS_LOCK(host_lock); /* not one that forks wait for: a plugin may fork while it begins */
 

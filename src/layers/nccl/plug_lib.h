@@ -12,9 +12,6 @@
 
 #include <stdbool.h>
 
-/* Does COLLET_NET_PLUGIN, having this value, name one? */
-bool config_names_plugin(const char *name);
-
 #define PLUG_DEVICES_MAX 64
 
 struct plug_device {
@@ -37,12 +34,6 @@ struct plug_host {
 
 /* This process's. Never NULL. The first call also tells the graph of this machine which NICs there are. */
 const struct plug_host *plug_host(void);
-
-/* For tests: from now on this one; NULL: the process's own again. */
-void plug_host_use(const struct plug_host *host);
-
-/* What plug_host() does, into a struct of the caller's. name: as COLLET_NET_PLUGIN has it. */
-void plug_host_open(struct plug_host *host, const char *name);
 
 /* The calls whose arguments depend on the version. They return an enum plug_result, or what the plugin makes up. */
 int plug_listen(const struct plug_host *host, int device, void *handle, void **listener);

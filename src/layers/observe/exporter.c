@@ -133,7 +133,7 @@ static enum collet_result listen_somewhere(struct exporter *exporter) {
 /* ---- into a file ---- */
 
 /* The new file gets another name first. Readers may look for names with an ending, which it has not. */
-bool output_replace(const char *pattern, const char *text, unsigned long bytes) {
+static bool output_replace(const char *pattern, const char *text, unsigned long bytes) {
     char path[PATH_MAX], fresh[PATH_MAX + 16];
     if (!output_path(pattern, -1, path)) {
         errno = ENAMETOOLONG;

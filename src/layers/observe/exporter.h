@@ -18,7 +18,4 @@ struct collet_comm;
 enum collet_result exporter_add(struct collet_comm *comm);
 void exporter_remove(struct collet_comm *comm); /* harmless if it was not added */
 
-/* The file that a pattern names becomes this text, at once: nobody reads half of it. All may read it. False: errno says why not. */
-bool output_replace(const char *pattern, const char *text, unsigned long bytes);
-
 #endif

@@ -20,14 +20,16 @@ TEXT(card_h200_1, "h200-1.tuning");
 TEXT(card_h200_2, "h200-2.tuning");
 TEXT(card_h100_2, "h100-2.tuning");
 
-const struct card cards[] = {
+/* The last one has no file. */
+static const struct card cards[] = {
     {"h200-1.tuning", "H200", 90, 1, card_h200_1},
     {"h200-2.tuning", "H200", 90, 2, card_h200_2},
     {"h100-2.tuning", "H100", 90, 2, card_h100_2},
     {.file = NULL},
 };
 
-const struct card *card_find(struct card_gpu gpu, uint32_t kernels) {
+/* The file for such a GPU, with kernels of this version; NULL: there is none. */
+static const struct card *card_find(struct card_gpu gpu, uint32_t kernels) {
     const struct card *nearest = NULL;
     for (const struct card *card = cards; card->file != NULL; card++) {
         if (card->sm != gpu.sm || card->kernels != kernels)

@@ -29,12 +29,6 @@ struct card_gpu {
     int sm;
 };
 
-/* The last one has no file. */
-extern const struct card cards[];
-
-/* The file for such a GPU, with kernels of this version; NULL: there is none. */
-const struct card *card_find(struct card_gpu gpu, uint32_t kernels);
-
 #define CARD_KERNELS GPU_KERNELS_VERSION /* those of this library */
 
 /* From the defaults to the constants of such GPUs, with kernels of this version. If nothing is known of it, nothing changes. */

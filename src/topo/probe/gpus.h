@@ -29,9 +29,6 @@ struct gpus_nvml {
 #undef X
 };
 
-/* Of a graph that is not finished: numbers GPUs as the library does, and adds links to GPUs that have none. */
-void topo_add_gpus(struct topo *topo, const struct gpus_nvml *nvml);
-
 /* The same with the library of this machine, if it has one. */
 void topo_probe_gpus(struct topo *topo);
 

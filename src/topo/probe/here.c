@@ -24,7 +24,8 @@ struct seen {
 FORK_LOCK(lock); /* libhwloc has locks of its own */
 static struct seen *all_seen;
 
-enum collet_result topo_load(const char *file_path, double limit_s, struct topo **topo_p) {
+/* The file, if it is named and good, else this machine; a bad file is a warning. "" names none. */
+static enum collet_result topo_load(const char *file_path, double limit_s, struct topo **topo_p) {
     if (file_path[0] == '\0')
         return topo_probe(limit_s, topo_p);
     if (topo_read_file(file_path, TOPO_THIS_MACHINE, topo_p) == COLLET_SUCCESS)

@@ -337,8 +337,9 @@ static enum collet_result read_atlas(const struct survey *survey, struct map **m
 
 /* ---- all of it ---- */
 
-enum collet_result survey_begin(struct boot *boot, const struct config *config, const char *busid, int nranks, int rank,
-                                struct survey **survey_p) {
+/* survey_create() of a rank on the GPU with this bus id; "": in host memory. */
+static enum collet_result survey_begin(struct boot *boot, const struct config *config, const char *busid, int nranks,
+                                       int rank, struct survey **survey_p) {
     struct survey *survey;
     COLLET_TRY(memory_get(&survey, 1, sizeof *survey, "no memory to survey %d ranks", nranks));
     *survey =

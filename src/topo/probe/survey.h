@@ -26,8 +26,4 @@ void survey_destroy(struct survey *survey); /* NULL is fine */
  * failure, REMOTE if a rank that is waited for is gone, TIMEOUT after COLLET_INIT_TIMEOUT. */
 enum collet_result survey_try(struct survey *survey, struct map **map_p);
 
-/* survey_create() of a rank on the GPU with this bus id; "": in host memory. */
-enum collet_result survey_begin(struct boot *boot, const struct config *config, const char *busid, int nranks, int rank,
-                                struct survey **survey_p);
-
 #endif

@@ -159,12 +159,8 @@ enum collet_result topo_read_file(const char *path, enum topo_whose whose, struc
 enum collet_result topo_read_text(const char *text, size_t bytes, const char *name, enum topo_whose whose,
                                   struct topo **topo_p);
 
-/* Host 0 of topo as NCCL's topology XML; the text is the caller's to free(). (xml_write.c) */
-enum collet_result topo_write_text(const struct topo *topo, char **text_p);
 enum collet_result topo_write_file(const struct topo *topo, const char *path);
 
-/* The file, if it is named and good, else this machine; a bad file is a warning. "" names none. (here.c) */
-enum collet_result topo_load(const char *file_path, double limit_s, struct topo **topo_p);
 /* The same for config->topo_file, but only the first call of a process takes its time. The other ranks wait, so hwloc gets
  * at most half of config->init_timeout. The graph lives as long as the process. Do not free it. */
 struct config;

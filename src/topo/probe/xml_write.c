@@ -198,7 +198,10 @@ static enum collet_result write_text(const struct topo *topo, bool shared, char 
     return COLLET_SUCCESS;
 }
 
-enum collet_result topo_write_text(const struct topo *topo, char **text_p) { return write_text(topo, false, text_p); }
+/* Host 0 of topo as NCCL's topology XML; the text is the caller's to free(). */
+static enum collet_result topo_write_text(const struct topo *topo, char **text_p) {
+    return write_text(topo, false, text_p);
+}
 
 /* The node of the same name; −1: there is none. */
 static int find_like(const struct topo *topo, const struct topo *other, int node) {

@@ -43,7 +43,7 @@ void verbs_attend_start(void) {
         log_info(CONN, "%s: while this rank is in no call, others may wait for it", err_last());
 }
 
-enum collet_result verbs_attend_list(struct chan *chan, struct call_lock *lock) {
+static enum collet_result verbs_attend_list(struct chan *chan, struct call_lock *lock) {
     struct attended *attended;
     COLLET_TRY(memory_get(&attended, 1, sizeof *attended, "no memory to attend to connections"));
     patrol_lock(&patrol);
@@ -53,7 +53,8 @@ enum collet_result verbs_attend_list(struct chan *chan, struct call_lock *lock) 
     return COLLET_SUCCESS;
 }
 
-void verbs_attend_unlist(const struct chan *chan) {
+/* The caller holds that lock. chan need not be listed. */
+static void verbs_attend_unlist(const struct chan *chan) {
     SCOPED_LOCK(&patrol.lock);
     struct attended **at = &listed;
     while (*at != NULL && (*at)->chan != chan)

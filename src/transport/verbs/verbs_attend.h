@@ -9,7 +9,5 @@ struct chan;
 
 /* From now on a thread attends to the listed communicators while nobody holds their locks. */
 void verbs_attend_start(void);
-enum collet_result verbs_attend_list(struct chan *chan, struct call_lock *lock);
-void verbs_attend_unlist(const struct chan *chan); /* the caller holds that lock; chan need not be listed */
 
 #endif

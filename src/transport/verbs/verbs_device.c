@@ -27,7 +27,8 @@ static bool is_ipv4(const uint8_t *raw) {
     return memcmp(raw, mapped, sizeof(mapped)) == 0;
 }
 
-int verbs_gid_kind(const struct ibv_gid_entry *entry) {
+/* The kind of one GID; −1: it connects to nobody (loopback). */
+static int verbs_gid_kind(const struct ibv_gid_entry *entry) {
     static const uint8_t loopback[16] = {[15] = 1};
     const uint8_t *raw = entry->gid.raw;
     if (entry->gid_type == IBV_GID_TYPE_IB)
@@ -52,7 +53,8 @@ const char *verbs_kind_name(enum verbs_kind kind) {
     return names[kind];
 }
 
-uint32_t verbs_card_ports(uint64_t card, enum verbs_kind kind) {
+/* Bits by place: the usable ports of the kind's link layer. */
+static uint32_t verbs_card_ports(uint64_t card, enum verbs_kind kind) {
     const int shift = kind == VERBS_INFINIBAND ? 8 : 8 + VERBS_NUMBERS_MAX;
     return card >> shift & ((1u << VERBS_NUMBERS_MAX) - 1);
 }
@@ -119,8 +121,10 @@ static bool is_wanted_gid(const struct config *config, int kind, const struct ib
     return kind == VERBS_INFINIBAND || config_addresses_have(&range, entry->gid.raw);
 }
 
-void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n,
-                       const struct config *config) {
+/* Chooses the first allowed GID of each kind, and stores it in port->gid_index, gids and kinds, with the GIDs' interface. On InfiniBand it
+ * prefers a GID with a FLID, which is valid in all subnets. */
+static void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n,
+                              const struct config *config) {
     port->kinds = port->interface = 0;
     memset(port->gid_index, 0xff, sizeof(port->gid_index));
     for (int k = 0; k < n; k++) {
@@ -139,7 +143,8 @@ void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entr
 
 /* --------------------------------------------------------------------------------------------------------------- ports */
 
-bool verbs_port_listed(const char *list, const char *device, int port) {
+/* Does a list "name[:port],…" include the port? Names are prefixes; ^ in front excludes, = compares whole names. */
+static bool verbs_port_listed(const char *list, const char *device, int port) {
     char with_port[VERBS_NAME_BYTES + 8];
     snprintf(with_port, sizeof(with_port), "%s:%d", device, port);
     bool alone = address_interface_allowed(list, device), both = address_interface_allowed(list, with_port);
@@ -344,7 +349,8 @@ static void sort_devices(struct ibv_device **list, int count) {
     }
 }
 
-bool verbs_peermem_is_in(const char *modules) {
+/* Is the module that registers GPU memory, under its present or older name, in this folder of kernel modules? */
+static bool verbs_peermem_is_in(const char *modules) {
     static const char *const names[] = {"nvidia_peermem", "nv_peer_mem"};
     char path[PATH_MAX];
     bool found = false;
@@ -355,7 +361,8 @@ bool verbs_peermem_is_in(const char *modules) {
     return found;
 }
 
-void verbs_host_open(struct verbs_host *host, const struct config *config) {
+/* Opens the devices like verbs_host(), into the caller's struct. */
+static void verbs_host_open(struct verbs_host *host, const struct config *config) {
     const char *why = "COLLET_IB_DISABLE is set";
     int count = 0;
     memset(host, 0, sizeof(*host));
@@ -385,15 +392,6 @@ void verbs_host_open(struct verbs_host *host, const struct config *config) {
     if (host->kinds == 0 && host->nports > 0)
         snprintf(host->why, sizeof(host->why), "no port is usable; %s port %d: %s", host->ports[0].device->name,
                  host->ports[0].number, host->ports[0].why);
-}
-
-void verbs_host_close(struct verbs_host *host) {
-    for (int k = 0; k < host->ndevices; k++) {
-        host->lib.dealloc_pd(host->devices[k].pd);
-        host->lib.close_device(host->devices[k].context);
-    }
-    host->ndevices = host->nports = host->nplaces[0] = host->nplaces[1] = 0;
-    host->kinds = 0;
 }
 
 FORK_LOCK(host_lock); /* the loader and libibverbs have their own locks */

@@ -93,17 +93,8 @@ static inline bool verbs_device_is_gone(const struct verbs_device *device) {
 /* The RDMA devices of this process. Never NULL. After fork() the child opens its own. */
 struct verbs_host *verbs_host(void);
 
-/* Opens the devices like verbs_host(), into the caller's struct. verbs_host_close() closes them. */
-void verbs_host_open(struct verbs_host *host, const struct config *config);
-void verbs_host_close(struct verbs_host *host);
-
-/* Is the module that registers GPU memory, under its present or older name, in this folder of kernel modules? */
-bool verbs_peermem_is_in(const char *modules);
-
 uint64_t verbs_host_card(const struct verbs_host *host);
 static inline uint32_t verbs_card_kinds(uint64_t card) { return card & 0xff; }
-/* Bits by place: the usable ports of the kind's link layer. */
-uint32_t verbs_card_ports(uint64_t card, enum verbs_kind kind);
 
 /* The kind of network that two ranks use, from both cards: the kind with the most pairs of ports; among equals the first. −1:
  * none. */
@@ -114,15 +105,8 @@ int verbs_common_kind(uint64_t a, uint64_t b);
 int verbs_pair_ports(uint64_t mine, uint64_t theirs, enum verbs_kind kind, uint8_t places[VERBS_NUMBERS_MAX]);
 const char *verbs_kind_name(enum verbs_kind kind);
 
-/* The kind of one GID; −1: it connects to nobody (loopback). */
-int verbs_gid_kind(const struct ibv_gid_entry *entry);
 /* Writes an address for people: 10.0.0.2, or fe80::1. */
 void verbs_gid_text(const union ibv_gid *gid, char text[VERBS_GID_TEXT_BYTES]);
-
-/* Chooses the first allowed GID of each kind, and stores it in port->gid_index, gids and kinds, with the GIDs' interface. On InfiniBand it
- * prefers a GID with a FLID, which is valid in all subnets. */
-void verbs_port_choose(struct verbs_port *port, const struct ibv_gid_entry *entries, int n,
-                       const struct config *config);
 
 /* Local InfiniBand GIDs: │ 10 bits fixed │ 22 bits 0 │ FLID │ subnet │ 64 bits of the port │. A FLID is a LID that routers between
  * subnets know; 0: the port has none. Other GIDs have 64 bits of subnet. */
@@ -135,9 +119,6 @@ static inline bool verbs_gids_share_subnet(const union ibv_gid *a, const union i
         return memcmp(a->raw, b->raw, 8) == 0;
     return memcmp(a->raw, b->raw, 4) == 0 && memcmp(a->raw + 6, b->raw + 6, 2) == 0;
 }
-
-/* Does a list "name[:port],…" include the port? Names are prefixes; ^ in front excludes, = compares whole names. */
-bool verbs_port_listed(const char *list, const char *device, int port);
 
 /* Reads the device's events: ports that go down or come back, devices that vanish, queue pairs that fail (stores the event's type in the
  * int that their qp_context points to). Does not block; any thread may call it. */

@@ -201,9 +201,6 @@ static inline uint32_t verbs_crc(const char *payload, uint64_t step, uint32_t wo
     return crc32c(crc32c(0, payload, fifo_word_bytes(word)), said, sizeof(said));
 }
 
-/* The CRC of all fields before it. */
-uint32_t verbs_landing_check(const struct verbs_landing *landing);
-
 extern const struct transport transport_verbs;
 /* The card of a rank's process for RDMA (verbs_device.h); 0: none. */
 static inline uint64_t verbs_card_of(const struct peer_info *peer) {

@@ -19,7 +19,8 @@
 
 #include <string.h>
 
-uint32_t verbs_landing_check(const struct verbs_landing *landing) {
+/* The CRC of all fields before it. */
+static uint32_t verbs_landing_check(const struct verbs_landing *landing) {
     uint32_t check = hash_mix(hash_mix(1, landing->step), landing->address);
     check = hash_mix(check, (uint64_t)landing->bytes << 32 | landing->rails);
     for (int r = 0; r < VERBS_RAILS_MAX; r++)

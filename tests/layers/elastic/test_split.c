@@ -634,6 +634,58 @@ static void threads_split_different_parents_at_once(void **state) {
     world_run_all(0, NRANKS, NULL, split_several, NULL);
 }
 
+/* Rank 1 makes two communicators in one group: a third one by a split (or from an id), and another one with rank 0, which cannot be made.
+ * Rank 2 only takes part in the first: it hears that rank 1 does not, and why. */
+static void split_in_a_group_that_fails(struct ranks *ranks, int rank) {
+    struct collet_comm *parent = ranks_comm(ranks, rank, NULL), *child = NULL, *other = NULL;
+    enum collet_result result = COLLET_SUCCESS;
+    ranks_new_id(ranks, rank);
+    if (rank == 0)
+        result = collet_comm_init_rank(&other, 3, ranks->id, 0);
+    if (rank == 1) {
+        ranks_try(ranks, rank, collet_group_start());
+        collet_comm_split(parent, 0, 0, &child, NULL);
+        collet_comm_init_rank(&other, 2, ranks->id, 1);
+        result = collet_group_end();
+    }
+    if (rank == 2)
+        result = collet_comm_split(parent, 0, 0, &child, NULL);
+    ranks_check(ranks, rank, child == NULL && other == NULL);
+    if (result >= 0 || strstr(collet_last_error(NULL), "nranks differs") == NULL)
+        ranks_fail(ranks, "rank %d: result %d, \"%s\"", rank, result, collet_last_error(NULL));
+    ranks_barrier(ranks);
+    collet_comm_destroy(parent);
+}
+
+static void init_in_a_group_that_fails(struct ranks *ranks, int rank) {
+    struct collet_comm *first = NULL, *other = NULL;
+    enum collet_result result = COLLET_SUCCESS;
+    ranks_new_id(ranks, rank);
+    const struct collet_unique_id id = ranks->id;
+    ranks_new_id(ranks, rank);
+    if (rank == 0)
+        result = collet_comm_init_rank(&other, 3, ranks->id, 0);
+    if (rank == 1) {
+        ranks_try(ranks, rank, collet_group_start());
+        collet_comm_init_rank(&first, 3, id, 0); /* of three ranks, one never comes */
+        collet_comm_init_rank(&other, 2, ranks->id, 1);
+        result = collet_group_end();
+    }
+    if (rank == 2)
+        result = collet_comm_init_rank(&first, 3, id, 1);
+    ranks_check(ranks, rank, first == NULL && other == NULL);
+    if (result >= 0 || strstr(collet_last_error(NULL), "nranks differs") == NULL)
+        ranks_fail(ranks, "rank %d: result %d, \"%s\"", rank, result, collet_last_error(NULL));
+    ranks_barrier(ranks);
+}
+
+static void a_group_that_fails_says_why_in_each_part(void **state) {
+    (void)state;
+    static const char *const variables[] = {"COLLET_INIT_TIMEOUT", "10", NULL};
+    world_run_all(WORLD_NO_THREADS, 3, NULL, split_in_a_group_that_fails, NULL);
+    world_run_all(WORLD_NO_THREADS, 3, variables, init_in_a_group_that_fails, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_one_colour_meet_in_the_order_of_their_keys),
@@ -654,6 +706,7 @@ int main(void) {
         cmocka_unit_test(an_abort_during_a_split_is_told_to_all),
         cmocka_unit_test(a_death_between_agreement_and_joining_is_told_to_all),
         cmocka_unit_test(threads_split_different_parents_at_once),
+        cmocka_unit_test(a_group_that_fails_says_why_in_each_part),
         cmocka_unit_test(
             arguments_that_cannot_be_are_named), /* last: starts a thread, and sanitizers permit no fork then */
     };

@@ -2,6 +2,7 @@
  *
  * The control plane and what is not of its job: strangers, ports and secrets, and nonsense from the wire.
  */
+#include "boot/hub.c"
 #include "common/boot_case.h"
 
 #include "base/config_read.h"

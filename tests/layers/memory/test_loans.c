@@ -8,8 +8,10 @@
 #include "fifo/layout.h"
 #include "fifo/proto_simple.h"
 #include "layers/memory/commons.h"
+#include "layers/memory/exec_loans.c"
 #include "layers/memory/loan.h"
 #include "layers/verifier/rehearsal.h"
+#include "program/build.c"
 #include "program/program.h"
 
 #include <setjmp.h>

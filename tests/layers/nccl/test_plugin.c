@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "chan/chan.h"
 #include "layers/nccl/plug_end.h"
+#include "layers/nccl/plug_lib.c"
 #include "topo/probe/declared.h"
 
 #include <fcntl.h>
@@ -315,7 +316,7 @@ static struct conn *conn_of(struct pair *pair, int rank, enum conn_side side) {
 static void pair_open(struct pair *pair, const struct plug_host *host, struct shape shape) {
     memset(pair, 0, sizeof(*pair));
     fake = (struct fake){.fails = 0, .takes_no_gpu = fake.takes_no_gpu};
-    plug_host_use(host);
+    in_use = host;
     assert_int_equal(config_read(&pair->configs[0]), COLLET_SUCCESS);
     strcpy(pair->configs[0].transport, "plugin");
     pair->configs[0].first_step = (int64_t)shape.first_step;
@@ -359,7 +360,7 @@ static void pair_close(struct pair *pair) {
     assert_int_equal(fake.lines, 0);
     assert_int_equal(fake.listeners, 0);
     assert_int_equal(fake.registrations, 0);
-    plug_host_use(NULL);
+    in_use = NULL;
 }
 
 static void move_ends(struct pair *pair) {

@@ -2,7 +2,7 @@
  *
  * The file of COLLET_METRICS, which is replaced as a whole.
  */
-#include "layers/observe/exporter.h"
+#include "layers/observe/exporter.c"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -4,6 +4,7 @@
  */
 #include "base/err.h"
 #include "layers/tools/prog/show.h"
+#include "program/build.c"
 
 #include <setjmp.h>
 #include <stdarg.h>

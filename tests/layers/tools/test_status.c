@@ -13,7 +13,7 @@
 #include "common/world.h"
 #include "layers/tools/status/ask.h"
 #include "layers/tools/status/blame.h"
-#include "layers/tools/status/screen.h"
+#include "layers/tools/status/screen.c"
 
 #include <pthread.h>
 #include <signal.h>

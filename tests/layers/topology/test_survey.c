@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "common/local_boots.h"
 #include "topo/probe/bundle.h"
-#include "topo/probe/survey.h"
+#include "topo/probe/survey.c"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,8 +14,10 @@
 #include "base/log.h"
 #include "common/level.h"
 #include "common/topo_links.h"
+#include "topo/probe/here.c"
 #include "topo/probe/speeds.h"
 #include "topo/probe/topo.h"
+#include "topo/probe/xml_write.c"
 
 #include <math.h>
 #include <stdio.h>

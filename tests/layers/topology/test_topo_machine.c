@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "common/topo_links.h"
-#include "topo/probe/gpus.h"
+#include "topo/probe/gpus.c"
 #include "topo/probe/sysfs.h"
 #include "topo/probe/topo.h"
 

@@ -5,6 +5,7 @@
  */
 #include "common/modelled.h"
 
+#include "layers/tuner/cards.c"
 #include "layers/tuner/tuner.h"
 
 #include <math.h>

@@ -4,8 +4,18 @@
  */
 #include "base/config_read.h"
 #include "common/verbs_pair.h"
+#include "transport/verbs/verbs_device.c"
 
 #include <sys/stat.h>
+
+static void verbs_host_close(struct verbs_host *host) {
+    for (int k = 0; k < host->ndevices; k++) {
+        host->lib.dealloc_pd(host->devices[k].pd);
+        host->lib.close_device(host->devices[k].context);
+    }
+    host->ndevices = host->nports = host->nplaces[0] = host->nplaces[1] = 0;
+    host->kinds = 0;
+}
 
 /* ------------------------------------------------------------------------------------------------------------ addressing */
 

@@ -8,6 +8,7 @@
 #include "base/config_read.h"
 #include "common/emulated_gpu.h"
 #include "transport/ipc/gpu_pages.h"
+#include "transport/verbs/verbs_device.c"
 #include "transport/verbs/verbs_memory.h"
 #include "transport/verbs/verbs_near.h"
 

@@ -6,6 +6,7 @@
 #include "layers/memory/loan.h"
 
 #include "layers/memory/pledge.h"
+#include "transport/verbs/verbs_land.c"
 
 /* ------------------------------------------------------------------------------------------------------------ the program's memory */
 

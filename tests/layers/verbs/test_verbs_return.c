@@ -6,7 +6,7 @@
 #include "common/fair.h"
 #include "common/level.h"
 #include "common/verbs_pair.h"
-#include "transport/verbs/verbs_attend.h"
+#include "transport/verbs/verbs_attend.c"
 
 #include "chan/chan.h"
 #include "exec/exec.h"

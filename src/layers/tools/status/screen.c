@@ -30,7 +30,9 @@ static int count_optional(const char *text, const char *keeps) {
     return lines;
 }
 
-void screen_fit(char *text, int rows, const char *keeps) {
+/* Makes text fit into so many rows, one of which is left free: takes out lines that begin with a blank, but not with `keeps`, the
+ * last ones first. */
+static void screen_fit(char *text, int rows, const char *keeps) {
     const int lines = count_lines(text), optional = count_optional(text, keeps);
     if (lines <= rows)
         return;

@@ -16,8 +16,4 @@
  * SIGINT, SIGTERM or SIGHUP comes; the terminal is then as it was. */
 void screen_watch(int seconds, char *(*text)(void *context), void *context);
 
-/* Makes text fit into so many rows, one of which is left free: takes out lines that begin with a blank, but not with `keeps`, the
- * last ones first. */
-void screen_fit(char *text, int rows, const char *keeps);
-
 #endif
