@@ -13,8 +13,8 @@
 
 /* ---- a step ---- */
 
-/* By all lanes: with lines each does its own. Barriers stand around that: before it, positions of the ends are the last step's,
- * and credit is there; after it, all lanes have taken what they read and stored what is published. */
+/* Called by all lanes. Each lane moves its own parts of lines. A barrier stands before that: then the ends have the positions behind the
+ * last step, and there is credit. Another one stands behind it: then all lanes have read their operands, and stored what is published. */
 template <class R, class P>
 BLOCK_FN enum work_failure lines_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
                                       uint32_t bytes, const struct work_status *status) {
@@ -36,7 +36,7 @@ BLOCK_FN enum work_failure lines_step(struct block_memory *m, const struct prog_
     return failure;
 }
 
-/* Each protocol's is a function of its own, which has all registers. */
+/* One function for each protocol: so each may use all registers. */
 template <class R, class P>
 BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, uint32_t at, uint64_t round, uint32_t bytes,
                                           struct interp_piece first, struct work_status *status) {
@@ -47,7 +47,7 @@ BLOCK_SELDOM enum work_failure block_step(struct block_memory *m, uint32_t at, u
         return plain_step<R>(m, &m->window[at], round, bytes, &first, status);
 }
 
-/* The step of the call's protocol. */
+/* Does a step in the protocol of the call. */
 template <class R>
 BLOCK_FN enum work_failure block_protocol_step(struct block_memory *m, uint32_t at, uint64_t round, uint32_t bytes,
                                                const struct interp_piece *first, struct work_status *status) {
@@ -60,7 +60,7 @@ BLOCK_FN enum work_failure block_protocol_step(struct block_memory *m, uint32_t 
 
 /* ---- a worker ---- */
 
-/* By all lanes: what the block runs. */
+/* Called by all lanes. Copies the block's part of the work into shared memory. */
 BLOCK_FN void own_take(struct block_memory *m, const struct work *work, uint32_t index) {
     const void *from = port_global(&work->blocks[index]);
 #pragma unroll 1
@@ -68,7 +68,7 @@ BLOCK_FN void own_take(struct block_memory *m, const struct work *work, uint32_t
         word_put(&m->own, k, word_at<uint64_t>(from, k));
 }
 
-/* By lane 0, after a barrier. */
+/* Called by lane 0, after a barrier. */
 BLOCK_FN void block_begin(struct block_memory *m, const struct work *work) {
     const struct work_block *own = &m->own;
     struct interp_op *op = &m->op;
@@ -87,7 +87,7 @@ BLOCK_FN void block_begin(struct block_memory *m, const struct work *work) {
     op->lends_from = ends_fit(own) ? own->lends_from : 0;
     for (int region = 0; region < STEP_REGIONS; region++)
         op->lends[region] = work->lends[region];
-    op->apart = 1; /* else `lends` has no IN */
+    op->apart = 1; /* if not, the host has left IN out of `lends` */
     op->root_reduces = 0;
     m->untold.send_count = m->untold.recv_count = 0;
     m->stops = 0;
@@ -112,7 +112,7 @@ BLOCK_SELDOM void block_report(struct block_memory *m, const struct work *work, 
     port_word_store_release(&status->failure, failure); /* pairs with exec_gpu_check() */
 }
 
-/* By all lanes: the ends of a step, and no others. */
+/* Called by all lanes. Copies the ends of one step into shared memory, if there is no room for all. */
 BLOCK_FN void step_take_ends(struct block_memory *m, uint32_t at) {
     struct block_company c = company_of_step(&m->window[at]);
     ends_find(m, &m->own, &c);
@@ -130,7 +130,7 @@ BLOCK_FN void step_return_ends(struct block_memory *m, uint32_t at) {
     port_sync();
 }
 
-/* By all lanes: all steps of all rounds. */
+/* Called by all lanes. Does all steps of all rounds. */
 template <class R> BLOCK_FN enum work_failure block_rounds(struct block_memory *m, const struct work *work) {
     uint64_t nrounds = m->op.geometry.nrounds;
     uint32_t nsteps = m->own.nsteps;
@@ -156,7 +156,7 @@ template <class R> BLOCK_FN enum work_failure block_rounds(struct block_memory *
     return WORK_FINE;
 }
 
-/* By all lanes; the vote is the barrier before ends_return(). The buffers are the program's again when it returns. */
+/* Called by all lanes. The vote is also the barrier before ends_return(). When this returns, the program may use its buffers again. */
 BLOCK_FN enum work_failure block_end(struct block_memory *m, struct work_status *status) {
     enum work_failure failure = WORK_FINE;
     if (port_lane() == 0)
@@ -166,7 +166,8 @@ BLOCK_FN enum work_failure block_end(struct block_memory *m, struct work_status 
     return failure_of_any(failure);
 }
 
-/* By lane 0 of a block that has failed: what this call has lent is the program's again. Only ends of a table that fits lend. */
+/* Called by lane 0 of a block that has failed. Ends all loans of this call: then the program may use its buffers again. Blocks lend
+ * only if all their ends find room in shared memory. */
 BLOCK_SELDOM void block_take_back(struct block_memory *m) {
     m = block_own(m);
     for (uint32_t k = 0; m->worker.lent > 0 && k < m->own.npeers; k++) {
@@ -176,7 +177,8 @@ BLOCK_SELDOM void block_take_back(struct block_memory *m) {
     }
 }
 
-/* By all lanes: block `index` of a work. What it needs comes in three waves, each of which knows where the next one is. */
+/* Called by all lanes. Runs block `index` of a work. It loads what it needs in three waves: each wave has the addresses of the next
+ * one. */
 template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct work *work, uint32_t index) {
     own_take(m, work, index);
     port_sync();
@@ -199,7 +201,7 @@ template <class R> BLOCK_FN void block_run(struct block_memory *m, const struct 
     }
 }
 
-/* By all lanes of block `block` of a launch. */
+/* Called by all lanes of block `block` of a launch. */
 template <class R> BLOCK_FN void launch_run(struct block_memory *m, const struct work_launch *launch, uint32_t block) {
 #pragma unroll 1
     for (uint32_t k = 0; k < launch->nworks; k++) {

@@ -22,7 +22,7 @@
 #include "kernels/cuda/block_wait.cuh"
 #include "kernels/cuda/parts.h"
 
-/* The table of protocols, as constants: lanes of a line, words of a lane, and how many operands are polled for at once. */
+/* The table of protocols, as constants: number of lanes per line, of words per lane, and of operands for which a lane polls at once. */
 template <int protocol> struct block_protocol;
 #define BLOCK_PROTOCOL(NAME, name, text, slots, unit, line, costs)                                                     \
     template <> struct block_protocol<PROTOCOL_##NAME> {                                                               \
@@ -36,7 +36,7 @@ BLOCK_FN uint32_t word_length(uint32_t at, uint32_t end) {
     return left < LANE_WORD_BYTES ? left : LANE_WORD_BYTES;
 }
 
-/* This lane's part of a line. The piece has `bytes`, and begins at slot_at in the slot's payload. */
+/* Returns this lane's part of a line. The piece has `bytes` bytes. It begins at byte slot_at of the slot's payload. */
 template <class P> BLOCK_FN struct lane_part part_of(uint32_t slot_at, uint32_t line, uint32_t bytes, int present) {
     uint32_t line_end = (line + 1) * P::unit_bytes, end = line_end < bytes ? line_end : bytes;
     uint32_t at = line * P::unit_bytes + port_lane() % P::lanes * P::words * LANE_WORD_BYTES;
@@ -46,26 +46,26 @@ template <class P> BLOCK_FN struct lane_part part_of(uint32_t slot_at, uint32_t 
     return part;
 }
 
-/* Is the condition true for any lane of a group that runs together? Called by all of them. */
+/* Is the condition true for any lane of the group that shares a line? All lanes of the group call it. */
 template <class P> BLOCK_FN bool any_of_company(bool condition) {
     return P::lanes > 1 ? port_warp_any(condition) : condition;
 }
 
 /* ---- waiting ---- */
 
-/* The parts that a lane has in flight: of this many lines, from this many ends. */
+/* The parts that a lane loads at once: of `lines` lines, from `ends` ends. */
 template <class P, int nlines> struct block_flight {
     enum { lines = nlines, ends = nlines > 1 ? 1 : P::many };
-    enum { positions = nlines > 1 ? ends + 1 : ends }; /* at which operands are taken between two looks */
+    enum { positions = nlines > 1 ? ends + 1 : ends }; /* number of places in the list of operands between two looks */
     struct lane_part part[nlines];
     uint64_t words[ends][nlines][LANE_WORDS_MAX]; /* received words */
     uint64_t own[nlines][P::words];               /* words of the first operand in memory */
 };
 
-/* Does the lane poll for this part? Lanes that run together with others poll in any case. */
+/* Does the lane poll for this part? Lanes that share a line always poll, since they vote together. */
 template <class P> BLOCK_FN bool looks_for(const struct lane_part *part) { return P::lanes > 1 || part->present; }
 
-/* Finds an end without a part for this lane. Is the reason a part of another call? */
+/* Finds an end whose part for this lane has not come. FOREIGN: a part of another call is there instead. */
 template <class P, class F>
 BLOCK_SELDOM enum work_failure parts_judge(const struct interp_op *op, int first, int n, const struct lane_part *part,
                                            enum work_failure failure, uint32_t *missing) {
@@ -83,13 +83,13 @@ BLOCK_SELDOM enum work_failure parts_judge(const struct interp_op *op, int first
     return failure;
 }
 
-/* Several lines at once come from an end that is not remote: which protocol they are in is known. */
+/* The protocol of an end's lines. Several lines at once come only from ends that are not remote, so it is the call's. */
 template <class P, class F> BLOCK_FN uint32_t kind_of(const struct fifo_end *end) {
     return F::lines > 1 ? (uint32_t)P::number : proto_kind(P::number, end);
 }
 
-/* Loads all parts once, then checks whether they have come: a check after each load would delay the next load. False: one has not
- * come. */
+/* Loads all parts once, and then checks whether they have come. (A check after each load would delay the next load.) False: one has
+ * not come. */
 template <class P, class F> BLOCK_FN bool parts_look(const struct interp_op *op, int first, int n, F *flight) {
     const struct work_args *args = &op->args;
     bool all = true;
@@ -112,8 +112,8 @@ template <class P, class F> BLOCK_FN bool parts_look(const struct interp_op *op,
     return all;
 }
 
-/* Takes this lane's parts from the ends of n entries of the peer table, at most F::ends of them, as soon as all are there. Else
- * *missing is one that has none. A lane that has no failure of its own says ABORTED if another one of its company has. */
+/* Waits for this lane's parts from the ends of the first n entries of the peer table (F::ends at most), and takes them. On a failure,
+ * *missing is an entry whose part has not come. ABORTED: another lane of the group has failed. */
 template <class P, class F>
 BLOCK_FN enum work_failure parts_receive(const struct interp_op *op, int first, int n, F *flight,
                                          const struct work_status *status, uint32_t *missing) {
@@ -137,7 +137,7 @@ BLOCK_FN enum work_failure parts_receive(const struct interp_op *op, int first, 
 
 /* ---- reducing ---- */
 
-/* A reduction of a word as it grows. One operand that is not divided stays the bits it was. */
+/* The sum of words so far. If there is one operand and no division, its bits are kept as they are (`raw`). */
 template <class R> struct word_sum {
     typename R::sum sums[block_pack<R, uint64_t>::count];
     uint64_t bits, mirror;
@@ -171,15 +171,16 @@ template <class R> BLOCK_FN void word_take(struct word_sum<R> *sum, uint64_t wor
     sum->empty = false;
 }
 
-/* What a lane knows of a piece: where it is in memory, and in slots. */
+/* Where a piece is, in memory and in slots. */
 struct lines_piece {
     struct interp_piece piece;
-    int number; /* among those of the step */
+    int number; /* index among the pieces of the step */
     uint64_t round;
-    uint32_t bytes, slot_at; /* its length; bytes of the slot before it */
+    uint32_t bytes, slot_at; /* length of the piece; bytes of the slot before it */
     const char *local;       /* the first operand in memory; NULL: there is none */
-    int local_at;            /* behind so many received ones */
-    bool early;  /* of IN: whatever overwrites it in place comes after this read, so it need not wait for the others */
+    int local_at;            /* number of received operands that come before it */
+    bool
+        early; /* it is in IN, and may be read at once: in a call in place, whatever overwrites it comes after this read */
     char *store; /* NULL: nothing is stored */
 };
 
@@ -198,7 +199,7 @@ BLOCK_FN struct lines_piece lines_piece_of(const struct interp_op *op, const str
     return p;
 }
 
-/* A word of the l-th operand in memory, of a piece that is looked up. */
+/* Loads a word of the l-th operand in memory. Finds the piece anew. */
 BLOCK_SELDOM uint64_t word_of_local(const struct interp_op *op, const struct prog_step *step, int l, int number,
                                     uint64_t round, uint32_t at, uint32_t bytes) {
     op = (const struct interp_op *)port_shared(op);
@@ -207,7 +208,7 @@ BLOCK_SELDOM uint64_t word_of_local(const struct interp_op *op, const struct pro
     return lane_load(interp_local(op, step, l, number, round, &piece) + at, bytes);
 }
 
-/* A word of the l-th operand in memory as an operand. */
+/* Multiplies a word of the l-th operand in memory by the factor, if the call has one and the operand is in IN. */
 template <class R>
 BLOCK_FN uint64_t word_scaled(const struct interp_op *op, const struct prog_step *step, int l, uint64_t word) {
     bool scaled = R::sums && op->args.scaling && interp_local_at(op, step->locals_first + l)->region == STEP_IN;
@@ -225,7 +226,7 @@ template <class P, class F> BLOCK_FN void own_load(const struct lines_piece *p, 
         }
 }
 
-/* A word of the l-th operand in memory, as an operand. */
+/* Returns a word of the l-th operand in memory, multiplied by the factor if there is one. */
 template <class R, class P, class F>
 BLOCK_FN uint64_t local_take(const struct interp_op *op, const struct prog_step *step, const struct lines_piece *p,
                              int l, const F *flight, int line, int u) {
@@ -237,7 +238,7 @@ BLOCK_FN uint64_t local_take(const struct interp_op *op, const struct prog_step 
     return word_scaled<R>(op, step, l, word);
 }
 
-/* Does the next operand behind so many received ones come from memory? Of a flight of several lines only one does. */
+/* `received` operands have been taken. Does the next operand come from memory? With several lines at once, only one does. */
 template <class F>
 BLOCK_FN bool local_is_next(const struct interp_op *op, const struct prog_step *step, const struct lines_piece *p,
                             int taken, int received) {
@@ -252,12 +253,13 @@ BLOCK_FN enum work_failure flight_receive(struct interp_worker *w, const struct 
     enum work_failure failure =
         parts_receive<P>(interp_op_of(w), step->recv_first + first, step->recv_count - first, flight, status, &missing);
     if (failure != WORK_FINE)
-        w->blocked_on = (uint32_t)(step->recv_first + first) + missing; /* of lanes that fail, any one's */
+        w->blocked_on =
+            (uint32_t)(step->recv_first + first) + missing; /* if several lanes fail, any of them may be named */
     return failure;
 }
 
-/* The operands of one line's part, in their order: those received from `first` on, and before each, and behind the last, those
- * in memory that stand there. *taken: so many were from memory. */
+/* Adds the operands of one line's part to the sums, in their order: the received ones from `first` on, and between them those in
+ * memory. *taken counts the operands from memory. */
 template <class R, class P, class F>
 BLOCK_FN void line_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
                         const struct lines_piece *p, int first, const F *flight, int line, int *taken) {
@@ -278,7 +280,7 @@ BLOCK_FN void line_take(struct word_sum<R> *sums, const struct interp_op *op, co
     }
 }
 
-/* The operands of this lane's parts, in their order, reduced. Where there are several lines, at most one is received. */
+/* Reduces the operands of this lane's parts, in their order. With several lines at once, at most one operand is received. */
 template <class R, class P, class F>
 BLOCK_FN enum work_failure flight_reduce(struct interp_worker *w, const struct prog_step *step,
                                          const struct lines_piece *p, F *flight, const struct work_status *status,
@@ -314,7 +316,7 @@ BLOCK_FN enum work_failure flight_reduce(struct interp_worker *w, const struct p
 
 /* ---- a step ---- */
 
-/* The first of the piece's lines that falls to a runner, of so many that take turns over the whole slot. */
+/* The runners (groups of lanes) take turns over the lines of the whole slot. Returns the first line of the piece for this runner. */
 template <class P> BLOCK_FN uint32_t first_line(const struct lines_piece *p, uint32_t runner, uint32_t runners) {
     uint32_t before = p->slot_at / P::unit_bytes % runners;
     return runner >= before ? runner - before : runner + runners - before;
@@ -336,7 +338,7 @@ BLOCK_FN void part_deliver(const struct interp_op *op, const struct prog_step *s
         lane_store(p->store + part->at - p->slot_at + u * LANE_WORD_BYTES, words[u], part->lengths[u]);
 }
 
-/* Its part of a line that is as long as lines are. */
+/* Returns this lane's part of a full line. */
 template <class P> BLOCK_FN struct lane_part part_of_whole(uint32_t slot_at, uint32_t line) {
     uint32_t at = port_lane() % P::lanes * P::words * LANE_WORD_BYTES;
     struct lane_part part = {slot_at + line * P::unit_bytes + at, {word_length(at, P::unit_bytes), 0}, 1};
@@ -345,8 +347,8 @@ template <class P> BLOCK_FN struct lane_part part_of_whole(uint32_t slot_at, uin
     return part;
 }
 
-/* This lane's parts of a piece from *turn on: so many lines at once, and, if these are several, as long as all are whole. Where a
- * slot carries several pieces, the lines that fill a piece up are written as well, so that no line of the slot stays old. */
+/* Does this lane's parts of a piece, from line *turn on, `lines` lines at once. Several lines at once have to be full lines. If a slot
+ * carries several pieces, the lines that pad a piece are written too: so no line of the slot stays old. */
 template <class R, class P, int lines>
 BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
                                      const struct work_status *status, uint32_t *turn) {
@@ -378,8 +380,8 @@ BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_
     return WORK_FINE;
 }
 
-/* Two lines at once where at most one operand is received, from near, and at most one is in memory; then the others, one by one.
- * Lines of LL are short: of them a slot has few for each lane. */
+/* Does two lines at once, if at most one operand is received (not by a wire), and at most one is in memory. Then does the remaining
+ * lines one by one. LL always goes one by one: its lines are short, and a slot has few of them for each lane. */
 template <class R, class P>
 BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
                                      const struct work_status *status) {
@@ -392,7 +394,7 @@ BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_
     return failure == WORK_FINE ? parts_run<R, P, 1>(w, step, p, status, &turn) : failure;
 }
 
-/* This lane's parts of all pieces. */
+/* Does this lane's parts of all pieces. */
 template <class R, class P>
 BLOCK_FN enum work_failure block_lines(struct interp_worker *w, const struct prog_step *step, uint64_t round,
                                        const struct work_status *status) {

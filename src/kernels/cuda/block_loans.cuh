@@ -36,7 +36,7 @@ BLOCK_SELDOM void loans_drop(const struct interp_op *op, const struct prog_step 
     }
 }
 
-/* Where this GPU reads the payload of the slot. */
+/* Returns the address at which this GPU reads the lent payload of the slot. */
 BLOCK_FN const char *loan_reached(const struct fifo_end *end) {
     const struct fifo_loan *loan = &fifo_header(end)->loan;
     uint64_t add =
@@ -55,7 +55,7 @@ BLOCK_SELDOM enum work_failure loans_take(const struct interp_op *op, const stru
             continue;
         end->loans.taken = loan_reached(end);
         if (port_flag_swap(&fifo_header(end)->loan.claimed, LOAN_READING) != 0) {
-            loans_drop(op, step); /* this one, too: its header now says that somebody reads */
+            loans_drop(op, step); /* also this end's: its header now says that somebody reads */
             return WORK_ABORTED;
         }
     }
@@ -64,7 +64,7 @@ BLOCK_SELDOM enum work_failure loans_take(const struct interp_op *op, const stru
 
 /* ---- producer, by lane 0 ---- */
 
-/* A loan that is not over: nobody reads that memory when this returns, unless the reader was stopped in the middle. */
+/* Ends a loan. When this returns, nobody reads the memory any more, unless the reader was stopped while it read. */
 BLOCK_FN void loan_end_one(const struct fifo_end *end, uint64_t position) {
     const void *header = port_global(&end->headers[position & (end->nslots - 1)]);
     struct fifo_loan *loan = &((struct fifo_slot_header *)header)->loan;
@@ -79,8 +79,8 @@ BLOCK_FN void loan_end_one(const struct fifo_end *end, uint64_t position) {
     }
 }
 
-/* The block has failed: takes back what the end has lent since a position. Headers of slots before that may be those of older
- * loans, for slots with lines do not write them. */
+/* The block has failed. Ends all loans of this end from position `since` on. Headers of earlier slots may tell of older loans, because
+ * slots with lines do not write headers. */
 BLOCK_SELDOM void loans_end(const struct fifo_end *end, uint64_t since) {
     end = (const struct fifo_end *)port_shared(end);
     uint64_t head = port_load_acquire(end->head); /* pairs with fifo_consumed() */
@@ -88,7 +88,7 @@ BLOCK_SELDOM void loans_end(const struct fifo_end *end, uint64_t since) {
         loan_end_one(end, at);
 }
 
-/* Waits until all that the first n ends have lent was read. */
+/* Waits until everything that the first n ends have lent was read. */
 BLOCK_SELDOM enum work_failure loans_wait(struct interp_block *block, uint32_t n, const struct work_status *status) {
     struct block_wait wait = {0, 0};
     enum work_failure failure = WORK_FINE;

@@ -31,12 +31,12 @@ struct block_memory : interp_block {
     uint32_t window_first; /* of the worker's steps */
     struct prog_step window[BLOCK_WINDOW_STEPS];
     struct fifo_end *home[2 * INTERP_BLOCK_PEERS];
-    uint64_t began_at[2 * INTERP_BLOCK_PEERS]; /* positions of the ends at first */
+    uint64_t began_at[2 * INTERP_BLOCK_PEERS]; /* positions of the ends at the beginning of the call */
     struct block_untold untold;
-    uint32_t stops; /* a lane has found what ends the call: nobody need wait any more */
+    uint32_t stops; /* 1: a lane has found a reason to end the call, so all lanes stop waiting */
 };
 
-/* Of the block that runs: on a GPU a constant, so the compiler knows where everything in it is. */
+/* The memory of the block that runs. On a GPU its address is a constant, so the compiler knows the address of everything in it. */
 #if defined(__CUDACC__)
 static __shared__ struct block_memory block_shared;
 #endif
@@ -74,20 +74,20 @@ BLOCK_FN struct block_company company_of_all(const struct work_block *own) {
     return {0, n, 0, n};
 }
 
-/* The host refuses programs with a step that has more (layers/gpu/gpu_program.c). */
+/* A step has no more peers than find room here: the host refuses other programs (layers/gpu/gpu_program.c). */
 BLOCK_FN struct block_company company_of_step(const struct prog_step *step) {
     return {(uint32_t)step->recv_first, (uint32_t)step->recv_count, (uint32_t)step->send_first,
             (uint32_t)step->send_count};
 }
 
-/* The place of the k-th of them. */
+/* The place in shared memory of the k-th end of a company. */
 BLOCK_FN uint32_t company_place(const struct block_company *c, uint32_t k) {
     return k < c->nrecv ? k : INTERP_BLOCK_PEERS + k - c->nrecv;
 }
 
 BLOCK_FN uint16_t place_at(uint32_t place) { return (uint16_t)(place * sizeof(struct interp_end)); }
 
-/* A peer may stand in the table more than once, for steps that have it in different company: the first place of its end. */
+/* A peer may stand in the table more than once, as part of several companies. Returns the first place of its end. */
 BLOCK_FN uint32_t first_of_end(const struct block_memory *m, uint32_t place) {
     uint32_t first = place < INTERP_BLOCK_PEERS ? 0 : INTERP_BLOCK_PEERS;
     while (m->home[first] != m->home[place])
@@ -95,7 +95,7 @@ BLOCK_FN uint32_t first_of_end(const struct block_memory *m, uint32_t place) {
     return first;
 }
 
-/* By all lanes: where the ends are. */
+/* Called by all lanes. Notes where the ends are in the GPU's memory. */
 BLOCK_FN void ends_find(struct block_memory *m, const struct work_block *own, const struct block_company *c) {
 #pragma unroll 1
     for (uint32_t k = port_lane(); k < c->nrecv + c->nsend; k += port_lanes()) {
@@ -108,7 +108,7 @@ BLOCK_FN void ends_find(struct block_memory *m, const struct work_block *own, co
     }
 }
 
-/* After a barrier: copies them, each once. */
+/* Called by all lanes, after a barrier. Copies each end once. */
 BLOCK_SELDOM void ends_take(struct block_memory *m, struct block_company c) {
     const uint32_t position = offsetof(struct fifo_end, position) / sizeof(uint64_t), n = c.nrecv + c.nsend;
     m = block_own(m);
@@ -125,11 +125,12 @@ BLOCK_SELDOM void ends_take(struct block_memory *m, struct block_company c) {
         m->ends[place].words[word] = word_at<uint64_t>(port_global(m->home[place]), word);
         if (word == position)
             m->began_at[place] =
-                m->ends[place].words[word]; /* not that at home: another block may just have returned it */
+                m->ends[place]
+                    .words[word]; /* not the position in the GPU's memory: another block may just have changed it */
     }
 }
 
-/* Ends that have moved are this worker's; the others may be those of a block that is still at work. */
+/* Has the end a new position? Then it is this worker's. Any other end may be in use by another block. */
 BLOCK_FN bool end_has_moved(struct block_memory *m, uint32_t place) {
     return m->at[place] == place_at(place) && interp_block_end(m, m->at[place])->position != m->began_at[place];
 }
@@ -146,7 +147,7 @@ BLOCK_SELDOM void ends_return(struct block_memory *m, struct block_company c) {
 
 /* ---- steps ---- */
 
-/* By all lanes, between barriers. */
+/* Called by all lanes, between two barriers. */
 BLOCK_FN void window_load(struct block_memory *m, uint32_t first) {
     const uint32_t words = sizeof(struct prog_step) / sizeof(uint32_t);
     const void *from = port_global(m->own.steps + first);
@@ -160,7 +161,7 @@ BLOCK_FN void window_load(struct block_memory *m, uint32_t first) {
         m->window_first = first;
 }
 
-/* By all lanes. The steps before those that are loaded here have been done with by all: barriers ended them. */
+/* Called by all lanes. Before it loads the next steps, all lanes have finished the steps before: a barrier ended each of them. */
 BLOCK_FN const struct prog_step *step_at(struct block_memory *m, uint32_t pc) {
     uint32_t first = pc / BLOCK_WINDOW_STEPS * BLOCK_WINDOW_STEPS;
     if (m->window_first != first) {

@@ -12,7 +12,7 @@
 #if defined(__CUDACC__)
 #define BLOCK_FN static __device__ __forceinline__
 #define BLOCK_METHOD static __device__ __forceinline__
-#define BLOCK_SELDOM static __device__ __noinline__ /* long and not often run: once in the code */
+#define BLOCK_SELDOM static __device__ __noinline__ /* long, and not often run: there is one copy of it in the code */
 typedef uint4 block_vector;
 #else
 #define BLOCK_FN static inline
@@ -36,7 +36,7 @@ struct copying {
     BLOCK_METHOD element store(sum a) { return a; }
 };
 
-/* The machine's own conversions: the same numbers as those of base/types.h. A stored NaN is some NaN. */
+/* The GPU's own conversions. They give the same numbers as base/types.h, but a stored NaN may be another NaN. */
 BLOCK_FN float block_load_half(uint16_t half) {
 #if defined(__CUDA_ARCH__)
     float value;
@@ -63,7 +63,7 @@ BLOCK_FN uint16_t block_store_half(float value) {
     }
 COLLET_TYPES(BLOCK_DEFINE_DIVIDE, )
 
-/* As in base/types.h, but for what the machine has instructions for. */
+/* As in base/types.h, except if the GPU has an instruction for it. */
 #define BLOCK_LOAD_SAME TYPE_LOAD_SAME
 #define BLOCK_LOAD_UPPER TYPE_LOAD_UPPER
 #define BLOCK_LOAD_SMALL TYPE_LOAD_SMALL
@@ -73,7 +73,7 @@ COLLET_TYPES(BLOCK_DEFINE_DIVIDE, )
 #define BLOCK_STORE_SMALL TYPE_STORE_SMALL
 #define BLOCK_STORE_CHIP(type, e) block_store_##type(e)
 
-/* unroll: vectors of each source that a lane has in flight; less where sums take many registers. */
+/* unroll: number of vectors that a lane loads at once from each source. It is smaller if sums take many registers. */
 #define BLOCK_DEFINE(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, \
                      OP, op, types)                                                                                    \
     TYPE_IF_##types##_##kind(BLOCK_REDUCTION, TYPE_NOTHING)(ENUM, type, element, accumulator, conversion, OP, op)
@@ -107,7 +107,7 @@ template <unsigned bytes> struct block_word { typedef uint32_t type; };
 template <> struct block_word<1> { typedef uint8_t type; };
 template <> struct block_word<2> { typedef uint16_t type; };
 
-/* N elements as they lie in memory, in the bits of a V. */
+/* N elements in the bits of a V, as they lie in memory. */
 template <class R, class V> union block_pack {
     typedef typename block_word<sizeof(V)>::type word;
     enum { count = sizeof(V) / sizeof(typename R::element), words = sizeof(V) / sizeof(word) };
@@ -116,7 +116,7 @@ template <class R, class V> union block_pack {
     word turned[words];
 };
 
-/* Turns the bits of a mirror (type_mirror) in all elements. */
+/* Inverts the bits of a mirror (type_mirror()) in all elements. */
 template <class R, class V> BLOCK_FN void pack_turn(block_pack<R, V> *pack, uint64_t mirror) {
     typedef typename block_pack<R, V>::word word;
 #pragma unroll
@@ -142,7 +142,7 @@ template <class R, class V> BLOCK_FN void pack_combine(const V &bits, typename R
         sums[i] = R::combine(sums[i], R::load(pack.elements[i]));
 }
 
-/* Every element multiplied by the one whose bits `factor` are. */
+/* Multiplies every element by a factor. `factor` has the bits of one element. */
 template <class R, class V> BLOCK_SELDOM V pack_multiply(const V &bits, uint64_t factor) {
     block_pack<R, V> pack;
     block_pack<R, uint64_t> by;

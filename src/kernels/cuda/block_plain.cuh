@@ -17,7 +17,7 @@
 
 /* ---- lists ---- */
 
-/* What is done to the operands of a step. */
+/* Sets the divisor, the factor and the mirror of a step. */
 BLOCK_FN void lists_scale(struct block_memory *m, const struct prog_step *step) {
     m->lists.divisor = step->finish ? m->op.args.divisor : 1;
     m->lists.scaled = interp_scaled(&m->op, step);
@@ -25,7 +25,7 @@ BLOCK_FN void lists_scale(struct block_memory *m, const struct prog_step *step) 
     m->lists.mirror = m->op.args.mirror;
 }
 
-/* By lane 0: the lists of a step with loans, which are known one after another. */
+/* Called by lane 0. Makes the lists of a step with loans: there each operand decides about the next. */
 template <class R>
 BLOCK_FN void lists_make(struct block_memory *m, const struct prog_step *step, uint32_t bytes,
                          const struct interp_piece *first) {
@@ -47,7 +47,7 @@ template <class R> BLOCK_FN void block_piece(struct block_memory *m, const struc
     block_reduce<R>(&m->lists, R::reduces ? piece->elems.count : interp_bytes(&m->op, piece));
 }
 
-/* By all lanes: the lists go from piece to piece. */
+/* Called by all lanes. Reduces one piece of the step after the other. */
 template <class R>
 BLOCK_FN void block_pieces(struct block_memory *m, const struct prog_step *step, uint64_t round,
                            const struct interp_piece *first) {
@@ -60,7 +60,7 @@ BLOCK_FN void block_pieces(struct block_memory *m, const struct prog_step *step,
             return;
         uint32_t padded = interp_padded(&m->op, &piece);
         piece = interp_piece_of(&m->op, step, i, round);
-        port_sync(); /* all have read the lists */
+        port_sync(); /* after it, all lanes have read the lists */
         if (port_lane() == 0)
             interp_next(&m->worker, step, i, padded, (int)m->lists.nsrc, (int)m->lists.ndst, &piece);
         port_sync();
@@ -82,7 +82,7 @@ BLOCK_FN void block_pieces(struct block_memory *m, const struct prog_step *step,
 BLOCK_SELDOM void counters_tell(struct block_memory *m) {
     m = block_own(m);
     struct block_untold *step = &m->untold;
-    port_fence(); /* one for all counters of the step */
+    port_fence(); /* one fence for all counters of the step */
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++)
         fifo_tell_tail(interp_send_end(&m->op, step->send_first + k));
@@ -97,7 +97,7 @@ BLOCK_FN void counters_tell_if_any(struct block_memory *m) {
         counters_tell(m);
 }
 
-/* The step is done: its ends go on. */
+/* The step is done: its ends move to the next slot. Their counters are stored later. */
 BLOCK_FN void counters_keep(struct block_memory *m, const struct prog_step *step) {
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++)
@@ -112,13 +112,13 @@ BLOCK_FN void counters_keep(struct block_memory *m, const struct prog_step *step
 
 #define BLOCK_WARP 32u
 
-/* This lane's first turn in one of three parts of the work. Each part begins with a warp of its own, if there are as many. */
+/* This lane's first index in one of three parts of the work. If there are three warps, each part begins with a warp of its own. */
 BLOCK_FN uint32_t turn_in(uint32_t part) {
     uint32_t first = port_lanes() >= 3 * BLOCK_WARP ? part * BLOCK_WARP : 0, lane = port_lane();
     return lane >= first ? lane - first : lane + port_lanes() - first;
 }
 
-/* Where in the list the operand of the k-th peer stands: behind those in memory that come before it. */
+/* The index of the k-th peer's operand in the list. Operands in memory may stand before it. */
 BLOCK_FN uint32_t place_of_operand(const struct block_memory *m, const struct prog_step *step, uint32_t k) {
     uint32_t place = k;
 #pragma unroll 1
@@ -127,7 +127,7 @@ BLOCK_FN uint32_t place_of_operand(const struct block_memory *m, const struct pr
     return place;
 }
 
-/* What is in memory. */
+/* Lists the operands and the place in memory. */
 BLOCK_FN void memory_list(struct block_memory *m, const struct prog_step *step, uint64_t round,
                           const struct interp_piece *first) {
     uint32_t stores = step->store_region != STEP_NONE, turn = turn_in(2);
@@ -147,8 +147,8 @@ BLOCK_FN void memory_list(struct block_memory *m, const struct prog_step *step, 
 
 /* What a lane finds at its ends. */
 struct block_look {
-    bool seals; /* nothing is lent to peers: the headers of their slots can be written */
-    bool lent;  /* the payload of one of its slots is */
+    bool seals; /* the lane may write the headers of its slots: this step lends nothing */
+    bool lent;  /* the payload of one of its slots was lent by the peer */
 };
 
 BLOCK_FN struct fifo_end *operand_end(struct block_memory *m, const struct prog_step *step, uint32_t k) {
@@ -176,7 +176,7 @@ BLOCK_FN enum interp_result place_look(struct block_memory *m, struct fifo_end *
     return INTERP_STEPPED;
 }
 
-/* Lists this lane's ends. Are they ready? */
+/* Lists the slots of this lane's ends. True: all of them are ready. */
 BLOCK_FN bool ends_look(struct block_memory *m, const struct prog_step *step, uint32_t bytes, struct block_look *look) {
     const struct work_args *args = &m->op.args;
     uint32_t stores = step->store_region != STEP_NONE;
@@ -196,7 +196,7 @@ BLOCK_FN bool ends_look(struct block_memory *m, const struct prog_step *step, ui
     return ready;
 }
 
-/* Until the end has a slot, or another lane has found a reason to end. */
+/* Waits until the end has a slot, or another lane has found a reason to end the call. */
 BLOCK_FN enum work_failure end_await(struct block_memory *m, struct fifo_end *end, bool receives,
                                      const struct work_status *status) {
     struct block_wait wait = {0, 0};
@@ -210,7 +210,7 @@ BLOCK_FN enum work_failure end_await(struct block_memory *m, struct fifo_end *en
     return failure;
 }
 
-/* Of this lane's ends, until all are ready. */
+/* Waits until all of this lane's ends are ready. */
 BLOCK_SELDOM enum work_failure ends_await(struct block_memory *m, const struct prog_step *step, uint32_t bytes,
                                           struct block_look *look, const struct work_status *status) {
     enum work_failure failure = WORK_FINE;
@@ -241,7 +241,7 @@ BLOCK_SELDOM enum work_failure ends_await(struct block_memory *m, const struct p
     return failure;
 }
 
-/* By lane 0, after all operands have arrived. */
+/* Called by lane 0, after all operands have arrived. */
 template <class R>
 BLOCK_FN enum work_failure loans_begin(struct block_memory *m, const struct prog_step *step, uint32_t bytes,
                                        const struct interp_piece *first, bool seals) {
@@ -255,7 +255,7 @@ BLOCK_FN enum work_failure loans_begin(struct block_memory *m, const struct prog
     return WORK_FINE;
 }
 
-/* By all lanes: until the step can begin. Then its lists are made, and the counters of the last one are stored. */
+/* Called by all lanes. Waits until the step can begin. Then its lists are complete, and the counters of the last step are stored. */
 template <class R>
 BLOCK_FN enum work_failure plain_begin(struct block_memory *m, const struct prog_step *step, uint64_t round,
                                        uint32_t bytes, const struct interp_piece *first,
@@ -286,8 +286,8 @@ BLOCK_FN enum work_failure plain_begin(struct block_memory *m, const struct prog
 
 /* ---- a step ---- */
 
-/* By all lanes: behind it, all have taken what they read and stored what is published, and positions are the next step's. What a
- * switch has stored must be there before it is told. */
+/* Called by all lanes. When it returns, all lanes have read their operands and stored what is published, and the ends have the positions
+ * of the next step. What a switch has stored must be there before the peers are told. */
 template <class R>
 BLOCK_FN enum work_failure plain_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
                                       uint32_t bytes, const struct interp_piece *first,

@@ -32,7 +32,7 @@ BLOCK_FN void vectors_store(const V *bits, void *place, uint64_t first, uint64_t
         *(V *)(to + u * stride) = bits[u];
 }
 
-/* Vectors that have come from the k-th source, before they are operands. */
+/* Multiplies vectors of the k-th source by the factor, if that source has one. */
 template <class R, class V, int unroll> BLOCK_FN void vectors_scale(const struct block_lists *l, uint32_t k, V *bits) {
     if constexpr (R::sums) {
 #pragma unroll
@@ -41,8 +41,8 @@ template <class R, class V, int unroll> BLOCK_FN void vectors_scale(const struct
     }
 }
 
-/* bits: the vectors of the first source, and then those of the result. The vectors of the next source are on their way
- * while those before are reduced. */
+/* bits: the vectors of the first source; at the end, the result. While the vectors of one source are added, those of the next source
+ * are being loaded. */
 template <class R, class V, int unroll>
 BLOCK_FN void vectors_reduce(const struct block_lists *l, V *bits, uint64_t first, uint64_t stride) {
     typename R::sum sums[unroll][block_pack<R, V>::count];
@@ -65,7 +65,7 @@ BLOCK_FN void vectors_reduce(const struct block_lists *l, V *bits, uint64_t firs
         bits[u] = pack_store<R, V>(sums[u], l->divisor, l->mirror);
 }
 
-/* The same of two sources, which most steps have: those of both are on their way at once. */
+/* The same for two sources, which most steps have: the vectors of both are loaded at once. */
 template <class R, class V, int unroll>
 BLOCK_FN void vectors_add(const struct block_lists *l, V *bits, uint64_t first, uint64_t stride) {
     typename R::sum sums[unroll][block_pack<R, V>::count];
@@ -97,7 +97,7 @@ BLOCK_FN void reduce_some(const struct block_lists *l, uint64_t first, uint64_t 
         vectors_store<V, unroll>(bits, l->dst[k], first, stride);
 }
 
-/* Vectors from the i-th on, one by one. */
+/* Reduces the vectors from the i-th on, one by one. */
 template <class R, class V>
 BLOCK_SELDOM void reduce_rest(const struct block_lists *l, uint64_t first, uint64_t i, uint64_t count) {
     l = (const struct block_lists *)port_shared(l);
@@ -114,7 +114,7 @@ template <class R, class V> BLOCK_FN void reduce_span(const struct block_lists *
     reduce_rest<R, V>(l, first, i, count);
 }
 
-/* Bits in which the addresses of all sources and places differ from that of the first place. */
+/* The bits in which the address of any source or place differs from the address of the first place. */
 BLOCK_FN uint32_t block_skew(const struct block_lists *l) {
     uintptr_t base = (uintptr_t)l->dst[0], skew = 0;
 #pragma unroll 1

@@ -26,11 +26,11 @@
 #include "kernels/cuda/block_loans.cuh"
 #include "kernels/cuda/block_reduce.cuh"
 
-/* What a team does of a step: nothing; it sums and stores; or it has stored before. */
+/* What a team does for a step: nothing; it sums and stores; or it has already stored. */
 enum team_part { TEAM_NOTHING, TEAM_SUMS, TEAM_HAS_STORED };
 
 struct block_team {
-    const struct loan_team *teams; /* by window; all zero for what is in none */
+    const struct loan_team *teams; /* [window]; window 0 means none, and is all zero */
     const char *from;              /* team addresses */
     char *to;
     enum team_part does;
@@ -38,7 +38,7 @@ struct block_team {
 
 /* ---- what a step's slots say, by lane 0 ---- */
 
-/* That of a window or, if it is in none, the one of window 0, which is all zero. */
+/* The team of the window that contains a region. If the region is in no window, that of window 0, which is all zero. */
 BLOCK_FN const struct loan_team *team_of(const struct block_team *team, const struct interp_op *op, uint32_t region) {
     return &team->teams[op->lends[region] > 0 ? op->lends[region] - 1 : 0];
 }
@@ -47,7 +47,7 @@ BLOCK_FN uint64_t team_place(const struct loan_team *team, const void *address) 
     return team->add != 0 ? (uint64_t)(uintptr_t)address + team->place : 0;
 }
 
-/* Of what this step lends. */
+/* Writes these two words into all loans of the step. */
 BLOCK_FN void team_say(const struct interp_op *op, const struct prog_step *step, uint64_t to, uint64_t result) {
     for (int k = 0; k < step->send_count; k++) {
         struct loan_end *loans = &interp_send_end(op, step->send_first + k)->loans;
@@ -58,7 +58,7 @@ BLOCK_FN void team_say(const struct interp_op *op, const struct prog_step *step,
     }
 }
 
-/* Do all slots of the step say so? */
+/* Have all slots of the step these two words? */
 BLOCK_FN bool team_hears(const struct interp_op *op, const struct prog_step *step, uint64_t to, uint64_t result) {
     for (int k = 0; k < step->recv_count; k++) {
         const struct fifo_loan *loan = &fifo_header(interp_recv_end(op, step->recv_first + k))->loan;
@@ -68,7 +68,7 @@ BLOCK_FN bool team_hears(const struct interp_op *op, const struct prog_step *ste
     return true;
 }
 
-/* The step that has one slice of each rank, and whose result was lent to all others. */
+/* Can the team do this step? It is a step that has one slice of each rank, and lends its result to all other ranks. */
 template <class R>
 BLOCK_SELDOM bool team_sums(struct block_team *team, const struct interp_op *op, const struct prog_step *step,
                             const struct block_lists *l) {
@@ -85,7 +85,7 @@ BLOCK_SELDOM bool team_sums(struct block_team *team, const struct interp_op *op,
     return ((uintptr_t)team->from | (uintptr_t)team->to) % sizeof(block_vector) == 0;
 }
 
-/* After the step was listed, and its loans are taken. */
+/* Decides what the team does. Called after the step was listed and its loans were taken. */
 template <class R>
 BLOCK_SELDOM void team_list(struct block_team *team, const struct interp_op *op, const struct prog_step *step,
                             const struct block_lists *l, uint32_t bytes) {
@@ -106,7 +106,7 @@ BLOCK_SELDOM void team_list(struct block_team *team, const struct interp_op *op,
     }
 }
 
-/* Behind the step, and before its slots are handed over. */
+/* Called behind the step, and before its slots are handed over. */
 BLOCK_FN void team_end(const struct block_team *team) {
     if (team->does == TEAM_SUMS)
         port_fence_team();
@@ -150,7 +150,7 @@ BLOCK_FN void team_some(const struct block_team *team, uint64_t at, uint64_t str
     }
 }
 
-/* Whole vectors, and words behind them. */
+/* Sums whole vectors, and then the words behind them. */
 template <class R> BLOCK_FN void team_do(const struct block_team *team, uint64_t bytes, uint32_t divisor) {
     const uint64_t size = sizeof(block_vector), stride = port_lanes() * size, whole = bytes / size * size;
     uint64_t at = port_lane() * size;
@@ -169,7 +169,7 @@ template <class R> BLOCK_FN void team_do(const struct block_team *team, uint64_t
 
 /* ---- types ---- */
 
-/* A reduction, and how a switch makes it: the type and what it sums in, as multimem.ld_reduce has them. */
+/* A reduction, and how a switch does it: the type of elements and of sums, as in multimem.ld_reduce. */
 template <int type> struct team_sum;
 #define TEAM_SUM(TYPE, accumulate, text, divides_)                                                                     \
     template <> struct team_sum<COLLET_##TYPE> : reduction<COLLET_##TYPE, COLLET_SUM> {                                \

@@ -12,7 +12,7 @@
 /* The abort word is in host memory: reading it takes longer than reading a counter, so it is read once in this many polls. */
 #define BLOCK_LOOKS_AN_ABORT 256u
 
-/* The state of one wait. All zero at first. */
+/* The state of one wait. It begins as all zero. */
 struct block_wait {
     uint32_t looks;
     uint64_t since_ns; /* time of the first check of the clock; 0: none yet */
@@ -37,7 +37,7 @@ BLOCK_FN enum work_failure block_pause(struct block_wait *wait, const struct wor
     return WORK_FINE;
 }
 
-/* Called by all lanes: returns the worst failure of any lane. */
+/* Called by all lanes. Returns the worst failure of any lane. */
 BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
     if (!port_any(failure != WORK_FINE))
         return WORK_FINE;
@@ -48,7 +48,7 @@ BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
     return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
 }
 
-/* Called by one lane: waits until a slot of plain payload has arrived. */
+/* Called by one lane. Waits until a slot of plain payload has arrived. */
 BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_end *end, uint32_t bytes,
                                      const struct work_status *status) {
     struct block_wait wait = {0, 0};
@@ -62,8 +62,8 @@ BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_e
     }
 }
 
-/* Called by one lane: waits until all slots of plain payload have arrived, and all places may be written. Lanes that take lines wait for
- * them. */
+/* Called by one lane. Waits until all slots of plain payload have arrived, and all places may be written. For lines, each lane waits by
+ * itself. */
 template <class P>
 BLOCK_FN enum work_failure wait_step(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                      const struct work_status *status) {

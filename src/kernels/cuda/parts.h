@@ -29,14 +29,14 @@
 #include "fifo/proto.h"
 #include "kernels/cuda/port.h"
 
-/* A lane's part of a line: where it begins in the slot's payload, and the lengths of its words. */
+/* A lane's part of a line: the byte of the slot's payload at which it begins, and the lengths of its words. */
 #define LANE_WORDS_MAX 2u
 struct lane_part {
     uint32_t at, lengths[LANE_WORDS_MAX];
-    int present; /* 0: the lane only keeps the others of its warp company */
+    int present; /* 0: the lane has no part, and only takes part in the votes of its warp */
 };
 
-/* What a lane finds of a line that it has waited for. */
+/* What a lane finds in place of a line for which it waits. */
 enum lane_finding { LANE_HERE, LANE_MISSING, LANE_FOREIGN /* a line of another call */ };
 
 /* ---- Simple: a word for each lane ---- */
@@ -92,7 +92,7 @@ PORT_FN int ll_look(const struct work_args *args, const struct fifo_end *end, co
     return first >> 32 == flag && second >> 32 == flag;
 }
 
-/* No line is older than half the period of flags: one with this turn's number is this turn's, whoever wrote it. */
+/* No line is older than half the period of flags. So a line with this turn's number is of this turn, whoever wrote it. */
 PORT_FN enum lane_finding ll_find(const struct work_args *args, const struct fifo_end *end,
                                   const struct lane_part *part) {
     uint64_t flag = ll_flag(args, end), seen = port_line_load(ll_lines(end) + part->at / 4) >> 32;
@@ -141,7 +141,7 @@ PORT_FN void ll128_send(const struct work_args *args, const struct fifo_end *end
 
 /* ---- the questions ---- */
 
-/* What a lane takes in a step at least. */
+/* The least that a lane takes in a step. */
 #define PROTO_LANE(NAME, name, text, slots, unit, line, costs)                                                         \
     if (kind == PROTOCOL_##NAME)                                                                                       \
         return line > unit ? unit / NAME##_LANES : 2 * unit;
@@ -150,7 +150,8 @@ PORT_FN uint32_t proto_lane_bytes(uint32_t kind) {
     return 1;
 }
 
-/* words: LANE_WORDS_MAX. Loads of several parts come first, so that they are under way at once; what has come is looked at later. */
+/* words: LANE_WORDS_MAX of them. Loads of several parts are made first, so that all are under way at once. Their flags are checked
+ * later. */
 #define PROTO_LOAD(NAME, name, text, slots, unit, line, costs)                                                         \
     if (kind == PROTOCOL_##NAME)                                                                                       \
         name##_load(args, end, part, words);

@@ -16,7 +16,7 @@ struct slab {
     size_t piece_bytes;
     uint32_t npieces;
     char *memory;
-    uint64_t taken, written; /* bits by piece: it is somebody's; it has been */
+    uint64_t taken, written; /* one bit per piece: it is in use; it was used before */
 };
 
 PROCESS_LOCK(slabs_lock);
@@ -30,7 +30,7 @@ static uint64_t all_of(const struct slab *slab) {
     return slab->npieces == MOST_PIECES ? UINT64_MAX : (1ull << slab->npieces) - 1;
 }
 
-/* As many pieces as there are: so there are few slabs, and half of the memory is in use at least. */
+/* A new slab has as many pieces as all slabs before it. So there are few slabs, and at least half of the memory is in use. */
 static uint32_t pieces_wanted(int ordinal, size_t bytes) {
     uint32_t n = 0;
     for (const struct slab *slab = slabs; slab != NULL; slab = slab->next)
@@ -38,7 +38,7 @@ static uint32_t pieces_wanted(int ordinal, size_t bytes) {
     return n < FEWEST_PIECES ? FEWEST_PIECES : n > MOST_PIECES ? MOST_PIECES : n;
 }
 
-/* A GPU that has no room for so many may have it for one. */
+/* If a GPU has no room for so many pieces, it may have room for one. */
 static enum collet_result slab_create(const struct gpu_driver *driver, int ordinal, size_t bytes,
                                       struct slab **slab_p) {
     struct slab *slab;

@@ -11,11 +11,11 @@
 #include "layers/gpu/gpu.h"
 #include "transport/conn.h"
 
-/* On the GPU that is entered; zeroed. `ordinal` is that GPU. */
+/* Takes zeroed memory of the GPU that is entered. `ordinal` is that GPU. */
 enum collet_result gpu_fifo_take(const struct gpu_driver *driver, int ordinal, size_t bytes, void **memory_p);
 void gpu_fifo_give_back(const struct gpu_driver *driver, void *memory);
 
-/* The same as fifo_memory_init(), where memory is that of the GPU that is entered; and for one of the two counters. */
+/* Does the same as fifo_memory_init(), for memory of the GPU that is entered; and for one of the two counters. */
 enum collet_result conn_memory_init_on_gpu(const struct conn *conn, void *memory);
 enum collet_result conn_counter_init_on_gpu(const struct conn *conn, void *counter);
 

@@ -20,19 +20,19 @@
 
 /* How another process reaches a head. */
 struct gpu_head_place {
-    struct gpu_name name; /* of the block; its descriptor stays the block's, or is what this process was given */
+    struct gpu_name name; /* name of the block. Its descriptor belongs to the block, or was given to this process */
     uint64_t offset;
 };
 
-/* On the rank's GPU: none so far. */
+/* The heads on the rank's GPU; at first there are none. */
 enum collet_result gpu_heads_create(int nranks, struct gpu_heads **heads_p);
-/* Nothing that belongs to the rank runs any more, and its connections are still there. NULL is fine. */
+/* Call it when nothing of the rank runs any more, and its connections still exist. NULL is fine. */
 void gpu_heads_destroy(const struct conn_owner *owner);
 
-/* Producer, whose GPU is entered: from now on conn->end has its head here. False: there is no room any more, or no memory; then it
+/* Producer, with its GPU entered: from now on the head of conn->end is here. False: there is no room, or no memory; then the head
  * stays where it is. */
 bool gpu_heads_take(struct conn *conn, struct gpu_head_place *place);
-/* Consumer, whose GPU is entered: from now on conn->end has its head there. A rank's block is attached once. */
+/* Consumer, with its GPU entered: from now on the head of conn->end is there. A rank's block is attached once. */
 enum collet_result gpu_heads_reach(struct conn *conn, const struct gpu_head_place *place);
 
 #endif

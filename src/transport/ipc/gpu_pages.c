@@ -22,7 +22,7 @@ static struct block *blocks;
 
 static uint32_t bits_of(size_t pages) { return pages == BLOCK_PAGES ? UINT32_MAX : (1u << pages) - 1; }
 
-/* The first of so many neighbouring pages that are free; −1: there are none. */
+/* Finds so many free neighbouring pages. Returns the first; −1: there are none. */
 static int find_run(const struct block *block, size_t pages) {
     for (int first = 0; first + (int)pages <= BLOCK_PAGES; first++)
         if ((block->taken & bits_of(pages) << first) == 0)

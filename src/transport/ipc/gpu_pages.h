@@ -17,7 +17,7 @@ static inline size_t gpu_pages_bytes(size_t bytes) {
     return (bytes + GPU_PAGE_BYTES - 1) / GPU_PAGE_BYTES * GPU_PAGE_BYTES;
 }
 
-/* Whole pages of the GPU, which is entered; what others have left in them stays. */
+/* Takes whole pages of the GPU that is entered. They still have the content that others have left. */
 enum collet_result gpu_pages_take(const struct gpu_rank *gpu, size_t bytes, void **memory_p);
 void gpu_pages_give_back(const struct gpu_rank *gpu, void *memory, size_t bytes); /* NULL is fine */
 

@@ -16,7 +16,7 @@ int gpu_peer_ordinal(const struct conn_owner *owner, int peer) {
     return ordinal;
 }
 
-/* Of a GPU that this process does not see, the host's graph knows (layers/gpu/nvlink.h). */
+/* If this process does not see a GPU, the graph of the host knows it (layers/gpu/nvlink.h). */
 bool gpu_peer_is_near(const struct conn_owner *owner, int peer) {
     if (owner->peers[peer].node != owner->peers[owner->rank].node)
         return false;

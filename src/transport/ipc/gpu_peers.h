@@ -7,7 +7,7 @@
 
 #include "transport/conn.h"
 
-/* As this process numbers it; −1: this process does not see it. */
+/* The number of that GPU in this process; −1: this process does not see it. */
 int gpu_peer_ordinal(const struct conn_owner *owner, int peer);
 
 /* Are the two on one GPU, or on GPUs that NVLink joins? Then the GPU of this rank reads memory of the other one's, and both may

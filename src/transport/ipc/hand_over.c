@@ -14,7 +14,7 @@
 
 #define NAME_PREFIX "collet-"
 
-/* In the abstract namespace, where nothing is left over: the name begins behind a zero. */
+/* The socket is in the abstract namespace, where no file is left over: the name begins behind a zero. */
 static socklen_t abstract_address(const char name[HAND_OVER_NAME_BYTES], struct sockaddr_un *address) {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     size_t length = strnlen(name, HAND_OVER_NAME_BYTES - 1);
@@ -44,7 +44,7 @@ enum collet_result hand_over_listen(char name[HAND_OVER_NAME_BYTES], int *listen
     return result;
 }
 
-/* The next one that has connected and is of this process's user; −1: nobody. */
+/* Accepts the next connection of a process of the same user; −1: there is none. */
 static int taker_of(int listener) {
     int taker;
     while ((taker = os_high(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0) {
@@ -89,7 +89,7 @@ enum collet_result hand_over_give(int listener, int fd) {
     ssize_t sent = sendmsg(taker, message, MSG_NOSIGNAL);
     enum collet_result result =
         sent == 1 ? COLLET_SUCCESS : err_set(COLLET_ERR_SYSTEM, "cannot pass a descriptor on: %m");
-    close(taker); /* what is under way arrives */
+    close(taker); /* what was sent still arrives */
     return result;
 }
 
@@ -110,7 +110,7 @@ enum collet_result hand_over_connect(const char name[HAND_OVER_NAME_BYTES], int 
     return result;
 }
 
-/* The one that has come. Of more than one, none: they are closed. */
+/* Returns the descriptor that has come. If more than one has come, all are closed. */
 static int only_descriptor(struct msghdr *message) {
     const struct cmsghdr *header = CMSG_FIRSTHDR(message);
     int fds[(CMSG_SPACE(sizeof(int)) - CMSG_LEN(0)) / sizeof(int)]; /* the kernel rounds the room for one up */

@@ -35,33 +35,33 @@ enum ipc_kind { IPC_GPU = 1, IPC_PINNED };
 
 struct ipc_offer {
     int32_t kind;
-    int32_t takes_loans;                  /* the consumer does */
-    int32_t reaches_back;                 /* its GPU does the producer's: it waits for an answer */
-    struct gpu_name name;                 /* IPC_GPU; what its fd says holds for the consumer */
-    char hand_over[HAND_OVER_NAME_BYTES]; /* where the descriptor can be got; "": there is none */
+    int32_t takes_loans;  /* the consumer does */
+    int32_t reaches_back; /* 1: the consumer's GPU reaches the producer's memory, so it waits for an answer */
+    struct gpu_name name; /* for IPC_GPU. Its descriptor is one of the consumer */
+    char hand_over[HAND_OVER_NAME_BYTES]; /* name of the socket at which the descriptor can be got; "": there is none */
 };
 
-/* Of the producer, if the consumer's GPU reaches its GPU. */
+/* The producer's answer, if the consumer's GPU reaches its GPU. */
 #define IPC_ANSWER 0u /* the letter (transport_key()) */
 struct ipc_answer {
-    struct gpu_head_place head;           /* of 0 bytes: it is with the slots */
+    struct gpu_head_place head;           /* 0 bytes: the head is with the slots */
     char hand_over[HAND_OVER_NAME_BYTES]; /* as in the offer */
 };
 
 struct ipc_end {
     enum ipc_kind kind;
-    void *memory; /* on the GPU, or as the process maps it; NULL: not yet */
+    void *memory; /* address on the GPU, or in this process; NULL: not mapped yet */
     size_t bytes;
     struct gpu_name name;
     bool pinned;
     bool lends;                 /* producer */
-    bool answers;               /* the producer has to, or, as its consumer knows, will */
-    struct gpu_head_place head; /* consumer: as the producer says, until it is reached; of 0 bytes: there is none */
-    int fd;                     /* of this end's memory, to be handed over; −1: nothing is, or not any more */
-    int socket;                 /* by this listener; or what the other end hands over comes from there; −1: neither */
+    bool answers;               /* the producer has to answer; at the consumer: it will */
+    struct gpu_head_place head; /* consumer: the producer's answer, until the head is reached; 0 bytes: there is none */
+    int fd; /* descriptor of this end's memory, to be handed over; −1: there is none, or it was handed over */
+    int socket; /* the listener that hands it over; or the socket from which the other end's descriptor comes; −1: neither */
 };
 
-/* Its GPU; 0: it is on the host. */
+/* The number of the end's GPU; 0 if it is on the host. */
 static uint64_t ipc_card(int device) {
     return device == COLLET_DEVICE_HOST ? 0 : gpu_driver()->identity(device - COLLET_DEVICE_CUDA(0));
 }
@@ -80,13 +80,13 @@ static enum collet_result ipc_end_create(struct conn *conn, enum ipc_kind kind, 
     return COLLET_SUCCESS;
 }
 
-/* fd: from now on the end's; −1: there is none. */
+/* fd: the end owns it from now on; −1: there is none. */
 static enum collet_result offer_fd(struct ipc_end *end, int fd, char hand_over[HAND_OVER_NAME_BYTES]) {
     end->fd = fd;
     return fd < 0 ? COLLET_SUCCESS : hand_over_listen(hand_over, &end->socket);
 }
 
-/* Of payloads that lie in windows (layers/gpu/windows.h). */
+/* Allows loans of payloads that lie in windows (layers/gpu/windows.h). */
 static void lend_windows(struct conn *conn) {
     conn_allow_loans(conn, LOAN_WINDOW, LOAN_PROCESS_BYTES);
     conn->end.loans.windows = conn->owner->windows + (size_t)conn->peer * LOAN_WINDOWS;
@@ -107,7 +107,7 @@ static enum collet_result offer_gpu(struct conn *conn, struct ipc_offer *offer) 
     return COLLET_SUCCESS;
 }
 
-/* Maps what end->memory is to be, and points conn->end to where the GPU sees it. */
+/* Maps the memory into end->memory. Points conn->end to the address at which the GPU sees it. */
 static enum collet_result end_pin(struct conn *conn, struct ipc_end *end) {
     void *on_gpu;
     COLLET_TRY(conn->owner->gpu->driver->memory->pin(end->memory, end->bytes, &on_gpu));
@@ -126,7 +126,7 @@ static enum collet_result offer_pinned(struct conn *conn, struct ipc_offer *offe
     return end_pin(conn, end);
 }
 
-/* Does one GPU of this host reach another one? ordinal < 0: this process does not see that. */
+/* Does one GPU of this host reach another one? ordinal < 0: this process does not see that GPU. */
 static bool reaches_gpu(const struct conn_owner *owner, int from, int to) {
     return from >= 0 && to >= 0 ? owner->gpu->driver->sharing->can_reach(from, to) : owner->joined;
 }
@@ -214,7 +214,7 @@ static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, in
     return COLLET_SUCCESS;
 }
 
-/* Where the head is. If it has a descriptor, it can be got like that of the slots. */
+/* Fills in where the head is. If it has a descriptor, the consumer gets that in the same way as the descriptor of the slots. */
 static enum collet_result send_answer(struct conn *conn, struct ipc_end *end) {
     struct ipc_answer answer = {0};
     if (gpu_heads_take(conn, &answer.head) && answer.head.name.fd >= 0) {

@@ -29,7 +29,7 @@ static int producer_ordinal(const struct conn *conn) {
     return conn->owner->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
 }
 
-/* Slots lie where the producer's GPU can write them. */
+/* Slots lie in memory that the producer's GPU can write. */
 static enum collet_result choose_place(const struct conn *conn, bool *pinned) {
     const struct gpu_rank *gpu = conn->owner->gpu;
     int producer = producer_ordinal(conn);
@@ -43,7 +43,7 @@ static enum collet_result choose_place(const struct conn *conn, bool *pinned) {
     return COLLET_SUCCESS;
 }
 
-/* Does the consumer read payloads where they are? Its GPU must reach the producer's memory, by a way that has native atomics. */
+/* May the consumer read payloads where they lie? Its GPU must reach the producer's memory, by a link that has native atomics. */
 static bool takes_loans(const struct conn *conn, bool pinned) {
     const struct gpu_rank *gpu = conn->owner->gpu;
     int producer = producer_ordinal(conn);
@@ -52,7 +52,7 @@ static bool takes_loans(const struct conn *conn, bool pinned) {
            gpu->driver->sharing->open_peer(gpu->ordinal, producer);
 }
 
-/* Where gpu_heads.h says. Both GPUs are this process's, so the consumer makes it. */
+/* Places the head as gpu_heads.h says. Both GPUs are of this process, so the consumer does it. */
 static enum collet_result head_create(const struct conn *conn, struct gpu_memory_of *memory) {
     const int producer = producer_ordinal(conn);
     if (producer == memory->ordinal || !memory->driver->sharing->open_peer(memory->ordinal, producer))
