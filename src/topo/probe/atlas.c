@@ -29,7 +29,7 @@ static void write_bytes(FILE *out, const void *bytes, size_t size) { fwrite(byte
 
 static void put_number(FILE *out, uint32_t number) { write_bytes(out, &number, sizeof number); }
 
-/* Numbers each shape at its first node, and says so in number[node]. */
+/* Numbers the shapes in the order of their first nodes. number[node]: the number of the node's shape. */
 static uint32_t number_shapes(const struct atlas_node *nodes, int nnodes, uint32_t *number) {
     uint32_t nshapes = 0;
     for (int n = 0; n < nnodes; n++) {
@@ -77,7 +77,7 @@ enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const 
 
 /* ---- reading it ---- */
 
-/* What is left to read. A failure stays; what is read then is zero. */
+/* The bytes that are left to read. After a failure, everything that is read is zero. */
 struct reader {
     const char *at;
     size_t left;
@@ -157,7 +157,7 @@ static int count_nodes(const struct peer_info *peers, int nranks) {
     return count;
 }
 
-/* From a node of its host to the same node of the fused graph. */
+/* Converts a node of one host's graph to the same node of the fused graph. */
 static void shift_places(const struct topo *topo, const struct peer_info *peers, int nranks, int *place) {
     int h = 0;
     for (int lowest = 0; lowest < nranks; lowest++) {

@@ -15,7 +15,7 @@
 #include "plan/map.h"
 #include "topo/probe/topo.h"
 
-/* One node of the communicator. */
+/* What the atlas has about one node of the communicator. */
 struct atlas_node {
     const char *graph; /* as text */
     size_t graph_bytes;
@@ -24,7 +24,7 @@ struct atlas_node {
     const int32_t *place; /* [nlocal] */
 };
 
-/* The bytes are the caller's to free(). */
+/* Writes an atlas. The caller frees the bytes with free(). */
 enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const struct cost_table *costs,
                               void **atlas_p, size_t *size_p);
 

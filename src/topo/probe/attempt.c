@@ -35,20 +35,21 @@ enum { RINGS_TRIED = 16, SETS_WITHOUT_GAIN = 8 };
 struct attempt {
     struct load *load;
     int shift;
-    uint32_t variant;      /* of choices among equal ends and orders */
+    uint32_t variant;      /* number of the variant: variants choose differently among equal ends and orders */
     int *used;             /* [stop]: how often it was an end */
     struct tour_hop *hops; /* [stop · nstops + stop] */
     int *stops;            /* [route · nstops + i]: the orders of the rings so far */
     struct topo_route *routes;
-    int nroutes;              /* so far */
-    int far_ends, sys_hops;   /* of these: how many ends are not at a nearest stop; hops between CPUs */
-    struct score best;        /* of the best number of rings */
-    int64_t steps, steps_max; /* what finding orders took; then no more rings are added */
+    int nroutes; /* so far */
+    int far_ends,
+        sys_hops;      /* of these rings: number of ends that are not at a nearest stop; number of hops between CPUs */
+    struct score best; /* the score of the best number of rings so far */
+    int64_t steps, steps_max; /* steps that finding orders has taken; above the maximum, no more rings are added */
 };
 
 /* ------------------------------------------------------------------------------------------------------ 1. the ends */
 
-/* The stop nearest to a NIC. It is not `other`, unless there is no choice. Other variants begin with other stops. */
+/* Finds the stop nearest to a NIC. It avoids `other` if it can. Each variant begins with another stop. */
 static int pick_end(struct attempt *t, int nic, int other) {
     int best = -1, nearest = 0;
     for (int i = 0; i < t->load->nstops; i++) {
@@ -70,7 +71,7 @@ static int pick_end(struct attempt *t, int nic, int other) {
 
 /* ----------------------------------------------------------------------------------------------------- 2. the order */
 
-/* A part of a hop's strain, far below any difference that counts; 0 for variant 0. */
+/* A tie-breaker: adds less than 0.001 to a hop's strain, differently in each variant. Variant 0 adds nothing. */
 static double preference(uint32_t variant, int a, int b) {
     uint32_t x = variant * 0x9e3779b1u ^ (uint32_t)a * 0x85ebca6bu ^ (uint32_t)b * 0xc2b2ae35u;
     x ^= x >> 15;
@@ -89,7 +90,7 @@ static void measure_hops(struct attempt *t) {
         }
 }
 
-/* Ranks in the order of their stops; those of one stop together. */
+/* Lists ranks in the order of their stops. Ranks of one stop stand together. */
 static void write_order(const struct load *load, const int *stops, int *order) {
     for (int s = 0; s < load->nstops; s++)
         for (int r = 0; r < load->nlocal; r++)
@@ -105,7 +106,7 @@ static void count_hop(struct attempt *t, int from, int to, int times) {
 
 static int *stops_of(const struct attempt *t, int route) { return t->stops + route * t->load->nstops; }
 
-/* times = −1 takes a ring's hops away again. */
+/* Adds the load of a ring's hops. times = −1 takes it away again. */
 static void count_hops(struct attempt *t, int route, int times) {
     const int *stops = stops_of(t, route), n = t->load->nstops;
     for (int s = 0; s + 1 < n; s++)
@@ -133,7 +134,7 @@ static void turn_cycle(const struct attempt *t, int *stops) {
     }
 }
 
-/* The best order of a ring between its ends. Without NICs the order is a cycle, and `last` is −1. */
+/* Finds the best order of a ring between its ends. Without NICs the order is a cycle, and `last` is −1. */
 static enum collet_result find_order(struct attempt *t, int route, int first, int last) {
     measure_hops(t);
     COLLET_TRY(tour_find(t->load->nstops, t->hops, first, last, stops_of(t, route), &t->steps));
@@ -200,7 +201,7 @@ static bool is_worth_more(const struct score *more, const struct score *than) {
     return than->nrings == 0 || score_total(more) - score_total(than) > WORTH * each * (more->nrings - than->nrings);
 }
 
-/* What leaves two places (or one, a = b): over GPU links, or over all links. */
+/* The bandwidth of all links that leave two places (or one place, if a = b): of GPU links, or of all links. */
 static double leaves(const struct load *load, int a, int b, bool gpu_links) {
     double sum = 0;
     int ends[2] = {load->stop_node[a], load->stop_node[b]};
@@ -249,7 +250,7 @@ static enum collet_result add_rings(struct attempt *t) {
 
 static enum collet_result create_routes(int nroutes, int nlocal, struct topo_route **routes_p) {
     size_t order_bytes = (size_t)nlocal * sizeof(int);
-    struct topo_route *routes; /* and behind them their orders and homes */
+    struct topo_route *routes; /* one allocation, with the orders and homes behind the routes */
     COLLET_TRY(memory_get(&routes, (size_t)nroutes, sizeof *routes + 2 * order_bytes,
                           "no memory for %d rings of %d ranks of a host", nroutes, nlocal));
     int *numbers = (int *)(void *)(routes + nroutes);

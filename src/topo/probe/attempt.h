@@ -9,7 +9,7 @@
 
 /* How one ring crosses one host. */
 struct topo_route {
-    int nic_in, nic_out; /* as numbers behind the host's first node; −1 in a job of one host */
+    int nic_in, nic_out; /* node number minus the host's first node; −1 in a job of one host */
     int *order;          /* [nlocal] ranks of the host, as local numbers */
     int *home;           /* [local number] the NIC nearest to the rank, numbered as nic_in */
 };
@@ -21,7 +21,7 @@ struct score {
     struct topo_bound bound;
 };
 
-/* Sums of the same numbers in another order are equal. */
+/* Scores with a ratio below this are equal: sums of the same numbers in another order are rounded differently. */
 #define SCORE_ROUNDING 1.001
 
 static inline double score_total(const struct score *score) { return score->nrings * score->bound.gbps; }
@@ -37,9 +37,9 @@ struct attempt_result {
 enum collet_result attempt_run(struct load *load, int shift, uint32_t variant, int64_t steps_max,
                                struct attempt_result *result);
 
-/* With so many NICs, all rings together carry no more than this. */
+/* An upper bound for all rings together, with so many NICs. */
 double attempt_most_possible(const struct load *load, int nnics);
-/* There is nothing left to gain. */
+/* Is there nothing left to gain? */
 bool attempt_uses_everything(const struct load *load, const struct score *score);
 
 #endif

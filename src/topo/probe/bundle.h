@@ -9,13 +9,13 @@
 
 #include <stddef.h>
 
-/* What has come of a message. Zeroed, nothing has; after bundle_fini() it takes the next one. */
+/* The part of a message that has come. All zero: nothing has come. After bundle_fini() it may take the next message. */
 struct bundle {
     void *bytes;
-    size_t size, have; /* size 0: not known yet */
+    size_t size, have; /* size of the message, 0: not known yet; bytes that have come */
 };
 
-/* Queues all of it; never waits. */
+/* Queues a whole message. It never waits. */
 enum collet_result bundle_send(struct boot *boot, int to, uint64_t key, const void *bytes, size_t size);
 
 /* SUCCESS when the message is complete in *bundle, or IN_PROGRESS. */

@@ -10,14 +10,14 @@
 
 /* A path, as one stop sees it. Paths to NICs lead to the class −1. */
 struct sight {
-    int class; /* of the stop at the other end */
+    int class; /* class of the stop at the other end */
     struct topo_path path;
 };
 
 struct canon {
     int n, nsights;       /* stops; sights of each */
-    int *class;           /* [stop]: how many stops are in the classes before its own */
-    int *next;            /* [stop]: the same, one round later */
+    int *class;           /* [stop]: its class: the number of stops in the classes before its own */
+    int *next;            /* [stop]: its class in the next round */
     struct sight *sights; /* [stop · nsights + i], sorted */
 };
 
@@ -32,7 +32,7 @@ static int compare_sights(const void *a, const void *b) {
     return x->path.nlinks - y->path.nlinks;
 }
 
-/* By their classes so far, then by what they see. */
+/* Compares two stops: by their classes so far, and then by what they see. */
 static int compare_stops(const struct canon *c, int a, int b) {
     int order = c->class[a] - c->class[b];
     for (int i = 0; i < c->nsights && order == 0; i++)
@@ -49,7 +49,7 @@ static void look_around(struct canon *c, const struct load *load, int stop) {
     qsort(&c->sights[stop * c->nsights], (size_t)c->nsights, sizeof *sights, compare_sights);
 }
 
-/* One round. False: it has told no more stops apart. */
+/* Does one round. False: no more stops were told apart. */
 static bool refine(struct canon *c, const struct load *load) {
     bool finer = false;
     for (int s = 0; s < c->n; s++)
@@ -64,7 +64,8 @@ static bool refine(struct canon *c, const struct load *load) {
     return finer;
 }
 
-/* In the first class of several stops, all but the first go one further. False: every stop has a class of its own. */
+/* Splits the first class that has several stops: all but its first stop move to the next class. False: every stop has a class of its
+ * own. */
 static bool put_one_in_front(struct canon *c) {
     for (int k = 0; k < c->n; k++) {
         bool met = false, several = false;
@@ -121,7 +122,8 @@ static void list_path(struct load *load, bool *listed, const struct topo_paths *
         list_link(load, listed, l);
 }
 
-/* In the order in which the paths of the first stops, then of the next ones, pass them. Other links never carry anything. */
+/* Lists the links in the order in which paths pass them: first the paths of the first stops, then those of the next ones. Other links
+ * never carry anything. */
 static enum collet_result list_links(struct load *load) {
     struct arena arena SCOPED_ARENA = {0};
     bool *listed = arena_get(&arena, (size_t)load->topo->nlinks + 1, sizeof *listed);

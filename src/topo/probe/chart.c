@@ -22,7 +22,7 @@ static uint64_t hash_atlas(const unsigned char *bytes, size_t size) {
 
 /* ---- orders ---- */
 
-/* All ranks, host by host, each along the ring's route through it. */
+/* Lists all ranks, host by host. On each host they stand along the ring's route. */
 static void list_along(const struct topo_rings *rings, int ring, int *along) {
     for (int h = 0; h < rings->nhosts; h++) {
         bool backwards;
@@ -113,7 +113,7 @@ enum collet_result chart_create(const struct peer_info *peers, int nranks, const
 }
 
 void chart_destroy(struct map *map) {
-    struct chart *chart = (struct chart *)map; /* of which it is the first field */
+    struct chart *chart = (struct chart *)map; /* the map is the first field of a chart */
     if (map == NULL)
         return;
     import_destroy(map->imported);

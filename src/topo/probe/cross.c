@@ -65,7 +65,7 @@ static enum collet_result try_once(struct load *load, int shift, uint32_t varian
     return COLLET_SUCCESS;
 }
 
-/* With the NICs that the load uses: every shift once, then again with other choices. */
+/* Tries rings over the NICs that the load uses: first each shift once, then again with other choices. */
 static enum collet_result try_shifts(struct load *load, struct topo_crossing *crossing, struct score *best,
                                      int64_t *steps) {
     int shifts[] = {0, 1, load->nnics / 2};
@@ -81,7 +81,7 @@ static enum collet_result try_shifts(struct load *load, struct topo_crossing *cr
     return COLLET_SUCCESS;
 }
 
-/* Of those not tried yet, the number of NICs that could carry most; −1: all others could not carry more than `best`. */
+/* The number of NICs to try next: of those not tried yet, the one that could carry most. −1: none could carry more than `best`. */
 static int next_count(const struct load *load, const bool *tried, const struct score *best) {
     int next = -1, most = load->nfound < SEARCH_RINGS_MAX ? load->nfound : SEARCH_RINGS_MAX;
     for (int count = load->nfound > 0; count <= most; count++)
@@ -121,7 +121,7 @@ static enum collet_result try_all(struct load *load, struct topo_crossing *cross
     return COLLET_SUCCESS;
 }
 
-/* Of NICs that are equally near, the home is the one that fewest ranks have. */
+/* If several NICs are equally near, the home is the one that has the fewest ranks. */
 static int find_home(const struct load *load, int stop, int *used) {
     int best = 0;
     for (int nic = 1; nic < load->nnics; nic++) {

@@ -15,10 +15,10 @@ struct topo_declared {
     char busid[TOPO_BUSID_BYTES]; /* "": it is on no bus */
 };
 
-/* For all graphs of this process that are made from now on. 0: none, as before. */
+/* Declares NICs, for all graphs that this process makes from now on. 0 NICs: no declaration. */
 void topo_declare_nics(const struct topo_declared *nics, int count);
 
-/* Gives them to a graph that is not finished. Other NICs remain as PCI functions that are none. */
+/* Puts the declared NICs into a graph that is not finished. All other NICs become PCI functions without a NIC. */
 void topo_add_declared(struct topo *topo);
 
 #endif

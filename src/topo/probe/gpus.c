@@ -55,7 +55,7 @@ static void note_peers_apart(const struct gpus_nvml *nvml, void *const *devices,
         }
 }
 
-/* Of a graph that is not finished: numbers GPUs as the library does, and adds links to GPUs that have none. */
+/* In a graph that is not finished: numbers the GPUs as NVML does, and adds links to GPUs that have none. */
 static void topo_add_gpus(struct topo *topo, const struct gpus_nvml *nvml) {
     enum { GPUS_MAX = 64 };
     void *devices[GPUS_MAX] = {NULL};

@@ -7,7 +7,7 @@
 
 #include "topo/probe/topo.h"
 
-/* The functions of the library that are used. They have its names without the prefix. All return 0 on success. */
+/* The functions of NVML that are used, with its names without the prefix. All return 0 on success. */
 struct gpus_pci {
     char busid_legacy[16];
     unsigned domain, bus, device, device_id, subsystem_id;
@@ -29,7 +29,7 @@ struct gpus_nvml {
 #undef X
 };
 
-/* The same with the library of this machine, if it has one. */
+/* Adds what NVML of this machine knows, if there is one. */
 void topo_probe_gpus(struct topo *topo);
 
 #endif

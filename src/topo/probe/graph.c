@@ -94,7 +94,7 @@ void topo_add_link(struct topo *topo, int from, int to, enum topo_medium medium,
         append_link(topo, &(struct topo_link){.from = from, .to = to, .medium = medium, .count = count, .gbps = gbps});
     } else {
         present->gbps += gbps;
-        present->count += count; /* which stays one that can be written and read again */
+        present->count += count; /* the graph can still be written and read again */
         if (present->count > TOPO_PARALLEL_LINKS_MAX)
             present->count = TOPO_PARALLEL_LINKS_MAX;
     }

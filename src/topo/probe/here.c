@@ -24,7 +24,7 @@ struct seen {
 FORK_LOCK(lock); /* libhwloc has locks of its own */
 static struct seen *all_seen;
 
-/* The file, if it is named and good, else this machine; a bad file is a warning. "" names none. */
+/* Reads the file, if one is named and it is good; else looks at this machine. A bad file is a warning. "" names no file. */
 static enum collet_result topo_load(const char *file_path, double limit_s, struct topo **topo_p) {
     if (file_path[0] == '\0')
         return topo_probe(limit_s, topo_p);

@@ -133,7 +133,7 @@ static void add_whole_machine(struct reader *r) {
         add_cpu(r, machine, 0);
 }
 
-/* The CPU node next to an object. If there are several, or if this is not known, the first one. */
+/* Finds the CPU node next to an object. If there are several, or none is known, it is the first one. */
 static int cpu_next_to(const struct topo *topo, const xmlNode *object) {
     int cpu = 0;
     while (object->parent != NULL && xml_value(object, "nodeset")[0] == '\0' && xml_is(object->parent, "object"))
@@ -264,7 +264,7 @@ static void add_host_bridges(struct reader *r, const xmlNode *parent) {
  * A matrix of one type has plain numbers, which are gp_index too. Texts may be cut into several elements. */
 
 enum { MATRIX_MAX = 256, LINK_MBYTES = 25000 };
-#define LINK_EFFICIENCY 0.8 /* what large transfers reach, of the raw speed that hwloc tells */
+#define LINK_EFFICIENCY 0.8 /* the share of hwloc's raw speed that large transfers reach */
 
 static const xmlNode *find_object(const xmlNode *parent, const char *gp_index) {
     XML_FOR_EACH(object, parent) {
@@ -366,7 +366,7 @@ enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, en
         say_what_is_down(&r, topology);
     if (going(&r))
         add_host_bridges(&r, topology);
-    if (whose == TOPO_RECORDED) /* NVML tells those of this machine */
+    if (whose == TOPO_RECORDED) /* on this machine, NVML tells them */
         add_all_gpu_links(&r);
     return topo_give(r.topo, r.attrs.status != COLLET_SUCCESS ? r.attrs.status : r.topo->status, topo_p);
 }

@@ -21,7 +21,7 @@ static void find_stops(struct load *load, const int *place) {
 
 /* ------------------------------------------------------------------------------------------------------------ NICs */
 
-/* Of those that are equally good, CPUs take turns: their first NICs come before their second ones. */
+/* Among equally good NICs the CPUs take turns: first the first NIC of each CPU, then the second ones. */
 static int better_first(const void *a, const void *b) {
     const struct load_nic *x = a, *y = b;
     if (x->gbps != y->gbps)
@@ -123,7 +123,7 @@ void load_net(struct load *load, int nic, double out, double in) {
     for (int l = topo->nodes[nic].first_link; l >= 0; l = topo->links[l].next)
         if (topo->links[l].medium == MEDIUM_NET) {
             load->on[l] += out;
-            load->on[l + 1] += in; /* topo_fuse() makes the way in right after the way out */
+            load->on[l + 1] += in; /* link l + 1 is the way in: topo_fuse() makes it right after the way out */
         }
 }
 

@@ -14,16 +14,16 @@
 /* The link that limits rings (or trees): the one that leaves the least to each ring that uses it. */
 struct topo_bound {
     int link;    /* −1: no link, because all ranks are in one place */
-    double load; /* the data of how many rings the link carries */
-    double gbps; /* that it leaves to each of them */
+    double load; /* load of the link, in units of one ring's data */
+    double gbps; /* bandwidth that the link leaves to each ring */
 };
 
 struct load_nic {
     int node;
-    struct topo_path nearest; /* to the place that is nearest to it */
-    double gbps;              /* what passes through it: its port and this path */
-    int cpu, turn;            /* turn: how many others of its CPU that are as good come before it */
-    struct topo_paths *paths; /* to anywhere in the host */
+    struct topo_path nearest; /* path to the nearest place of a rank */
+    double gbps;              /* bandwidth of its port and of this path */
+    int cpu, turn;            /* turn: number of equally good NICs of the same CPU before it */
+    struct topo_paths *paths; /* paths to all nodes of the host */
 };
 
 struct load {
@@ -36,8 +36,8 @@ struct load {
     int nnics, *nic_node;        /* those of them that carry rings, in the order of nodes */
     struct topo_paths **to_stop; /* [stop]: from that stop … */
     struct topo_paths **to_nic;  /* [nic]: … and from that NIC, to anywhere in the host; those of found */
-    int nlinks, *links;          /* all that paths pass, in the order that canon.h makes */
-    double *on;                  /* [link]: data, in units of what one ring carries */
+    int nlinks, *links;          /* all links that paths pass, in the order of canon.h */
+    double *on;                  /* [link]: load, in units of one ring's data */
 };
 
 enum collet_result load_init(struct load *load, const struct topo *topo, int host, int nlocal, const int *place,
@@ -45,15 +45,15 @@ enum collet_result load_init(struct load *load, const struct topo *topo, int hos
 void load_fini(struct load *load);
 #define SCOPED_LOAD __attribute__((cleanup(load_fini)))
 
-/* The best `count` NICs are to carry rings. */
+/* From now on the best `count` NICs carry rings. */
 void load_use_nics(struct load *load, int count);
 /* The most that rings through so many NICs can carry: they have equal shares, so the worst NIC counts. Infinite without NICs. */
 double load_nics_gbps(const struct load *load, int count);
 
 void load_clear(struct load *load);
-/* Data along the path to a node of the host. */
+/* Adds load along the path to a node of the host. */
 void load_path(struct load *load, const struct topo_paths *paths, int to, double amount);
-/* Data from a NIC out to the network, and back in. */
+/* Adds load from a NIC out to the network, and back in. */
 void load_net(struct load *load, int nic, double out, double in);
 static inline const struct topo_path *load_nic_path(const struct load *load, int nic, int stop) {
     return topo_path_to(load->to_nic[nic], load->stop_node[stop]);

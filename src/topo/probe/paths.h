@@ -15,7 +15,7 @@ enum paths_scope { PATHS_IN_HOST, PATHS_ANYWHERE }; /* IN_HOST: the host's own n
 
 struct topo_path {
     enum topo_class class; /* PATH_NONE: there is no path, and the rest means nothing */
-    double gbps;           /* of the narrowest link; infinite to the node itself */
+    double gbps;           /* bandwidth of the narrowest link; infinite to the node itself */
     int nlinks;
     int last_link; /* −1 to the node itself. Walk back with topo_path_before() */
 };
@@ -29,12 +29,12 @@ struct topo_paths {
 enum collet_result topo_paths_from(const struct topo *topo, int from, enum paths_scope scope,
                                    struct topo_paths **paths_p);
 
-/* node is in the scope of paths. */
+/* The path to a node. The node must be in the scope of paths. */
 static inline const struct topo_path *topo_path_to(const struct topo_paths *paths, int node) {
     return &paths->to[node - paths->first_node];
 }
 
-/* Of a better class, or of the same class and wider. */
+/* Is a path of a better class, or of the same class and wider? */
 static inline bool topo_path_is_nearer(const struct topo_path *a, const struct topo_path *b) {
     return a->class < b->class || (a->class == b->class && a->gbps > b->gbps);
 }

@@ -108,7 +108,7 @@ static enum collet_result err_too_slow(double limit_s) {
                    limit_s);
 }
 
-/* The answer of a thread of its own. */
+/* Asks hwloc in a thread of its own, and waits for the answer. */
 static enum collet_result ask(double limit_s, struct question **question_p) {
     struct question *question;
     pthread_t thread;

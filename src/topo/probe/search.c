@@ -44,7 +44,7 @@ static void sort_gpus(const struct topo *topo, int *gpus, int n) {
         }
 }
 
-/* Nodes of a kind on a host, in order, to nodes; returns how many. */
+/* Writes the nodes of one kind on a host to `nodes`, in order. Returns their number. */
 static int list_nodes(const struct topo *topo, int host, enum topo_kind kind, int *nodes) {
     int count = 0;
     for (int n = topo->hosts[host].first_node; n < topo->hosts[host].end_node; n++)

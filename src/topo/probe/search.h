@@ -50,7 +50,7 @@ void topo_rings_destroy(struct topo_rings *rings);
  * (and swap nic_in and nic_out), so that rings stay on their rails. */
 const struct topo_route *topo_route_of(const struct topo_rings *rings, int ring, int host, bool *backwards);
 
-/* By its number on the host. */
+/* Finds a route by its number on the host. */
 static inline int topo_rank_of(const struct topo_rings *rings, int host, int local) {
     return rings->ranks_by_host[rings->first[host] + local];
 }

@@ -43,10 +43,10 @@ struct survey {
     const struct peer_info *peers;
     int nranks, rank;
     enum stage stage;
-    int next;                       /* the rank that is waited for; those before have answered */
-    struct topo_whereabouts *where; /* of a lowest rank: [nranks], by number among those of its node … */
+    int next;                       /* the rank that is waited for; all ranks before it have answered */
+    struct topo_whereabouts *where; /* at the lowest rank of a node: [nranks], by number among the node's ranks … */
     struct nvlink_card *cards;      /* … as well */
-    struct bundle *reports;         /* of rank 0: [nranks], by lowest rank */
+    struct bundle *reports;         /* at rank 0: [nranks], by the lowest rank of the node */
     struct bundle atlas;
     uint64_t deadline_ns;
     struct arena arena; /* has the arrays */
@@ -92,7 +92,7 @@ static enum collet_result look_here(const struct survey *survey, const struct to
     return COLLET_SUCCESS;
 }
 
-/* The fewest of all cards. */
+/* The minimum over all cards. */
 static uint32_t fewest_of(const struct nvlink_card *cards, int n) {
     uint32_t fewest = cards[0].blocks;
     for (int k = 1; k < n; k++)
@@ -117,7 +117,7 @@ static bool is_first_there(const struct survey *survey, int k) {
     return true;
 }
 
-/* How many other processes have their turn before a process has the GPU again, at most; 0: they do not take turns. */
+/* The maximum number of other processes that have their turn before a process has the GPU again; 0: they do not take turns. */
 static uint32_t turns_of(const struct survey *survey, int nlocal) {
     uint32_t most = 0;
     for (int k = 0; k < nlocal; k++) {
@@ -139,7 +139,7 @@ static void warn_of_turns(void) {
             "they run side by side: start nvidia-cuda-mps-control -d before them, or use a process for all ranks");
 }
 
-/* What a report begins with. */
+/* The beginning of a report. */
 struct report_head {
     uint32_t graph_bytes;
     struct node_facts facts;
@@ -222,7 +222,7 @@ static struct card_gpu own_gpu(const struct survey *survey, char name[GPU_MODEL_
     return (struct card_gpu){name, (int)gpu_driver()->capability(ordinal)};
 }
 
-/* Rank 0's are everybody's: those of its GPU, and what its file says. */
+/* All ranks use rank 0's constants: those of its GPU, changed by what its file says. */
 static enum collet_result read_costs(const struct survey *survey, struct cost_table *costs) {
     const struct config *config = survey->config;
     char name[GPU_MODEL_BYTES], note[CARD_NOTE_BYTES];
@@ -257,7 +257,7 @@ static void take_turns(const struct atlas_node *nodes, int nnodes, struct cost_t
         costs->step[LINK_GPU][p].alpha_ns += most * costs->gpu_turn_ns;
 }
 
-/* Rank 0's schedule, if it has one, goes behind the atlas, and behind that how many bytes the schedule has. */
+/* If rank 0 has a schedule, it stands behind the atlas. Behind the schedule stands its number of bytes. */
 static enum collet_result append_schedule(const struct config *config, void **atlas_p, size_t *size_p) {
     SCOPED_FREE char *text = NULL;
     size_t bytes = 0;
@@ -337,7 +337,7 @@ static enum collet_result read_atlas(const struct survey *survey, struct map **m
 
 /* ---- all of it ---- */
 
-/* survey_create() of a rank on the GPU with this bus id; "": in host memory. */
+/* Does the work of survey_create() for a rank on the GPU with this bus id; "": the rank is in host memory. */
 static enum collet_result survey_begin(struct boot *boot, const struct config *config, const char *busid, int nranks,
                                        int rank, struct survey **survey_p) {
     struct survey *survey;

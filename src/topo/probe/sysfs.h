@@ -15,7 +15,7 @@ DIR *sysfs_opendir(const char *path);
 /* Fills in what is still unknown about a PCI function. root is "/sys", or a copy of parts of it. */
 void topo_read_sysfs_pci(struct topo_pci *pci, const char *root);
 
-/* The same for all nodes of a graph that is not finished, and for their network ports. */
+/* Fills in all nodes of a graph that is not finished, and their network ports. */
 void topo_read_sysfs(struct topo *topo, const char *root);
 
 /* If there is no NIC on a PCI bus: adds the network interfaces of the host, next to the first CPU. */

@@ -72,8 +72,8 @@ struct topo_pci {
     char busid[TOPO_BUSID_BYTES]; /* "0000:4a:00.0", lower case */
     uint32_t class;               /* 0x0604 bridge, 0x02 network, 0x03 display, 0x12 accelerator; then two digits */
     uint32_t vendor, device, subsystem_vendor, subsystem_device;
-    double link_gts; /* of the link towards the CPU: GT/s of a lane … */
-    int link_lanes;  /* … and how many lanes */
+    double link_gts; /* the link towards the CPU: GT/s of a lane … */
+    int link_lanes;  /* … and number of lanes */
 };
 
 struct topo_cpu {
@@ -81,15 +81,15 @@ struct topo_cpu {
     char arch[16], vendor[16];
     int familyid, modelid; /* −1: unknown */
     uint32_t affinity[TOPO_CPU_WORDS];
-    int affinity_words;          /* that are known, least significant first; 0: not known which CPUs it has */
+    int affinity_words;          /* number of known words, least significant first; 0: its CPUs are not known */
     int package, cores, llc_mib; /* last-level cache in MiB; only of a probed machine, else −1, 0, 0 */
 };
 
 struct topo_gpu {
     int dev;      /* index, below TOPO_HOST_NODES_MAX; −1 until topo_finish() has numbered it */
-    int rank;     /* of a communicator, as files may say; −1: none */
+    int rank;     /* the rank of a communicator that a file gives to it; −1: none */
     int sm;       /* compute capability × 10; 0: unknown */
-    char gcn[16]; /* the same of an AMD GPU */
+    char gcn[16]; /* the architecture of an AMD GPU, such as gfx90a */
     bool gdr;     /* a NIC can reach its memory */
 };
 
@@ -115,20 +115,20 @@ struct topo_node {
         struct topo_gpu gpu;
         struct topo_nic nic;
     };
-    int first_link; /* that leaves this node; −1: none. Then links[].next */
+    int first_link; /* the first link that leaves this node; −1: none. links[].next has the others */
 };
 
 struct topo_link {
     int from, to;
     enum topo_medium medium;
-    int count; /* parallel links in one, of NVLINK; else 1 */
+    int count; /* NVLINK: number of parallel links that this one stands for; else 1 */
     double gbps;
-    int next; /* that leaves the same node; −1: no more */
+    int next; /* the next link that leaves the same node; −1: no more */
 };
 
 struct topo_host {
     int first_node, end_node; /* its nodes are first_node … end_node − 1 */
-    int shape;                /* the first host that is equal to this one: itself, or one before it */
+    int shape;                /* the first host that is equal to this one; it may be this one itself */
 };
 
 struct topo {
@@ -155,7 +155,7 @@ enum collet_result topo_probe(double limit_s, struct topo **topo_p);
  * then filled in as topo_probe() would. (files.c, xml_read.c, hwloc_read.c) */
 enum topo_whose { TOPO_RECORDED, TOPO_THIS_MACHINE, TOPO_PROBED /* what hwloc says of this machine, now */ };
 enum collet_result topo_read_file(const char *path, enum topo_whose whose, struct topo **topo_p);
-/* The same from memory; `name` stands for the file in messages. */
+/* Reads a text in memory. `name` stands for the file in messages. */
 enum collet_result topo_read_text(const char *text, size_t bytes, const char *name, enum topo_whose whose,
                                   struct topo **topo_p);
 
@@ -194,7 +194,7 @@ enum collet_result topo_synthetic(const char *text, struct topo **topo_p);
  * several (their shape is then known to be equal). A host without a NIC gets one of unknown kind and 10 Gbit/s. The
  * arguments remain the caller's. (graph.c) */
 enum collet_result topo_fuse(const struct topo *const *hosts, int nhosts, struct topo **topo_p);
-/* The same of nhosts like this one. */
+/* A graph of nhosts hosts that are equal to this one. */
 enum collet_result topo_repeat(const struct topo *host, int nhosts, struct topo **topo_p);
 
 /* NULL is fine. */
@@ -207,7 +207,7 @@ enum collet_result topo_create(struct topo **topo_p);
 /* Appends a copy of node and links it with its parent. Its number, or −1 on failure, which the graph
  * remembers; −1 as a parent or an end of a link is then passed over. */
 int topo_add_node(struct topo *topo, const struct topo_node *node);
-/* The NVSwitch node, added if there is none yet. */
+/* The NVSwitch node. It is added if there is none yet. */
 int topo_nvswitch(struct topo *topo);
 /* A link in one direction; what there is already of the same medium becomes wider. */
 void topo_add_link(struct topo *topo, int from, int to, enum topo_medium medium, int count, double gbps);
@@ -218,9 +218,9 @@ enum collet_result topo_finish(struct topo *topo);
 /* The graph to *topo_p if status is SUCCESS, else its end. Returns status. */
 enum collet_result topo_give(struct topo *topo, enum collet_result status, struct topo **topo_p);
 
-/* A node of this kind with everything unknown. */
+/* Makes a node of this kind, with all facts unknown. */
 struct topo_node topo_blank(enum topo_kind kind, int parent);
-/* True of what computes: display adapters that only show a console are not meant. */
+/* Does the function compute? A display adapter that only shows a console does not. */
 bool topo_pci_is_gpu(const struct topo_pci *pci);
 bool topo_pci_is_nic(const struct topo_pci *pci);
 
@@ -232,11 +232,11 @@ bool topo_rename_busid(const struct topo *topo, char busid[TOPO_BUSID_BYTES]);
 int topo_find_busid(const struct topo *topo, const char *busid);
 int topo_count(const struct topo *topo, int host, enum topo_kind kind);
 
-/* What a rank knows of where it is. */
+/* What a rank knows about its place. */
 struct topo_whereabouts {
-    char busid[TOPO_BUSID_BYTES];  /* of its GPU; "" for ranks in host memory */
+    char busid[TOPO_BUSID_BYTES];  /* bus id of its GPU; "": the rank is in host memory */
     int32_t rank;                  /* in its communicator */
-    uint32_t cpus[TOPO_CPU_WORDS]; /* that it may run on, least significant first */
+    uint32_t cpus[TOPO_CPU_WORDS]; /* CPUs on which it may run, least significant word first */
 };
 /* Its node of host 0: its GPU; else the GPU that a file gives to this rank; else the CPU it may run on most. (locate.c) */
 int topo_locate(const struct topo *topo, const struct topo_whereabouts *where);

@@ -54,15 +54,15 @@ static bool less(struct cost a, struct cost b) { return a.hops < b.hops || (a.ho
 
 /* ------------------------------------------------------------------------------------------------------------ exact */
 
-/* The stops but `first` are numbered 0 … m − 1 again: bits of a set. */
+/* All stops except `first` get new numbers 0 … m − 1: bits of a set. */
 struct exact {
     int n, m, first, last;
     const struct tour_hop *hops;
     int stop[TOUR_EXACT_MAX];      /* of each bit */
-    unsigned near[TOUR_EXACT_MAX]; /* of each bit: the bits to which it may go */
+    unsigned near[TOUR_EXACT_MAX]; /* [bit]: the bits to which a hop may lead */
     int64_t *steps;
     struct cost *best; /* [set · m + at] */
-    int8_t *before;    /* [set · m + at]: where that way stood before */
+    int8_t *before;    /* [set · m + at]: the stop before `at` on that way */
 };
 
 static const struct tour_hop *hop(const struct exact *e, int from_bit, int to_bit) {
@@ -78,7 +78,8 @@ static void extend(struct exact *e, unsigned set, int at) {
         int next = __builtin_ctz(nexts);
         unsigned to = (set | 1u << next) * (unsigned)e->m + (unsigned)next;
         struct cost there = longer(here, hop(e, at, next));
-        if (!less(e->best[to], there)) { /* of equals the last: so tours go upwards if nothing else decides */
+        if (!less(e->best[to],
+                  there)) { /* among equal ways it takes the last: so tours go upwards if nothing else decides */
             e->best[to] = there;
             e->before[to] = (int8_t)at;
         }
@@ -105,7 +106,7 @@ static int best_end(const struct exact *e, enum topo_class farthest) {
     return best;
 }
 
-/* The ways over hops that are no farther than that. Returns where the best one ends. */
+/* Finds the ways over hops that are no farther than that. Returns the end of the best one. */
 static int go_all_ways(struct exact *e, enum topo_class farthest) {
     size_t states = ((size_t)1 << e->m) * (size_t)e->m;
     for (size_t s = 0; s < states; s++)

@@ -10,10 +10,10 @@
 #define TOUR_EXACT_MAX 16 /* with up to so many stops the order is the best; with more it is good */
 #define TOUR_STOPS_MAX 1024
 
-/* Going from one stop to another. */
+/* A hop from one stop to another. */
 struct tour_hop {
     enum topo_class class;
-    double strain; /* what the hop costs beside others of its class */
+    double strain; /* cost of the hop, compared with others of its class */
 };
 
 /* Stops 0 … n − 1; hops[a · n + b] from a to b. The order begins with `first` and ends with `last`; last = −1: the

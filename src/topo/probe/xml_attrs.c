@@ -63,7 +63,7 @@ void xml_fail(struct xml_attrs *attrs, const xmlNode *element, const char *forma
                             (const char *)element->name, text);
 }
 
-/* Attributes have one text below them, but for references to entities. */
+/* An attribute has one text below it, unless it refers to entities. */
 const char *xml_value(const xmlNode *element, const char *name) {
     for (const xmlAttr *a = element->properties; a != NULL; a = a->next)
         if (strcmp((const char *)a->name, name) == 0 && a->children != NULL && a->children->content != NULL)
@@ -136,7 +136,7 @@ void xml_text(struct xml_attrs *attrs, const xmlNode *element, const char *name,
 int xml_mask(struct xml_attrs *attrs, const xmlNode *element, const char *name, uint32_t *words, int max) {
     const char *value = xml_value(element, name);
     int nwords = 0;
-    /* The most significant word comes first: read from the end. */
+    /* The most significant word comes first, so it is read from the end. */
     for (const char *end = value + strlen(value); end > value && nwords < max; nwords++) {
         const char *start = end;
         while (start > value && start[-1] != ',')

@@ -33,15 +33,15 @@
 
 enum {
     DEPTH_MAX = 32,
-    MBITS_LIKELY = 10000000, /* more is read with a warning */
+    MBITS_LIKELY = 10000000, /* a larger number is read with a warning */
 };
 
 struct reader {
     struct xml_attrs attrs;
     struct topo *topo;
     enum topo_whose whose;
-    char first_host[32];                             /* host_hash of the first cpu */
-    const xmlNode *gpu_element[TOPO_HOST_NODES_MAX]; /* of each node: its <gpu>, or NULL */
+    char first_host[32];                             /* attribute host_hash of the first <cpu> */
+    const xmlNode *gpu_element[TOPO_HOST_NODES_MAX]; /* [node]: its <gpu>, or NULL */
 };
 
 static bool going(const struct reader *r) {
@@ -81,7 +81,7 @@ static struct topo_pci read_pci_attrs(struct reader *r, const xmlNode *element) 
     pci.subsystem_vendor = (uint32_t)xml_hex(a, element, "subsystem_vendor", 0xffff);
     pci.subsystem_device = (uint32_t)xml_hex(a, element, "subsystem_device", 0xffff);
     pci.link_gts = xml_decimal(a, element, "link_speed", 1024);
-    pci.link_lanes = (int)xml_int(a, element, "link_width", 0, 255, 0); /* 255: what a virtual function says */
+    pci.link_lanes = (int)xml_int(a, element, "link_width", 0, 255, 0); /* a virtual function says 255 */
     if (pci.link_lanes > 64)
         pci.link_lanes = 0;
     xml_note_unknown(a, element, " busid class vendor device subsystem_vendor subsystem_device link_speed link_width ");
@@ -166,7 +166,7 @@ static void add_nics_below(struct reader *r, const xmlNode *element, int parent,
     }
 }
 
-/* What a PCI function holds: that decides what it is. */
+/* The content of a PCI function decides what it is. */
 struct contents {
     int pcis, gpus, nics;
     const xmlNode *gpu; /* the last one */

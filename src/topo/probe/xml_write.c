@@ -19,7 +19,7 @@
 
 struct writer {
     const struct topo *topo;
-    bool shared; /* with other ranks: see topo_share() */
+    bool shared; /* for other ranks: see topo_share() */
     xmlTextWriter *xml;
 };
 
@@ -49,7 +49,7 @@ static void known_hex(struct writer *w, const char *name, int digits, uint64_t v
         xmlTextWriterWriteFormatAttribute(w->xml, (const xmlChar *)name, "0x%0*" PRIx64, digits, value);
 }
 
-/* With three digits behind the point, in any locale. */
+/* Writes a number with three digits behind the point, in any locale. */
 static void known_decimal(struct writer *w, const char *name, double value) {
     int64_t thousandths = (int64_t)(value * 1000 + 0.5);
     if (thousandths > 0)
@@ -57,7 +57,7 @@ static void known_decimal(struct writer *w, const char *name, double value) {
                                           thousandths % 1000);
 }
 
-/* As the kernel writes it: one digit behind the point. */
+/* Writes a number as the kernel does: with one digit behind the point. */
 static void link_speed(struct writer *w, double gts) {
     int64_t tenths = (int64_t)(gts * 10 + 0.5);
     if (tenths > 0)
@@ -203,7 +203,7 @@ static enum collet_result topo_write_text(const struct topo *topo, char **text_p
     return write_text(topo, false, text_p);
 }
 
-/* The node of the same name; −1: there is none. */
+/* Finds the node of the same name; −1: there is none. */
 static int find_like(const struct topo *topo, const struct topo *other, int node) {
     char name[TOPO_NAME_BYTES + 16], wanted[TOPO_NAME_BYTES + 16];
     topo_node_name(other, node, wanted);
@@ -226,7 +226,7 @@ enum collet_result topo_share(const struct topo *topo, int n, int32_t *place, ch
     return COLLET_SUCCESS;
 }
 
-#define WRITE_MS 1000 /* for a piece that goes through a pipe */
+#define WRITE_MS 1000 /* limit for one piece that goes through a pipe */
 
 enum collet_result topo_write_file(const struct topo *topo, const char *path) {
     SCOPED_FREE char *document = NULL;
