@@ -20,7 +20,7 @@ TEXT(card_h200_1, "h200-1.tuning");
 TEXT(card_h200_2, "h200-2.tuning");
 TEXT(card_h100_2, "h100-2.tuning");
 
-/* The last one has no file. */
+/* The last entry has no file. */
 static const struct card cards[] = {
     {"h200-1.tuning", "H200", 90, 1, card_h200_1},
     {"h200-2.tuning", "H200", 90, 2, card_h200_2},
@@ -28,7 +28,7 @@ static const struct card cards[] = {
     {.file = NULL},
 };
 
-/* The file for such a GPU, with kernels of this version; NULL: there is none. */
+/* Finds the file for such a GPU and kernels of this version; NULL: there is none. */
 static const struct card *card_find(struct card_gpu gpu, uint32_t kernels) {
     const struct card *nearest = NULL;
     for (const struct card *card = cards; card->file != NULL; card++) {
@@ -64,7 +64,7 @@ enum collet_result card_suit(struct card_gpu gpu, uint32_t kernels, struct cost_
     return card != NULL ? costs_read_text(card->text, card->file, costs) : COLLET_SUCCESS;
 }
 
-/* The first line of the file tells it. */
+/* The first line of the file says it. */
 const char *card_note(struct card_gpu gpu, uint32_t kernels, char text[CARD_NOTE_BYTES]) {
     const struct card *card = card_find(gpu, kernels);
     const char *line = card != NULL ? card->text + strspn(card->text, "# ") : "";

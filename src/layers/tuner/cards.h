@@ -17,13 +17,13 @@
 
 struct card {
     const char *file;  /* in src/layers/tuner/cards */
-    const char *model; /* a part of the names of such GPUs */
+    const char *model; /* a part of the name of such a GPU */
     int sm;            /* compute capability × 10 */
-    uint32_t kernels;  /* GPU_KERNELS_VERSION that it is of */
+    uint32_t kernels;  /* the GPU_KERNELS_VERSION with which it was measured */
     const char *text;
 };
 
-/* A GPU as its driver tells it. name: "NVIDIA H200"; "" or NULL: unknown. sm 0: unknown. */
+/* A GPU, as its driver names it: "NVIDIA H200". "" or NULL: the name is unknown. sm 0: unknown. */
 struct card_gpu {
     const char *name;
     int sm;
@@ -31,11 +31,11 @@ struct card_gpu {
 
 #define CARD_KERNELS GPU_KERNELS_VERSION /* those of this library */
 
-/* From the defaults to the constants of such GPUs, with kernels of this version. If nothing is known of it, nothing changes. */
+/* Changes default constants to those of such a GPU, with kernels of this version. If nothing is known about it, nothing changes. */
 enum collet_result card_suit(struct card_gpu gpu, uint32_t kernels, struct cost_table *costs);
 
 #define CARD_NOTE_BYTES 240
-/* Where these constants come from, in a line. */
+/* Writes in one line where these constants come from. */
 const char *card_note(struct card_gpu gpu, uint32_t kernels, char text[CARD_NOTE_BYTES]);
 
 #endif

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Of calls that have a manner of their own, which are of few kinds. */
+/* The choices of calls that have options of their own. There are few kinds of these. */
 struct own_choice {
     struct own_choice *next;
     struct exec_request request; /* one of them */
@@ -33,7 +33,7 @@ struct chooser {
 
 /* ---- plugins ---- */
 
-/* Set before there are communicators, or by several threads to the same. Pairs with its load below. */
+/* It is set before there are communicators, or by several threads to the same value. The store pairs with the load below. */
 static const struct plan_adviser *adviser;
 
 void plan_take_adviser(const struct plan_adviser *taken) { __atomic_store_n(&adviser, taken, __ATOMIC_RELEASE); }
@@ -61,7 +61,7 @@ static enum collet_result find_advice(struct chooser *chooser, const struct conf
 
 /* ---- schedules ---- */
 
-/* Of COLLET_PROGRAM: if it is for these ranks. */
+/* Loads the schedule of COLLET_PROGRAM, if it is for these ranks. */
 static void use_imported(const struct chooser *chooser, const struct map *map, struct tuner_limits *limits) {
     const struct algorithm *imported = map->imported;
     if (imported == NULL)

@@ -26,14 +26,15 @@
 #define SLOTS 4u
 #define SLOT_BYTES (COPY_PROBE_BYTES / SLOTS)
 #define SAMPLES 7           /* of each way */
-#define LONGEST_NS 3e6      /* of a sample: somebody else may have the CPU */
-#define POLLS_PER_LOOK 1024 /* at the clock, or whether it is over, while nothing comes */
+#define LONGEST_NS 3e6      /* maximum time of a sample: another program may have the CPU */
+#define POLLS_PER_LOOK 1024 /* while nothing comes: polls until it looks at the clock, and whether the probe is over */
 
-enum way { THROUGH_CACHES, PAST_CACHES, BY_KERNEL, WAYS }; /* of payload k: k modulo WAYS */
+enum way { THROUGH_CACHES, PAST_CACHES, BY_KERNEL, WAYS }; /* the way of payload k is k modulo WAYS */
 #define PAYLOADS (WAYS * (1 + SAMPLES))
 
 struct relay {
-    /* Each in a line of its own, and in the neighbour that is fetched with it. Each thread's store pairs with the other's load. */
+    /* Each number has two cache lines of its own, because a CPU may fetch a line's neighbour too. Each thread's store pairs with the other's
+ * load. */
     _Alignas(128) int tail; /* slots that were filled */
     _Alignas(128) int head; /* payloads that have arrived */
     _Alignas(128) int over;
@@ -41,7 +42,7 @@ struct relay {
     copy_probe_fn *fill[BY_KERNEL];
     double took_ns[WAYS][SAMPLES];
     bool done;
-    int refused; /* as in struct copy_times; the receiver's */
+    int refused; /* as in struct copy_times; set by the receiver */
 };
 
 static void give_up(void *argument) { __atomic_store_n(&((struct relay *)argument)->over, 1, __ATOMIC_RELEASE); }
@@ -56,7 +57,7 @@ static bool await_head(const struct relay *relay, int head, double until_ns) {
     return true;
 }
 
-/* The payload with that number. */
+/* The memory of the payload with that number. */
 static bool send_one(struct relay *relay, int payload, double *took_ns) {
     const double from_ns = two_cpus_now_ns();
     for (unsigned k = 0; k < SLOTS; k++) {

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Medians, in ns, of a payload of COPY_PROBE_BYTES. */
+/* Median times of a payload of COPY_PROBE_BYTES, in ns. */
 struct copy_times {
-    double slots_ns, kernel_ns; /* slots: written through the caches or past them, whichever is sooner */
+    double slots_ns, kernel_ns; /* slots: written through the caches or past them, whichever is faster */
     int refused;                /* errno with which the kernel refused to copy; 0: it did not */
 };
 #define COPY_PROBE_BYTES 65536u

@@ -19,7 +19,7 @@ uint32_t cost_rounds(const struct cost_machine *machine) { return machine->gpu ?
 
 /* ---- one algorithm ---- */
 
-/* Looks at all programs; where ranks are too many, at those of the first host. */
+/* Looks at the programs of all ranks; if these are too many, at those of the first host. */
 static enum collet_result stage_look(struct cost_stage *stage) {
     const struct sim_cast *cast = &stage->machine->cast;
     int nlooked = stage->machine->uniform ? cast->nlocal : sim_nplayers(cast);

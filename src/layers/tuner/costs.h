@@ -27,10 +27,10 @@ enum link_class {
     LINK_LENT,
     LINK_LENT_CMA,
     LINK_NET,
-    LINK_GPU,        /* slots in memory of the GPU that both are on */
-    LINK_GPU_NVLINK, /* of the consumer's GPU, over GPU links alone … */
+    LINK_GPU,        /* slots in the memory of the one GPU of both */
+    LINK_GPU_NVLINK, /* slots in the memory of the consumer's GPU, over GPU links alone … */
     LINK_GPU_PCI,    /* … or over PCI */
-    LINK_GPU_HOST,   /* in pinned memory of the host */
+    LINK_GPU_HOST,   /* slots in pinned memory of the host */
     LINK_GPU_NET,    /* carried by the proxy */
     LINK_CLASS_COUNT
 };
@@ -38,27 +38,28 @@ enum link_class {
 #define COSTS_PROTOCOLS PROTOCOL_COUNT
 
 struct step_cost {
-    double step_ns;      /* engine: a step; of blocks the longest of its peers', of CPUs that of the CPU's own memory */
+    double
+        step_ns; /* engine: a step. On a GPU the maximum over its peers counts, on a CPU that of the CPU's own memory */
     double peer_ns;      /* engine: each slot received or sent */
     double byte_ns;      /* engine: each byte of each operand and place */
     double alpha_ns;     /* from published to seen */
-    double wire_byte_ns; /* each byte on the wire between, where no topology says what the wire carries */
-    double fence_ns;     /* engine: once per step, the longest of its peers': what the step has stored is there */
+    double wire_byte_ns; /* each byte on the wire, if no topology says what the wire carries */
+    double fence_ns;     /* engine: the fence of a step, once; the maximum over its peers counts */
 };
 
 struct cost_table {
     struct step_cost step[LINK_CLASS_COUNT][COSTS_PROTOCOLS];
-    double switch_ns;    /* a host rank that shares its CPUs, and waits, pays for the switch */
-    double turns_share;  /* on a CPU that runs several workers in turns, bytes cost so much more */
-    double gpu_call_ns;  /* launch and end of a grid on a GPU */
-    double gpu_block_ns; /* the same, of each of its blocks */
-    double gpu_turn_ns;  /* until another process that shares the GPU has its turn there */
-    int gpu_blocks;      /* that a GPU runs at once, of all ranks on it; a communicator has it from its drivers */
+    double switch_ns;    /* the switch to another rank, if ranks share CPUs and one of them waits */
+    double turns_share;  /* the share by which bytes cost more on a CPU that runs several workers in turns */
+    double gpu_call_ns;  /* the launch and the end of a grid on a GPU */
+    double gpu_block_ns; /* the launch and the end of each of its blocks */
+    double gpu_turn_ns;  /* the time until another process that shares the GPU has its turn */
+    int gpu_blocks; /* maximum number of blocks that a GPU runs at once, for all ranks on it. A communicator asks its drivers */
     double
-        gpu_memory_gbps; /* payload that passes between ranks of one GPU, all its blocks together; 0: it binds nothing */
+        gpu_memory_gbps;   /* bandwidth of payload between ranks of one GPU, for all its blocks together; 0: no limit */
+    double gpu_lent_share; /* cost of a byte that is lent between GPUs, or in one, as a share of the cost in a slot */
     double
-        gpu_lent_share; /* of what a byte costs in a slot: the same of a payload that is lent between GPUs, or in one */
-    double switched_share; /* of a link's bandwidth, for what switches sum and store; 0: there are none that can */
+        switched_share; /* share of a link's bandwidth that switches reach when they sum and store; 0: there are no such switches */
 };
 
 extern const struct cost_table costs_default;
@@ -70,15 +71,15 @@ enum link_class costs_class_of_gpus(enum topo_class path);
 /* Is it carried over a network, message by message? */
 static inline bool costs_is_remote(enum link_class class) { return class == LINK_NET || class == LINK_GPU_NET; }
 
-/* What a call of so many blocks on a GPU, in one grid, costs besides its steps. */
+/* The cost of a call of so many blocks on a GPU, in one grid, without its steps. */
 static inline double costs_launch_ns(const struct cost_table *costs, int blocks) {
     return costs->gpu_call_ns + blocks * costs->gpu_block_ns;
 }
 
-/* All numbers finite and not negative, something to divide by where that is done. */
+/* Are all numbers finite and not negative, and divisors not zero? */
 bool costs_are_sound(const struct cost_table *costs);
 
-/* The protocol whose constants are taken for this one. */
+/* The protocol whose constants are used for this one. */
 #define PROTOCOL_COSTS(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? PROTOCOL_##costs:
 PORT_FN enum protocol protocol_costs_as(uint32_t protocol) { return PROTOCOLS(PROTOCOL_COSTS) PROTOCOL_SIMPLE; }
 

@@ -30,7 +30,7 @@ static const char *const class_names[LINK_CLASS_COUNT] = {[LINK_MEMORY] = "memor
                                                           [LINK_GPU_HOST] = "gpu-host",
                                                           [LINK_GPU_NET] = "gpu-net"};
 
-/* One constant of a given table: where its value is. Exactly one of the two is not NULL. */
+/* The place of one constant in a table. Exactly one of the two pointers is not NULL. */
 struct constant {
     char name[NAME_BYTES];
     const char *unit;
@@ -64,7 +64,8 @@ static void list_constants(struct cost_table *costs, struct constants *all) {
     *all = (struct constants){.count = 0};
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++)
-            if (protocol_costs_as((uint32_t)p) == (enum protocol)p) /* the others' are not looked at */
+            if (protocol_costs_as((uint32_t)p) ==
+                (enum protocol)p) /* the constants of the other protocols are not used */
                 add_step_constants(all, &costs->step[class][p], class_names[class], protocol_names[p]);
     add_constant(all, &costs->switch_ns, "ns", "host", "switch", "");
     add_constant(all, &costs->turns_share, "share", "host", "turns", "");

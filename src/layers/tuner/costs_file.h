@@ -18,10 +18,10 @@
 /* Errors: INVALID_USAGE with file, line and what is wrong there, or if the file cannot be read; *costs is then
  * unwritten. What the file does not name keeps its value in *costs. */
 enum collet_result costs_read(const char *path, struct cost_table *costs);
-/* The same of a text that is here; errors call it `name`. */
+/* Reads a text in memory. Errors call it `name`. */
 enum collet_result costs_read_text(const char *text, const char *name, struct cost_table *costs);
 
-/* The constants whose names begin so, in the format of such a file. */
+/* Writes the constants whose names begin like this, in the format of such a file. */
 void costs_print(const struct cost_table *costs, const char *prefix, FILE *out);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <strings.h>
 
-/* Of one pair: forty samples or so where CPUs are near, eight where they are far. */
+/* Time for one pair: some forty samples if the CPUs are near, eight if they are far. */
 #define PROBE_NS 50000
 
 /* ---- which CPUs ---- */
@@ -21,7 +21,7 @@ static bool any_apart(const struct peer_info *peers, int nranks, int node) {
     return false;
 }
 
-/* The number of the k-th CPU of a set. */
+/* Returns the number of the k-th CPU of a set. */
 static int cpu_of(const struct os_cpu_set *set, int k) {
     int cpu = 0;
     for (;; cpu++) {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A probe among other programs errs a little. What is only a little faster is not worth that. */
+/* A probe beside other programs errs a little. So the kernel's copies must be clearly faster. */
 #define CLEARLY 0.75
 
 static void say_why_not(const struct distance_pair *pair, int refused) {

@@ -16,10 +16,10 @@ void tuner_limits_of_gpus(const struct config *config, int blocks, int ranks, bo
  * wait for each other: the blocks of all of them must find room. 0: not even those of one channel do. Any number on host memory. */
 int tuner_fitting_channels(const struct tuner_limits *limits, int blocks);
 
-/* Says that they do not. What: "allreduce". */
+/* The error that says so. what: "allreduce". */
 enum collet_result tuner_err_no_room(const struct tuner_limits *limits, const char *what, int blocks);
 
-/* A choice has fewer channels than are asked for: says so, once. */
+/* Says once that a choice has fewer channels than were asked for. */
 void tuner_warn_of_channels(struct tuner_limits *limits, const struct plan_choice *choice);
 
 #endif

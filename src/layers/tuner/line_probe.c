@@ -13,12 +13,12 @@
 
 #define TRIPS_PER_SAMPLE 16
 #define MAX_SAMPLES 2048
-#define POLLS_PER_LOOK 1024 /* at the clock, or whether it is over, while nothing comes */
+#define POLLS_PER_LOOK 1024 /* while nothing comes: polls until it looks at the clock, and whether the probe is over */
 
 struct ball {
-    /* Alone in its line and in the neighbour that is fetched with it. Each thread's store pairs with the other's load. */
+    /* It has two cache lines of its own, because a CPU may fetch a line's neighbour too. Each thread's store pairs with the other's load. */
     _Alignas(128) int value;
-    /* In a line of its own, so that whoever gives up writes no line that is on its way. Pairs with the other's load. */
+    /* It has a line of its own: so a thread that gives up does not write the line that is measured. Pairs with the other's load. */
     _Alignas(128) int over;
     double for_ns;
     struct line_trips trips;

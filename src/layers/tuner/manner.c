@@ -46,7 +46,7 @@ uint32_t manner_bit(const struct algorithm *algorithm) {
 
 /* ---- limits ---- */
 
-/* False: nothing of it can be taken, and the limits are as before. */
+/* Applies it to the limits. False: nothing of it is possible, and the limits are as before. */
 static bool hold_algorithms(uint32_t wanted, enum prog_collective collective, const struct prog_shape *shape,
                             struct tuner_limits *limits) {
     struct tuner_limits held = *limits;
@@ -62,7 +62,7 @@ static bool hold_algorithms(uint32_t wanted, enum prog_collective collective, co
     return true;
 }
 
-/* What the configuration excludes counts no more. What the machine cannot do stays excluded: GPUs may not have LL128. */
+/* The exclusions of the configuration no longer count. Those of the machine do: some GPUs have no LL128. */
 static bool hold_protocols(uint32_t wanted, enum prog_collective collective, struct tuner_limits *limits) {
     struct tuner_limits held = *limits;
     bool any = false;
@@ -78,7 +78,7 @@ static bool hold_protocols(uint32_t wanted, enum prog_collective collective, str
 
 static int less_of(int a, int b) { return a < b ? a : b; }
 
-/* No more than the configuration says, if it says anything. */
+/* Not above the limit of the configuration, if there is one. */
 static void hold_channels(const struct manner *manner, struct tuner_limits *limits) {
     const int fewest = limits->nchannels, most = limits->most_nchannels > fewest ? limits->most_nchannels : fewest;
     const int bound = limits->channels_given ? most : CHANNELS_MAX;

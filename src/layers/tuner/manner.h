@@ -12,16 +12,16 @@
 struct manner {
     uint32_t algorithms; /* bit k: the collective's algorithm number k, in the order of algorithms[]; 0: any */
     uint32_t protocols;  /* bit p: enum protocol; 0: any */
-    int fewest, most;    /* channels; 0: as many as other calls have */
-    bool insists;        /* else any algorithm will do where none of these can be taken */
-    bool by_kernels;     /* not by copy engines of GPUs, whatever the communicator's policy is */
+    int fewest, most;    /* number of channels; 0: as other calls */
+    bool insists;        /* false: if none of these is possible, any algorithm may be taken */
+    bool by_kernels;     /* copy engines of GPUs may not do it, whatever the communicator's policy is */
 };
 
-/* 0: as other calls are. */
+/* Packs the options of a call into a word; 0: none. */
 uint64_t manner_pack(const struct manner *manner);
 struct manner manner_unpack(uint64_t packed);
 
-/* The bit of an algorithm. */
+/* Returns the bit of an algorithm. */
 uint32_t manner_bit(const struct algorithm *algorithm);
 
 /* Holds the limits of a communicator to what the manner leaves. INVALID_USAGE: it insists on what cannot be taken. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a model is made of. */
+/* The parts from which a model is made. */
 struct source {
     const struct chan *chan;
     const struct config *config;
@@ -18,7 +18,7 @@ struct source {
 
 /* ---- which ranks ---- */
 
-/* The first ones along the first ring, and whole nodes of them where that is possible. */
+/* Counts the ranks to be simulated: the first ones along the first ring; if possible, whole nodes. */
 static int count_simulated(const struct prog_shape *shape) {
     int n = shape->nranks, node_ranks = shape->node_ranks;
     if (n <= COST_RANKS_MAX)
@@ -26,7 +26,7 @@ static int count_simulated(const struct prog_shape *shape) {
     return node_ranks > 0 && node_ranks < COST_RANKS_MAX ? COST_RANKS_MAX / node_ranks * node_ranks : COST_RANKS_MAX;
 }
 
-/* The simulated ranks in the order in which `whole` lists them. */
+/* Makes the shape of the simulated ranks, in the order in which `whole` lists them. */
 static enum collet_result shape_simulated(const struct model *model, const struct prog_shape *first,
                                           const struct prog_shape *whole, struct prog_shape *simulated) {
     int n = model->machine.cast.nlocal, node_of[COST_RANKS_MAX], along[COST_RANKS_MAX], count = 0;

@@ -15,7 +15,7 @@ struct model {
     struct cost_machine machine;
     struct arena arena;           /* has the arrays */
     struct prog_shape *simulated; /* [machine.nshapes] */
-    int *rank_of;                 /* [simulated rank]: which one of the communicator it is */
+    int *rank_of;                 /* [simulated rank]: its rank in the communicator */
     struct net *net;
     double *crowd;
     int *node;

@@ -21,7 +21,7 @@ static int number_of(struct net *net, int link) {
     return net->number_of[link];
 }
 
-/* LOCAL never binds, nor does what nobody knows the speed of. */
+/* A link of medium LOCAL never limits, nor does a link of unknown speed. */
 static bool link_is_bound(const struct topo *topo, const struct topo_link *link) {
     const struct topo_node *from = &topo->nodes[link->from], *to = &topo->nodes[link->to];
     bool unknown = (from->kind == TOPO_NIC && from->nic.mbits == 0) || (to->kind == TOPO_NIC && to->nic.mbits == 0);
@@ -39,7 +39,7 @@ static enum collet_result add_net_link(struct net *net, int link, struct net_pat
     return COLLET_SUCCESS;
 }
 
-/* The links of the best path, in their order. */
+/* Appends the links of the best path, in their order. */
 static enum collet_result add_path(struct net *net, const struct topo_paths *paths, int to, struct net_path *path) {
     int begin = net->nlinks_listed;
     for (int l = topo_path_to(paths, to)->last_link; l >= 0; l = topo_path_before(net->topo, paths, l))
@@ -52,7 +52,7 @@ static enum collet_result add_path(struct net *net, const struct topo_paths *pat
     return COLLET_SUCCESS;
 }
 
-/* Of the link between a NIC and the network, in one direction. */
+/* Appends the link between a NIC and the network, in one direction. */
 static enum collet_result add_hop(struct net *net, int from, int to, struct net_path *path) {
     int l = net->topo->nodes[from].first_link;
     while (l >= 0 && net->topo->links[l].to != to)
@@ -120,7 +120,7 @@ static enum collet_result find_out(struct net *net, const struct topo_paths *pat
     return add_hop(net, nic, net->topo->net, path);
 }
 
-/* From the NIC to every rank of its host. */
+/* Makes the paths from a NIC to every rank of its host. */
 static enum collet_result find_in(struct net *net, const struct net_source *source, int nic) {
     struct topo_paths *paths;
     COLLET_TRY(topo_paths_from(net->topo, nic, PATHS_IN_HOST, &paths));
@@ -181,7 +181,7 @@ static enum collet_result find_from(struct net *net, const struct net_source *so
     return result;
 }
 
-/* Which NIC of its host each one is; returns the most that a host has. */
+/* Numbers the NICs of each host. Returns the maximum number on one host. */
 static int number_nics(const struct topo *topo, int *nics) {
     int most = 1;
     for (int h = 0; h < topo->nhosts; h++) {

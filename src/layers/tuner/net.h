@@ -20,25 +20,25 @@
 #include "layers/tuner/sim.h"
 #include "topo/probe/search.h"
 
-/* What two ranks of one host have between them. */
+/* How two ranks of one host reach each other. */
 enum net_reach {
     NET_SAME,   /* one GPU */
     NET_NEAR,   /* memory that both reach */
-    NET_FAR,    /* the same, from CPUs that are far from each other */
-    NET_REMOTE, /* nothing but what carries messages */
+    NET_FAR,    /* by memory, but from CPUs that are far from each other */
+    NET_REMOTE, /* only by messages */
 };
 
-/* What routes are made of. */
+/* The facts from which routes are made. */
 struct net_source {
     const struct topo *topo;
     const struct topo_rings *rings; /* NULL: none */
     int nranks;                     /* whose routes are wanted */
-    int nhosts;         /* hosts are alike, so many, and the ranks are those of host 0; 1: the ranks are all */
+    int nhosts;         /* number of equal hosts; the ranks are those of host 0. 1: the ranks are all ranks */
     const int *rank_of; /* [nranks]: as the rings number it; alike: then those of host 1 */
-    const int *place;   /* [nranks]: node of the graph */
-    bool gpu;           /* ranks are on GPUs, whether the graph has these or not */
+    const int *place;   /* [nranks]: the node of the graph on which the rank is */
+    bool gpu;           /* ranks are on GPUs (which the graph may not have) */
     enum net_reach (*reach)(const void *context, int from, int to);
-    struct sim_loan (*loan)(const void *context, int from, int to); /* of host ranks; NULL: they do not lend */
+    struct sim_loan (*loan)(const void *context, int from, int to); /* loans of host ranks; NULL: they do not lend */
     const void *context;
 };
 
@@ -53,13 +53,13 @@ struct net {
     const struct topo_rings *rings;
     int nranks, nhosts, nrings, nnics;
     bool gpu;
-    struct arena arena;        /* has the arrays, but for links */
+    struct arena arena;        /* owns the arrays, except those of links */
     int *rank_of, *host_of;    /* as in the source; [nranks]: host of the graph */
     int *place;                /* as in the source */
     struct net_path *inside;   /* [from · nranks + to]; between hosts the class alone */
     struct net_path *out, *in; /* [rank · nnics + NIC of its host]: to and from the network */
-    int *nearest;              /* [rank]: NIC of its host; −1: it has none */
-    int *nics;                 /* [node of the graph]: which NIC of its host it is */
+    int *nearest;              /* [rank]: number of its nearest NIC on its host; −1: there is none */
+    int *nics;                 /* [node of the graph]: number of the NIC on its host */
     int *number_of;            /* [link of the graph]: its number; −1: no route crosses it */
     int *link_of, nlinks;      /* [number]: link of the graph; below 0: memory of the GPU of rank −1 − link */
     double *link_gbps;         /* [number]; 0: memory of a GPU, see sim_link_gbps() */
@@ -80,10 +80,10 @@ struct sim_loan net_loan_of_processes(const struct config *config);
 /* GPUs: of how many bytes on are payloads lent that lie in windows, if all are configured like this? 0: none is. */
 uint32_t net_lent_from(const struct config *config);
 
-/* Does anything of this class lie between two ranks? */
+/* Is there a link of this class between any two ranks? */
 bool net_has_class(const struct net *net, enum link_class class);
 
-/* "PCI GPU 0 ▶ PCI 0000:10:00.0", "memory of GPU 0". */
+/* Writes the name of a link: "PCI GPU 0 ▶ PCI 0000:10:00.0", "memory of GPU 0". */
 const char *net_link_name(const struct net *net, int link, char *text, size_t bytes);
 enum topo_medium net_link_medium(const struct net *net, int link);
 

@@ -55,7 +55,7 @@ static int64_t *slot_of(const struct sim *sim, int32_t conn, uint32_t number) {
     return &sim->slots[(size_t)conn * sim->nslots + number % sim->nslots];
 }
 
-/* When everything the step needs is there; false if some of it is not even under way. */
+/* Stores the time at which everything is there that the step needs. False: something is not even under way. */
 static bool is_ready(const struct sim *sim, const struct sim_run *run, int64_t *at_ps) {
     for (uint32_t k = 0; k < run->recv_count; k++) {
         int32_t c = sim->refs[run->recv_first + k];
@@ -101,7 +101,7 @@ static void wake(struct sim *sim, int32_t number) {
 
 /* ---- one step ---- */
 
-/* A message on its way over links: its first byte, its last byte. */
+/* A message on its way over links: the times of its first and of its last byte. */
 struct transit {
     int64_t head_ps, tail_ps;
 };
@@ -131,7 +131,7 @@ struct sim_crossing sim_crossing_of(const struct sim *sim, const struct sim_run 
     return sums(run) ? (struct sim_crossing){one, own_too} : (struct sim_crossing){own_too, one};
 }
 
-/* When the last byte is through all links, if the head starts at head_ps. */
+/* Returns the time at which the last byte is through all links, if the head starts at head_ps. */
 static int64_t cross_all(struct sim *sim, const struct sim_conn *conn, struct sim_crossing crossing, int64_t head_ps,
                          double bytes) {
     struct transit transit = {head_ps, head_ps};
@@ -156,7 +156,7 @@ double sim_moved_share(const struct sim *sim, enum link_class class, double byte
     return 1 - sim->machine.lent * (1 - sim->machine.costs->gpu_lent_share);
 }
 
-/* Of a message of so many bytes: a mean one of the program, of whose messages a share is lent. */
+/* The cost of a message of so many bytes. It is the mean of the program's messages, of which a share is lent. */
 static struct step_cost cost_between(const struct sim *sim, const struct sim_route *route, double bytes) {
     const struct step_cost *slot = cost_of(sim, route->class), *loan = cost_of(sim, route->loan.class);
     double share = route->loan.class == LINK_LENT_CMA && sim->machine.root_reduces ? 0 : sim->machine.lent;
@@ -215,7 +215,7 @@ void sim_begin(struct sim *sim, enum protocol protocol) {
 
 static bool shares_cpu(const struct sim *sim, int engine) { return sim->cpus != NULL && sim->cpus[engine].count > 0; }
 
-/* When the CPU is free on which a rank can run first: one of its node's, or its own. */
+/* The clock of the CPU on which a rank can run first: a CPU of its node, or its own. */
 static int64_t *free_cpu(struct sim *sim, int engine) {
     if (!shares_cpu(sim, engine))
         return &sim->engine_free[engine];
@@ -236,7 +236,7 @@ static double switch_ns(const struct sim *sim, const struct sim_run *run) {
     return sim->machine.costs->switch_ns + look_ns;
 }
 
-/* When nothing else keeps the worker's engine, or its CPU, busy. */
+/* The time at which the worker's engine and its CPU are free. */
 static int64_t starts_at(struct sim *sim, const struct sim_worker *w) {
     return later(w->at_ps, later(sim->engine_free[w->engine], *free_cpu(sim, w->engine)));
 }
@@ -304,7 +304,7 @@ static enum collet_result make_ready(struct sim *sim) {
     return COLLET_SUCCESS;
 }
 
-/* Room for the slots that so many rounds use. */
+/* Makes room for the slots that so many rounds use. */
 static enum collet_result make_slots(struct sim *sim, uint32_t rounds) {
     uint64_t sent = (uint64_t)sim->most_sent * rounds;
     sim->nslots = sent < sim->machine.nslots ? (uint32_t)sent : sim->machine.nslots;
@@ -340,7 +340,7 @@ static void reset(struct sim *sim) {
 
 void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths) { sim->lengths[channel] = *lengths; }
 
-/* Time of so many rounds. */
+/* Simulates so many rounds. Stores their time. */
 static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *ps_p) {
     COLLET_TRY(make_slots(sim, rounds));
     struct sim_event event;
@@ -350,7 +350,8 @@ static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *
     while (sim_queue_take(sim->queue, &event)) {
         struct sim_worker *w = &sim->workers[event.worker];
         const struct sim_run *run = run_of(sim, w);
-        if (shares_cpu(sim, w->engine) && starts_at(sim, w) > event.at_ps) { /* others may come first until then */
+        if (shares_cpu(sim, w->engine) &&
+            starts_at(sim, w) > event.at_ps) { /* until then, other workers may come first */
             sim_queue_put(sim->queue, (struct sim_event){starts_at(sim, w), event.worker});
             continue;
         }

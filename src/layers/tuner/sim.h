@@ -50,24 +50,24 @@ static inline int sim_player_of(const struct sim_cast *cast, int rank) {
 static inline int sim_nplayers(const struct sim_cast *cast) {
     return cast->grouping == SIM_EACH ? cast->nhosts * cast->nlocal : cast->nlocal;
 }
-/* What connections of one kind have in common besides their ends' players. */
+/* The distance between two ranks. Connections between the same players, at the same distance, are of one kind. */
 int sim_distance(const struct sim_cast *cast, int from, int to);
 
 /* ---- what there is ---- */
 
-/* Links of one host, as numbers within it. */
+/* Links of one host, by their numbers on it. */
 struct sim_links {
     const int *link;
     int count;
 };
 
-/* What payloads of so many bytes and more cost between two ranks, if the sender's step lends them (layers/memory/loan.h). */
+/* The cost class of payloads that the sender's step lends (layers/memory/loan.h), and their minimum bytes. */
 struct sim_loan {
     enum link_class class;
     uint32_t least_bytes; /* 0: none is lent */
 };
 
-/* What a message from one rank to another crosses: links of the sender's host, then of the receiver's. */
+/* The way of a message from one rank to another: over links of the sender's host, and then of the receiver's. */
 struct sim_route {
     enum link_class class;
     struct sim_loan loan;
@@ -77,15 +77,15 @@ struct sim_route {
 /* The machine, as far as a simulation asks. */
 struct sim_machine {
     const struct cost_table *costs;
-    enum link_class home;    /* of the memory of a rank's own engine */
+    enum link_class home;    /* class of the memory of a rank's own engine */
     bool gpu;                /* engines are blocks, else one CPU per rank */
     const double *crowd;     /* [rank]: ranks per CPU of its node; NULL: each has a CPU */
     const int *node;         /* [rank]: ascending; NULL: hosts of the cast */
     int nlinks;              /* of one host */
     const double *link_gbps; /* [nlinks]; 0: memory of a GPU (sim_link_gbps()) */
     uint32_t nslots;
-    double lent;       /* share of all messages that steps lend where they may; the others lie in slots */
-    bool root_reduces; /* then nothing is lent through the kernel (kernels/operands.h) */
+    double lent;       /* share of all messages that steps lend if they may; the others lie in slots */
+    bool root_reduces; /* only the root reduces: then nothing is lent through the kernel (kernels/operands.h) */
     void (*route)(const void *context, int channel, int from, int to, struct sim_route *route);
     const void *context;
 };
@@ -95,7 +95,7 @@ static inline double sim_link_gbps(const double *link_gbps, const struct cost_ta
     return link_gbps[link] > 0 ? link_gbps[link] : costs->gpu_memory_gbps;
 }
 
-/* How long pieces are, in each channel. */
+/* The lengths of pieces, in each channel. */
 struct sim_lengths {
     bool uniform; /* all blocks are equally long: of part_bytes, in pieces of chunk_bytes */
     double part_bytes, chunk_bytes;
@@ -105,7 +105,7 @@ struct sim_lengths {
 
 /* ---- the state ---- */
 
-/* Of the engine for a step: what does not depend on bytes, and what does. */
+/* The time of the engine for a step: the part that does not depend on bytes, and the part that does. */
 struct sim_work {
     double fixed_ns, bytes_ns;
 };
@@ -113,7 +113,7 @@ struct sim_work {
 /* `count` steps alike, one after another. Short: a large simulation is as fast as these come from memory. */
 struct sim_run {
     uint32_t count;
-    uint32_t pieces;                                         /* how many blocks a step moves pieces of */
+    uint32_t pieces;                                         /* number of blocks of which a step moves a piece */
     uint32_t recv_first, recv_count, send_first, send_count; /* into refs: connections */
     int32_t kind;
 };
@@ -124,16 +124,16 @@ struct sim_blocks {
     uint32_t nblocks;
 };
 
-/* What steps have in common that the engine's work depends on, besides bytes. */
+/* Facts on which the engine's work for a step depends, besides bytes. Steps of one kind have them in common. */
 struct sim_kind {
     uint32_t touches; /* local operand, local place */
     bool turns;       /* a CPU runs its worker and others in turns: what one leaves in the cache the next drives out */
-    uint32_t run;     /* the first of this kind: the classes of its connections are those of all */
-    double bytes;     /* the work of a step of so many bytes; mostly as many as in the step before */
+    uint32_t run;     /* the first run of this kind. All runs of the kind have connections of the same classes */
+    double bytes;     /* the bytes for which `work` was computed: the next step mostly has as many */
     struct sim_work work;
 };
 
-/* The CPUs of a node that has fewer than ranks: places in sim.engine_free. */
+/* The CPUs of a node that has fewer CPUs than ranks: indices into sim.engine_free. */
 struct sim_cpus {
     uint32_t first, count; /* count 0: each rank has one */
 };
@@ -167,12 +167,12 @@ struct sim {
     enum protocol protocol;
     struct sim_lengths lengths[SIM_CHANNELS_MAX];
     int nchannels;
-    double turns;                    /* so many channels does each of them stand for: they send in turn */
-    bool weightless;                 /* bytes cost nothing: what is left is latency */
-    bool switched;                   /* switches move what steps lend: struct sim_crossing */
-    uint32_t lent_from;              /* GPUs: payloads of so many bytes are lent if a step may; 0: none is */
+    double turns;       /* number of channels for which each simulated channel stands: they send in turn */
+    bool weightless;    /* bytes cost nothing: what is left is latency */
+    bool switched;      /* switches move what steps lend: struct sim_crossing */
+    uint32_t lent_from; /* GPUs: minimum bytes of a payload that is lent, if a step may lend; 0: none is lent */
     const struct sim_skipper *skips; /* NULL: every step is simulated */
-    uint32_t rounds_run;             /* how many rounds are simulated */
+    uint32_t rounds_run;             /* number of rounds that are simulated */
 
     struct sim_run *runs;
     struct sim_blocks *blocks; /* [run]; NULL: lengths are uniform */
@@ -183,21 +183,22 @@ struct sim {
     size_t nruns, nworkers, nconns, nrefs, nkinds;
     int runs_room, blocks_room, workers_room, conns_room, refs_room, kinds_room;
 
-    uint32_t most_sent; /* messages of any connection in a round */
-    uint32_t nslots;    /* of a connection that are used: no more than messages go over it */
-    int64_t *slots;     /* [conn · nslots + s]: full since when, or free since when */
+    uint32_t most_sent; /* maximum number of messages of a connection in a round */
+    uint32_t nslots;    /* number of used slots of a connection: not more than it has messages */
+    int64_t *slots;     /* [conn · nslots + s]: the time since which the slot is full, or free */
     size_t slots_room;
     int64_t *link_free;    /* [host · nlinks + link] */
-    int64_t *engine_free;  /* [engine], and behind these [CPU]: has nothing to do since when */
+    int64_t *engine_free;  /* [engine], and behind these [CPU]: the time since which it is idle */
     struct sim_cpus *cpus; /* [engine]; NULL: engines do not share CPUs */
-    double *link_ps;       /* [link]: a byte; set by sim_begin() */
+    double *link_ps;       /* [link]: the time of a byte; set by sim_begin() */
     size_t nlinks, nengines, nclocks;
     struct sim_queue *queue;
     uint64_t norders, nevents;
 
-    struct sim_share *shares; /* [engine · nkinds + kind]: what an engine does in a round; NULL: not counted yet */
-    double *crossed[COSTS_PROTOCOLS]; /* [link of a host]: by messages of a round, weighed; NULL: not counted yet */
-    struct sim_index *index;          /* while building: connections of the channel by their ends */
+    struct sim_share *shares; /* [engine · nkinds + kind]: the steps of an engine in a round; NULL: not counted yet */
+    double *crossed
+        [COSTS_PROTOCOLS]; /* [link of a host]: weighed number of messages that cross it in a round; NULL: not counted yet */
+    struct sim_index *index; /* while building: connections of the channel by their ends */
 };
 
 /* ---- building (sim_build.c) ---- */
@@ -219,10 +220,10 @@ void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths);
 enum collet_result sim_run(struct sim *sim, enum protocol protocol, uint32_t rounds_max, double *ns_p);
 
 uint32_t sim_rounds(const struct sim_lengths *lengths);
-/* What a step of a run moves in a round, in bytes. */
+/* The bytes that a step of a run moves in a round. */
 double sim_bytes(const struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run, uint32_t round);
 
-/* Of the k-th connection of a run's steps, first those they receive from. */
+/* The route of the k-th connection of a run's steps. Connections from which they receive come first. */
 const struct sim_route *sim_peer_route(const struct sim *sim, const struct sim_run *run, uint32_t k);
 /* How much of a message crosses the links of its route: the first, and those behind it. 1, unless switches sum and store what the steps
  * of two-shot lend. Then each of n GPUs
@@ -233,11 +234,12 @@ const struct sim_route *sim_peer_route(const struct sim *sim, const struct sim_r
 struct sim_crossing {
     double first, behind;
 };
-/* How much of a payload's bytes ranks of one GPU, or of two that NVLink joins, move through memory: less than all if some is lent. */
+/* The share of a payload's bytes that ranks move through memory, if they are on one GPU or on two that NVLink joins. It is less than 1 if
+ * some payloads are lent. */
 double sim_moved_share(const struct sim *sim, enum link_class class, double bytes);
-/* Of what the run's steps send. */
+/* The crossing of the messages that the run's steps send. */
 struct sim_crossing sim_crossing_of(const struct sim *sim, const struct sim_run *run);
-/* What the engine does for a step, by the protocol of sim_begin(), which forgets what was computed by another. */
+/* The work of the engine for a step, in the protocol of sim_begin(). (sim_begin() forgets the work of other protocols.) */
 void sim_begin(struct sim *sim, enum protocol protocol);
 struct sim_work sim_work_of(struct sim *sim, const struct sim_run *run, double bytes);
 
@@ -245,7 +247,7 @@ struct sim_work sim_work_of(struct sim *sim, const struct sim_run *run, double b
 
 /* What each link of a host carries in a call of all channels, in bytes: the most of all hosts. load: [nlinks of a host]. */
 enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *load);
-/* All steps of the busiest engine, if none has to wait. */
+/* The time of all steps of the busiest engine, if no step has to wait. */
 enum collet_result sim_busiest(struct sim *sim, enum protocol protocol, double *ns_p);
 
 /* ---- skipping ---- */

@@ -20,7 +20,7 @@ static void load_links(const struct sim *sim, const struct sim_links *links, int
                        struct sim_crossing crossing, double *on) {
     for (int k = 0; k < links->count; k++) {
         const bool memory = sim->machine.link_gbps[links->link[k]] == 0;
-        const double moved = memory ? sim_moved_share(sim, LINK_GPU, INFINITY) : 1; /* what is short is not lent */
+        const double moved = memory ? sim_moved_share(sim, LINK_GPU, INFINITY) : 1; /* short payloads are not lent */
         on[host * sim->machine.nlinks + links->link[k]] += moved * bytes * (k == 0 ? crossing.first : crossing.behind);
     }
 }
@@ -36,7 +36,7 @@ static void load_run(const struct sim *sim, enum protocol protocol, const struct
     }
 }
 
-/* The bytes of one step of the run in all rounds: those of a round that is as long as all. */
+/* The bytes of one step of the run in all rounds together. */
 static double run_bytes(const struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
     if (lengths->uniform)
         return run->pieces * lengths->part_bytes;
@@ -45,7 +45,7 @@ static double run_bytes(const struct sim *sim, const struct sim_lengths *lengths
     return sim_bytes(sim, &whole, run, 0);
 }
 
-/* Of each link the most that any host has: in bytes, or weighed by pieces of a round. */
+/* For each link, the maximum over all hosts: in bytes, or in weighed pieces of a round. */
 static enum collet_result load_all_runs(const struct sim *sim, enum protocol protocol, bool bytes, double *load) {
     SCOPED_FREE double *on = NULL;
     COLLET_TRY(memory_get(&on, sim->nlinks + 1, sizeof(*on), "no memory for the load of %zu links", sim->nlinks));
@@ -64,7 +64,7 @@ static enum collet_result load_all_runs(const struct sim *sim, enum protocol pro
     return COLLET_SUCCESS;
 }
 
-/* All blocks of all channels are equally long. */
+/* Are all blocks of all channels equally long? */
 static bool is_uniform(const struct sim *sim) {
     for (int c = 0; c < sim->nchannels; c++)
         if (!sim->lengths[c].uniform || sim->lengths[c].part_bytes != sim->lengths[0].part_bytes)
@@ -98,7 +98,7 @@ enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *loa
 
 /* ---- engines ---- */
 
-/* One step of the run in all rounds; of short blocks the last rounds are empty. */
+/* The time of one step of the run in all rounds. The last rounds of short blocks are empty. */
 static double work_of_run(struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
     double bytes = run_bytes(sim, lengths, run);
     if (bytes <= 0)
@@ -124,7 +124,7 @@ static enum collet_result count_shares(struct sim *sim) {
     return COLLET_SUCCESS;
 }
 
-/* Where all pieces are equally long. */
+/* The time of all steps of an engine, if all pieces are equally long. */
 static double work_of_engine(struct sim *sim, size_t engine) {
     double ns = 0, rounds = sim_rounds(&sim->lengths[0]), bytes = sim->lengths[0].part_bytes;
     for (size_t k = 0; k < sim->nkinds && bytes > 0; k++) {

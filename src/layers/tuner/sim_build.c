@@ -89,7 +89,7 @@ static void connect(const struct sim *sim, struct sim_conn *conn, int from, int 
     machine->route(machine->context, sim->nchannels - 1, from, to, &conn->route);
 }
 
-/* The connection from rank to rank; −1: no memory. */
+/* Finds or makes the connection from one rank to another; −1: no memory. */
 static int32_t conn_between(struct sim *sim, int from, int to, int lane) {
     struct ends ends = {sim_player_of(&sim->cast, from), sim_player_of(&sim->cast, to),
                         sim_distance(&sim->cast, from, to), lane};
@@ -129,7 +129,7 @@ static bool is_of_kind(const struct sim *sim, const struct sim_kind *kind, const
     return true;
 }
 
-/* Of the run that is added next; −1: no memory. There are few kinds. */
+/* Finds or makes the kind of the run that is added next; −1: no memory. There are few kinds. */
 static int32_t kind_of(struct sim *sim, const struct sim_run *run, uint32_t touches, bool turns) {
     for (size_t k = 0; k < sim->nkinds; k++)
         if (sim->kinds[k].touches == touches && sim->kinds[k].turns == turns && is_of_kind(sim, &sim->kinds[k], run))
@@ -140,7 +140,7 @@ static int32_t kind_of(struct sim *sim, const struct sim_run *run, uint32_t touc
     return (int32_t)sim->nkinds++;
 }
 
-/* Where in refs the connections of the peer table begin: first as received from, then as sent to. */
+/* The index in refs at which the connections of the peer table begin: first those that receive, then those that send. */
 static enum collet_result refer(struct sim *sim, const struct prog *prog, uint32_t *first_p) {
     *first_p = (uint32_t)sim->nrefs;
     if (!GROW(sim, refs, 2 * (size_t)prog->npeers))
@@ -233,7 +233,7 @@ static int node_of(const struct sim *sim, size_t rank) {
     return sim->machine.node != NULL ? sim->machine.node[rank] : (int)rank / sim->cast.nlocal;
 }
 
-/* Where ranks are more than CPUs, any rank of the node runs on any of them. */
+/* If there are more ranks than CPUs, any rank of the node may run on any of them. */
 static enum collet_result find_cpus(struct sim *sim) {
     sim->nclocks = sim->nengines;
     if (sim->machine.crowd == NULL)

@@ -18,11 +18,11 @@ struct bucket {
 };
 
 struct sim_queue {
-    int64_t last_ps; /* of the event last taken */
+    int64_t last_ps; /* time of the event that was taken last */
     uint64_t filled; /* bit b: bucket b is not empty */
     struct bucket buckets[BUCKETS];
-    int32_t taken; /* of the first block of bucket 0 */
-    int32_t free;  /* chain of blocks of no bucket */
+    int32_t taken; /* number of events taken from the first block of bucket 0 */
+    int32_t free;  /* chain of free blocks */
     size_t nblocks;
     struct block blocks[];
 };
@@ -57,7 +57,7 @@ static void append(struct sim_queue *queue, int b, struct sim_event event) {
     block->events[block->count++] = event;
 }
 
-/* The bucket's blocks; it is empty then. */
+/* Takes all blocks out of a bucket. */
 static int32_t empty_bucket(struct sim_queue *queue, int b) {
     int32_t first = queue->buckets[b].first;
     queue->buckets[b] = (struct bucket){-1, -1};
@@ -108,7 +108,7 @@ static int64_t earliest(const struct sim_queue *queue, int32_t chain) {
     return at_ps;
 }
 
-/* Puts the events of a chain, but the first `done` of them, where they belong now. They keep their order. */
+/* Puts the events of a chain, except the first `done`, into the buckets where they belong now. They keep their order. */
 static void deal(struct sim_queue *queue, int32_t chain, int32_t done, int64_t by_ps) {
     for (int32_t number = chain, next; number >= 0; number = next, done = 0) {
         struct block *block = &queue->blocks[number];

@@ -25,19 +25,19 @@ struct sim_event {
     int32_t worker;
 };
 
-/* Empty, with room for so many events at once. NULL: no memory. */
+/* Makes an empty queue with room for so many events at once. NULL: no memory. */
 struct sim_queue *sim_queue_create(size_t events);
 void sim_queue_destroy(struct sim_queue *queue); /* NULL is fine */
 
-/* Empty again, at time 0. */
+/* Makes the queue empty again, at time 0. */
 void sim_queue_reset(struct sim_queue *queue);
 
-/* at_ps is not earlier than that of the event last taken. */
+/* Puts an event. It may not be earlier than the event that was taken last. */
 void sim_queue_put(struct sim_queue *queue, struct sim_event event);
 /* False: empty. */
 bool sim_queue_take(struct sim_queue *queue, struct sim_event *event_p);
 
-/* Everything happens so much later. */
+/* Moves all events to later times. */
 void sim_queue_delay(struct sim_queue *queue, int64_t by_ps);
 
 #endif

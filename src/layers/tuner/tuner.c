@@ -12,9 +12,9 @@
 
 /* ---- the list ---- */
 
-#define SHORTEST_WAY_BYTES (32u << 10) /* of the longest slots there are */
+#define SHORTEST_WAY_BYTES (32u << 10) /* applies to the longest slots */
 
-/* Full slots go with fewer steps and switches; with shorter ones the hops of a message overlap. */
+/* With full slots there are fewer steps and switches. With shorter ones the hops of a message overlap. */
 static int long_ways(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
     uint32_t forced = limits->forced_chunk_bytes;
     uint32_t full = forced > 0 && forced < limits->sizes.long_bytes ? forced : limits->sizes.long_bytes;
@@ -27,7 +27,7 @@ static int long_ways(const struct tuner_limits *limits, enum protocol protocol, 
     return n;
 }
 
-/* The same of slots with lines, where they are longer than short ones. */
+/* Lists the ways of slots with lines, if these are longer than short slots. */
 static int lines_ways(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
     uint32_t full = protocol_payload_bytes(protocol, &limits->sizes);
     int n = 0;
@@ -72,8 +72,8 @@ int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int 
     return most < fit ? most : fit;
 }
 
-/* The number of channels that is tried behind this one; 0: none. The last is as many as blocks find room, if that is a quarter more
- * than the one before. */
+/* The number of channels that is tried next; 0: no more. The last one is the number for which blocks find room, if that is at least a
+ * quarter more than the one before. */
 static int channels_behind(int channels, int most, int fit) {
     if (2 * channels <= most)
         return 2 * channels;
@@ -93,7 +93,7 @@ static int most_of_way(const struct tuner_limits *limits, const struct tuner_way
     return lines && limits->one_gpu && most > KNOWN_LINES_CHANNELS ? KNOWN_LINES_CHANNELS : most;
 }
 
-/* Of allreduces: rings, one-shot and two-shot were measured, and trees and halving were slower. */
+/* Of the allreduces, rings, one-shot and two-shot were measured. Trees and halving were slower. */
 static bool was_measured(const struct tuner_limits *limits, const struct algorithm *algorithm) {
     static const char *const unknown[] = {"tree", "halving", "doubling"};
     for (size_t k = 0; k < sizeof unknown / sizeof *unknown; k++)
@@ -112,7 +112,7 @@ static uint64_t block_bytes(const struct cost_stage *stage, uint64_t count, uint
 /* A part of a block that is no longer than a cache line is not worth a channel. */
 #define PART_BYTES_MIN 64
 
-/* Does it differ from what is in the list? Not if the way before it has chunks that hold all there is for a channel too. */
+/* Does it differ from the entries of the list? Not if the way before it has chunks that also hold everything of a channel. */
 static bool is_different(const struct tuner_way *way, const struct tuner_way *before, int fewest, int nchannels,
                          uint64_t block) {
     uint64_t part = block / (uint64_t)nchannels;
@@ -162,7 +162,7 @@ bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine
     return room;
 }
 
-/* Where no switch makes the sums, an algorithm for switches is another one that is listed, too. */
+/* If no switch makes the sums, an algorithm for switches is the same as another one of the list. */
 static bool is_wanted(const struct tuner_limits *limits, const struct cost_stage *stage,
                       const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes) {
     const struct algorithm *algorithm = stage->algorithm;
@@ -200,7 +200,7 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
 
 /* ---- the search ---- */
 
-/* Predictions that differ by less do not differ: then fewer connections are better, which take up less of the caches. */
+/* Predictions that differ by less count as equal. Then fewer connections are better: they need less of the caches. */
 #define SAME 0.01
 
 static int lower_bound_first(const void *a, const void *b) {
@@ -210,7 +210,7 @@ static int lower_bound_first(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Clearly faster than the best so far, or as fast with fewer connections. */
+/* May it be clearly faster than the best so far, or as fast with fewer connections? */
 static bool may_win(const struct tuner_try *one, const struct tuner_try *best) {
     return best == NULL || (1 + SAME) * one->bound_ns < best->choice.predicted_ns ||
            (one->npeers < best->npeers && one->bound_ns <= (1 + SAME) * best->choice.predicted_ns);
@@ -302,10 +302,10 @@ struct contest {
     const struct tuner_limits *limits;
     uint64_t count;
     uint32_t elem_bytes;
-    struct cost_stage *stages[ALGORITHMS_MAX]; /* by index in algorithms[]; NULL: not allowed */
+    struct cost_stage *stages[ALGORITHMS_MAX]; /* [index in algorithms[]]; NULL: not allowed */
     struct tuner_try *tries;
     int ntries, room;
-    int least_blocks; /* of a rank and channel, of algorithms whose blocks find no room; 0: all do */
+    int least_blocks; /* if blocks of some algorithms find no room: the minimum number of blocks per rank and channel; 0: all find room */
 };
 
 static struct cost_stage *stage_of(const struct contest *contest, const struct tuner_try *one) {
@@ -331,7 +331,7 @@ static enum collet_result contest_time(void *context, const struct tuner_try *on
                          ns_p);
 }
 
-/* To the communicator, and to that part of it which is simulated. */
+/* Does the algorithm apply to the communicator, and also to the part of it that is simulated? */
 static bool applies(const struct algorithm *algorithm, enum prog_collective collective,
                     const struct cost_machine *machine) {
     return algorithm->collective == collective && algorithm_applies(algorithm, machine->whole) &&
@@ -354,7 +354,7 @@ static enum collet_result contest_add(struct contest *contest, const struct algo
     return COLLET_SUCCESS;
 }
 
-/* All that COLLET_ALGO allows. With COLLET_DETERMINISM=size only the first, or sizes might differ in it. */
+/* Adds all algorithms that COLLET_ALGO allows. With COLLET_DETERMINISM=size it adds only the first one: all sizes must use the same. */
 static enum collet_result contest_add_all(struct contest *contest, enum prog_collective collective) {
     bool named = tuner_is_named(contest->limits, collective, contest->machine->whole);
     bool one = contest->limits->determinism == DETERMINISM_SIZE && prog_facts[collective].reduces;

@@ -13,14 +13,14 @@
 #include "layers/tuner/cost.h"
 #include "layers/tuner/limits_gpu.h"
 
-/* One entry of the list. */
+/* One entry of the list of candidates. */
 struct tuner_try {
-    struct plan_choice choice; /* its predicted_ns is infinite as long as it has not been simulated */
-    int npeers;                /* that a rank has, at most */
+    struct plan_choice choice; /* its predicted_ns is infinite until it was simulated */
+    int npeers;                /* maximum number of peers of a rank */
     double bound_ns;
 };
 
-/* How data may travel under any algorithm. */
+/* A protocol and a chunk: the way of data under any algorithm. */
 struct tuner_way {
     enum protocol protocol;
     uint32_t chunk_bytes;
@@ -37,29 +37,29 @@ int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int 
 bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine *machine,
                     const struct algorithm *algorithm);
 
-/* All that may be chosen of one algorithm for `count` elements of elem_bytes; returns how many. */
+/* Lists all candidates of one algorithm for `count` elements of elem_bytes. Returns their number. */
 #define TUNER_TRIES_MAX (TUNER_WAYS_MAX * 8)
 int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes,
                struct tuner_try tries[TUNER_TRIES_MAX]);
 
-/* What the search asks of an entry. A time may be infinite: there is none. */
+/* The questions of the search about an entry. An infinite time means: there is none. */
 struct tuner_judge {
     enum collet_result (*bound)(void *context, const struct tuner_try *one, double *ns_p);
     enum collet_result (*hops)(void *context, const struct tuner_try *one,
-                               double *ns_p); /* a dearer bound; NULL: none */
+                               double *ns_p); /* a better bound that takes longer to find; NULL: there is none */
     enum collet_result (*time)(void *context, const struct tuner_try *one, double *ns_p);
     void *context;
 };
 enum collet_result tuner_search(const struct tuner_judge *judge, struct tuner_try *tries, int n);
 
-/* The best of those that have a time; −1: none has. */
+/* Returns the index of the best entry that has a time; −1: none has one. */
 int tuner_pick(const struct tuner_try *tries, int n);
 
-/* The choice as a call of this size runs it: on host memory, few bytes go over fewer channels. */
+/* Converts a choice to what a call of this size runs: on host memory, few bytes go over fewer channels. */
 struct plan_choice tuner_as_run(const struct tuner_limits *limits, const struct cost_stage *stage,
                                 const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes);
 
-/* What the model says of one choice. */
+/* Predicts the time of one choice. */
 enum collet_result tuner_predict(const struct tuner_limits *limits, struct cost_stage *stage,
                                  const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes, double *ns_p);
 

@@ -13,7 +13,7 @@ double two_cpus_now_ns(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Born on its CPU. Returns whether that was possible. */
+/* Starts a thread on its CPU. False: that was not possible. */
 static bool start_on(int cpu, void *(*body)(void *), void *argument, pthread_t *thread) {
     cpu_set_t one;
     pthread_attr_t attributes;
@@ -40,7 +40,7 @@ static bool run_both(int cpu_a, void *(*a)(void *), int cpu_b, void *(*b)(void *
     return both;
 }
 
-/* Threads take over which signals are blocked. */
+/* A new thread inherits the set of blocked signals. */
 bool two_cpus_run(int cpu_a, void *(*a)(void *), int cpu_b, void *(*b)(void *), void (*gave_up)(void *),
                   void *argument) {
     sigset_t all, before;

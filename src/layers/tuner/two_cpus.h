@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Until a thread runs, on a CPU that has to be woken or does something else. */
+/* Maximum time until a thread runs, on a CPU that sleeps or does something else. */
 #define TWO_CPUS_BIRTH_NS 3e6
 
 double two_cpus_now_ns(void);

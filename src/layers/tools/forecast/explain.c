@@ -48,13 +48,13 @@ struct candidates {
     int count;
 };
 
-/* What is not known comes last: its time is infinite. */
+/* Candidates of unknown time come last: their time is infinite. */
 static int faster_first(const void *a, const void *b) {
     double x = ((const struct forecast *)a)->choice.predicted_ns, y = ((const struct forecast *)b)->choice.predicted_ns;
     return x < y ? -1 : x > y;
 }
 
-/* Of two that differ in nothing but the chunk, the faster one stays. */
+/* Of two candidates that differ only in the chunk, the faster one stays. */
 static void keep(struct candidates *all, const struct forecast *f) {
     const struct plan_choice *c = &f->choice;
     for (struct forecast *known = all->list; known < &all->list[all->count]; known++) {
@@ -89,7 +89,7 @@ static enum collet_result try_algorithm(const struct forecast_job *job, const st
     return result;
 }
 
-/* By time, but the tuner's choice comes first: others may be faster by next to nothing. */
+/* Sorts by time, but puts the tuner's choice first: others may be faster by next to nothing. */
 static void sort(struct candidates *all) {
     qsort(all->list, (size_t)all->count, sizeof(*all->list), faster_first);
     int pick = forecast_pick(all->list, all->count);
@@ -161,7 +161,7 @@ static void print_name(const struct forecast *f, FILE *out) {
             c->nchannels == 1 ? "" : "s");
 }
 
-/* The best candidate, and the best one of each other algorithm. */
+/* Prints the best candidate, and the best one of each other algorithm. */
 static void print_why(const struct forecast_job *job, const struct candidates *all, FILE *out) {
     const struct forecast *best = &all->list[0];
     fprintf(out, "\nwhy\n  ");

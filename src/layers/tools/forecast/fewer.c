@@ -6,20 +6,21 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* How much the growth may differ from the growth before, and how much of the time it may be to count as none. */
+/* By how much one growth may differ from the one before; and below which share of the time there is no growth. */
 #define TOLERANCE 0.35
 #define NOTHING 0.05
 
 struct fewer_hosts {
-    const struct simulated *whole;            /* too many steps, or too much memory */
-    struct forecast_job jobs[FORECAST_FEWER]; /* of N hosts, N/2, N/4: all but numbers is the whole job's */
+    const struct simulated *whole; /* the whole job, which takes too many steps or too much memory */
+    struct forecast_job
+        jobs[FORECAST_FEWER]; /* the jobs of N, N/2 and N/4 hosts. Except for numbers, they are like the whole job */
     struct net nets[FORECAST_FEWER];
     struct simulated *simulated[FORECAST_FEWER];
 };
 
 /* ---- life ---- */
 
-/* The whole job with so many of its hosts. */
+/* Opens the job of the first `nhosts` hosts. */
 static enum collet_result open_one(const struct simulated *all, struct fewer_hosts *fewer, int k, int nhosts) {
     const struct forecast_job *whole = all->job;
     struct forecast_job *job = &fewer->jobs[k];
@@ -30,7 +31,7 @@ static enum collet_result open_one(const struct simulated *all, struct fewer_hos
     if (job->shapes == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d rings", job->machine.nshapes);
     for (int ring = 0; ring < job->machine.nshapes; ring++) {
-        job->shapes[ring] = whole->shapes[ring]; /* hosts are listed one after another: these are the first */
+        job->shapes[ring] = whole->shapes[ring]; /* hosts are listed one after the other, so these are the first ones */
         job->shapes[ring].nranks = job->nranks;
         job->shapes[ring].nnodes = nhosts;
     }
@@ -41,7 +42,8 @@ static enum collet_result open_one(const struct simulated *all, struct fewer_hos
     return simulated_open(job, all->cost->algorithm, &fewer->simulated[k]);
 }
 
-/* The largest power of two of hosts that is affordable. A quarter of them is two hosts or more: some algorithms do not take one. */
+/* Finds the largest affordable number of hosts that is a power of two. A quarter of it is at least 2: some algorithms do not take one
+ * host. */
 static int most_hosts(const struct simulated *whole) {
     const double rounds = cost_rounds(&whole->machine);
     int nhosts = 2 << (FORECAST_FEWER - 1);
@@ -81,7 +83,7 @@ const struct simulated *fewer_largest(const struct fewer_hosts *fewer) { return 
 
 /* ---- growth ---- */
 
-/* a, b, c: of N, N/2, N/4 hosts; grown: N·grown is the number of hosts. Negative: they grow in no way that is known. */
+/* a, b, c: the times of N, N/2 and N/4 hosts. Returns the time of N · grown hosts. Negative: the times grow in no known way. */
 static double extend(double a, double b, double c, double grown) {
     double ratio = (a - b) / (b - c);
     bool hardly = fabs(a - b) <= NOTHING * a && fabs(b - c) <= NOTHING * a;
@@ -92,7 +94,7 @@ static double extend(double a, double b, double c, double grown) {
     return -1;
 }
 
-/* An irregular growth is told. */
+/* Stores times that grow irregularly, so that the user sees them. */
 static void tell_growth(const struct fewer_hosts *fewer, const struct forecast *found, struct forecast *f) {
     f->fewer_hosts = fewer->jobs[0].nhosts;
     for (int k = 0; k < FORECAST_FEWER; k++)
@@ -105,7 +107,7 @@ enum collet_result fewer_run(struct fewer_hosts *fewer, const struct plan_choice
     *f = simulated_none(fewer->whole, choice, bytes);
     for (int k = 0; k < FORECAST_FEWER; k++) {
         COLLET_TRY(simulated_run(fewer->simulated[k], choice, bytes, latency, &found[k]));
-        if (found[k].kind != FORECAST_EACH) /* one that is grouped does not tell of one that cannot be */
+        if (found[k].kind != FORECAST_EACH) /* a grouped simulation says nothing about hosts that cannot be grouped */
             return COLLET_SUCCESS;
     }
     double grown = (double)fewer->whole->job->nhosts / fewer->jobs[0].nhosts, least_ns = found[0].choice.predicted_ns;

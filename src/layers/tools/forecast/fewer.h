@@ -11,15 +11,15 @@
 
 struct fewer_hosts;
 
-/* *fewer_p stays NULL if no number of hosts below the job's is large enough. */
+/* Opens the smaller jobs. *fewer_p stays NULL if the job itself has too few hosts for that. */
 enum collet_result fewer_open(const struct simulated *whole, struct fewer_hosts **fewer_p);
 void fewer_close(struct fewer_hosts *fewer); /* NULL is fine */
 
-/* As forecast_run(), of the whole job. Fills in what it finds out; f->kind stays NONE if that is nothing. */
+/* Like forecast_run(): predicts the whole job. f->kind stays NONE if there is no forecast. */
 enum collet_result fewer_run(struct fewer_hosts *fewer, const struct plan_choice *choice, uint64_t bytes, bool latency,
                              struct forecast *f);
 
-/* Of the most hosts. */
+/* The smaller job with the most hosts. */
 const struct simulated *fewer_largest(const struct fewer_hosts *fewer);
 
 #endif

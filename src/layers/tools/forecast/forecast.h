@@ -21,22 +21,22 @@
 
 #include "layers/tools/forecast/simulated.h"
 
-/* Everything that forecasts of one algorithm need, for any size. */
+/* Everything that forecasts of one algorithm need, for calls of any size. */
 struct forecast_stage {
     struct simulated *whole;
-    struct fewer_hosts *fewer; /* if every rank is too many: the same on fewer hosts (fewer.h); else NULL */
+    struct fewer_hosts *fewer; /* if not every rank can be simulated: the same on fewer hosts (fewer.h); else NULL */
 };
 enum collet_result forecast_stage_open(const struct forecast_job *job, const struct algorithm *algorithm,
                                        struct forecast_stage **stage_p);
 void forecast_stage_close(struct forecast_stage *stage); /* NULL is fine */
 
-/* bytes: as the size column of the perf programs: of the larger of the two buffers. */
+/* Predicts a choice. bytes: of the larger of the two buffers, like the size column of the perf programs. */
 enum collet_result forecast_run(struct forecast_stage *stage, const struct plan_choice *choice, uint64_t bytes,
                                 bool latency, struct forecast *forecast);
 
-/* The best of all candidates of the stage, without latency; of kind NONE if none has a time. */
+/* Finds the best of all candidates of the stage, without its latency. Its kind is NONE if no candidate has a time. */
 enum collet_result forecast_best(struct forecast_stage *stage, uint64_t bytes, struct forecast *best);
-/* The one that the tuner would pick; −1: none has a time. n is at most FORECASTS_MAX. */
+/* Returns the index of the forecast that the tuner would pick; −1: none has a time. n is at most FORECASTS_MAX. */
 #define FORECASTS_MAX 512
 int forecast_pick(const struct forecast *forecasts, int n);
 

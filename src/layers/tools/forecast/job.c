@@ -37,7 +37,7 @@ static const int *order_of(const struct topo_rings *rings, int ring) {
     return topo_route_of(rings, ring, 0, &backwards)->order;
 }
 
-/* local: as the ring numbers ranks of a host; along the first ring, its place is the number that it has here. */
+/* local: number of a rank on its host, as the rings have it. Here a rank's number is its place along the first ring. */
 static int number_of(const struct forecast_job *job, int local) {
     const int *order = order_of(job->rings, 0);
     int number = 0;
@@ -114,7 +114,7 @@ static enum collet_result job_routes(struct forecast_job *job) {
 
 /* ---- what may be chosen ---- */
 
-/* Node of the graph that a rank of a host is on. */
+/* The node of the graph on which a rank of a host is. */
 static int place_of(const struct forecast_job *job, int i) {
     return job->rings->place[topo_rank_of(job->rings, 0, order_of(job->rings, 0)[i])];
 }
@@ -151,7 +151,7 @@ static enum collet_result lines_are_whole(const struct forecast_job *job, bool *
     return COLLET_SUCCESS;
 }
 
-/* As communicators count them (plan.c). */
+/* Counts them as communicators do (plan.c). */
 static int ranks_of_a_gpu(const struct forecast_job *job, bool *apart_p) {
     int most = 1;
     *apart_p = job->nhosts > 1;
@@ -187,7 +187,7 @@ static enum collet_result set_limits(struct forecast_job *job) {
 
 /* ---- who shares a CPU ---- */
 
-/* CPUs of a host, as far as the graph names them; 0: it does not. */
+/* Number of CPUs of a host; 0: the graph does not say it. */
 static int count_cpus(const struct topo *topo) {
     int cpus = 0;
     for (int node = topo->hosts[0].first_node; node < topo->hosts[0].end_node; node++)

@@ -16,12 +16,12 @@ struct forecast_job {
     struct topo_rings *rings;
     struct net *net;
     struct prog_shape *shapes; /* along each ring */
-    double *crowd;             /* NULL: nobody shares a CPU, as far as is known */
+    double *crowd;             /* ranks per CPU; NULL: as far as is known, no ranks share a CPU */
     struct tuner_limits limits;
     struct cost_table costs;     /* of the GPUs' generation */
     struct cost_machine machine; /* of all ranks */
     int nhosts, nlocal, nranks;
-    uint32_t elem_bytes; /* of the calls; choices are made in bytes, whatever their type */
+    uint32_t elem_bytes; /* bytes of one element of the calls; choices depend on bytes alone */
     double steps_max;
 };
 
