@@ -21,29 +21,29 @@ struct gpu_buffer {
     char *memory;
     size_t bytes;
     int ordinal;
-    bool is_named; /* other processes can attach it, whole, by its name; a descriptor in that is the buffer's */
+    bool is_named; /* other processes can attach the whole buffer by its name. The buffer owns the name's descriptor */
     struct gpu_name name;
     int holders;
-    bool may_be_open; /* in another process, by its handle, though nothing holds it */
+    bool may_be_open; /* another process may still have it open by its handle, though nothing holds it here */
 };
 
-/* Zeroed; on the GPU, which is open. */
+/* Makes a zeroed buffer on a GPU that is open. */
 enum collet_result gpu_buffer_create(int ordinal, size_t bytes, void **memory_p);
-/* False: no buffer begins there. INVALID_USAGE: a window has it; then it stays. May wait for the GPU. */
+/* Frees a buffer. False: no buffer begins there. INVALID_USAGE: a window has it, so it stays. May wait for the GPU. */
 bool gpu_buffer_destroy(void *memory, enum collet_result *result);
-/* The same for a buffer of collet's own, which no window has; waits for nothing: its memory may be kept for later. NULL is fine. */
+/* Gives back a buffer of collet itself, which no window has. Waits for nothing: its memory may be kept for later. NULL is fine. */
 void gpu_buffer_give_back(void *memory);
 
 /* Does the address lie in a buffer on this GPU? GPUs of the process that have opened it as a peer reach all of the buffer. */
 bool gpu_buffer_has(int ordinal, const void *address);
 
-/* The buffer on this GPU in which all these bytes lie; NULL: there is none. It stays until the release. */
+/* Finds and holds the buffer on this GPU in which all these bytes lie; NULL: there is none. It stays until it is released. */
 struct gpu_buffer *gpu_buffer_hold(int ordinal, const void *address, size_t bytes);
-/* closed: no other process has it open any more because of this holder. */
+/* closed: because of this holder, no other process has it open any more. */
 void gpu_buffer_release(struct gpu_buffer *buffer, bool closed);
 
-/* Memory with a name: by handle or by descriptor, as COLLET_CUMEM_ENABLE says; where it says nothing, as the driver has it.
- * On the GPU that is entered; see gpu_sharing.create(). */
+/* Makes memory with a name, on the GPU that is entered; see gpu_sharing.create(). COLLET_CUMEM_ENABLE says whether the name is a handle or
+ * a descriptor; without it, the driver decides. */
 enum collet_result gpu_shared_create(int64_t cumem_enable, size_t bytes, void **memory_p, struct gpu_name *name);
 
 #endif

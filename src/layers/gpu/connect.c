@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/os.h"
 
-/* Of a message only two ranks know, and making their one connection is over when both have it. */
+/* Only two ranks know of a message. So they do not meet with the others: they go on when both have their connection. */
 static enum collet_result gpu_connect(struct exec_call *call, bool *moved) {
     if (call->request.by_copies)
         return exec_copies_prepare(call);

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MAIL_BYTES (4u << 20) /* of a box, if COLLET_BUFFSIZE says nothing */
+#define MAIL_BYTES (4u << 20) /* bytes of a box, unless COLLET_BUFFSIZE says otherwise */
 
 struct copies_ticket {
     int32_t pid, fd;
@@ -65,7 +65,8 @@ static enum collet_result share_words(struct copies *copies) {
     return copies_watch(copies);
 }
 
-/* Where one rank has no memory for it, kernels carry the messages of all. When it has been registered, all ranks have the words. */
+/* Opens the mail. If one rank has no memory for it, kernels carry the messages of all ranks. When it is registered, all ranks have the
+ * words. */
 static enum collet_result share_mail(struct copies *copies) {
     const struct conn_owner *owner = &copies->chan->owner;
     size_t bytes = owner->config->buffsize > 0 ? (size_t)owner->config->buffsize : MAIL_BYTES;
@@ -109,7 +110,7 @@ enum collet_result exec_copies_open(struct chan *chan, const struct gpu_window *
     return result;
 }
 
-/* The communicator has failed: a stream of another rank may still copy into this rank's mail, which therefore stays. */
+/* If the communicator has failed, a stream of another rank may still copy into this rank's mail. So the mail stays. */
 static void end_mail(const struct copies *copies) {
     gpu_windows_end(copies->chan);
     if (boot_failed(copies->chan->owner.boot) == COLLET_SUCCESS)

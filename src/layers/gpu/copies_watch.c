@@ -29,7 +29,7 @@
 static uint64_t look_at_waits(void);
 static struct copies *all;
 static struct patrol patrol = PATROL("collet-copies", look_at_waits, &all);
-static uint64_t released_ns; /* when a wait was last released */
+static uint64_t released_ns; /* time at which a wait was last released */
 
 static uint32_t load(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); } /* pairs with streams */
 
@@ -37,7 +37,7 @@ static uint32_t *own_word(const struct copies *copies, enum copies_word word) {
     return &copies->words[copies_row(copies, copies->chan->owner.rank) + word];
 }
 
-/* What a stream at `at` waits for from a rank. */
+/* What a stream that is at `at` waits for: a word of a rank. */
 struct awaited {
     uint32_t *word; /* NULL: nothing */
     uint32_t value;
@@ -80,7 +80,7 @@ static enum collet_result err_late(const struct copies *copies, uint32_t call, c
                             missing, "");
 }
 
-/* What is wrong with a wait that began so long ago; SUCCESS: nothing yet. */
+/* Is something wrong with a wait that began so long ago? SUCCESS: not yet. */
 static enum collet_result judge(const struct copies *copies, uint32_t at, uint64_t idle_ns) {
     uint32_t call = load(own_word(copies, COPIES_CALL));
     char missing[96] = "";
@@ -102,7 +102,7 @@ static enum collet_result judge(const struct copies *copies, uint32_t at, uint64
     return idle_ns / 1000000u < (uint64_t)copies->chan->timeout_ms ? COLLET_SUCCESS : err_late(copies, call, missing);
 }
 
-/* True: it was released, and may soon wait again. */
+/* Looks at a wait, and releases it if it has to end. True: it was released, and the stream may soon wait again. */
 static bool look(struct copies *copies, uint64_t now_ns) {
     const struct conn_owner *owner = &copies->chan->owner;
     const struct work_status *status = owner->gpu->status;
@@ -124,7 +124,7 @@ static bool look(struct copies *copies, uint64_t now_ns) {
 
 /* ---- of all ---- */
 
-/* Behind a wait that was released there may be thousands: none of them is kept waiting by a sleep. */
+/* Thousands of waits may stand behind the one that was released. So there is no sleep between them. */
 static uint64_t look_at_waits(void) {
     uint64_t now_ns = os_now_ns();
     for (struct copies *copies = all; copies != NULL; copies = copies->next)

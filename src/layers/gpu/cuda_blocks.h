@@ -18,30 +18,29 @@
 
 enum cuda_block {
     BLOCK_PLAIN,      /* cudaMalloc */
-    BLOCK_PINNED,     /* cudaHostRegister, of pages that are unmapped with it */
-    BLOCK_REGISTERED, /* the same, of pages that other processes have too; never taken again */
+    BLOCK_PINNED,     /* pages of cudaHostRegister(), which are unmapped with it */
+    BLOCK_REGISTERED, /* like BLOCK_PINNED, but other processes have the pages too; it is never taken again */
     BLOCK_NAMED,      /* cudaMalloc, with a handle */
-    BLOCK_OPENED,     /* by a handle of another process; from here on: mapped */
+    BLOCK_OPENED,     /* opened by a handle of another process. This kind and those below are mapped */
     BLOCK_MAPPED,     /* cuda_vmm.h */
     BLOCK_TEAM,       /* a struct gpu_team that has ended */
 };
 
-/* How a team ends that is noted as BLOCK_TEAM, before its memory is freed. */
+/* Sets the function that ends a team of kind BLOCK_TEAM, before its memory is freed. */
 void cuda_blocks_end_teams_by(void (*end)(void *team));
 
 /* NULL: there is none. */
 void *cuda_block_take(enum cuda_block kind, int ordinal, size_t bytes);
-/* The caller has made it. False: no memory to note it. */
+/* Notes a block that the caller has made. False: no memory to note it. */
 bool cuda_block_note(enum cuda_block kind, int ordinal, void *memory, size_t bytes);
 void cuda_block_give_back(void *memory);
-/* Frees one that was noted, now; of what is mapped, also all that was given back before on its GPU. */
+/* Frees a noted block at once. For a mapped one, also unmaps all that was given back before on its GPU. */
 void cuda_block_free(void *memory);
-/* Frees what has been given back. No rank of the process is on a GPU. */
+/* Frees everything that was given back. Call it when no rank of the process is on a GPU. */
 void cuda_blocks_sweep(void);
-/* The program has reset this GPU, which has freed all of its memory: notes none of it any more. False: some is still in use by ranks
- * that are there from before. */
+/* The program has reset this GPU, and so has freed all of its memory: forgets all of it. False: older ranks still use some of it. */
 bool cuda_blocks_forget(int ordinal);
-/* Unmaps what has been given back on this GPU. No rank of the process has work there. */
+/* Unmaps what was given back on this GPU. Call it when no rank of the process has work there. */
 void cuda_blocks_unmap(int ordinal);
 
 #endif

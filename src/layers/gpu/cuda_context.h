@@ -12,17 +12,17 @@
 
 #include <stdint.h>
 
-#define CUDA_GPUS_MAX 64 /* of a process; ordinals are below */
+#define CUDA_GPUS_MAX 64 /* maximum number of GPUs of a process; ordinals are below it */
 
 /* Makes the primary context of this GPU, if it is not there, and keeps it for as long as the process lives; or until the program resets
  * the GPU, which destroys it. */
 enum collet_result cuda_context_make(int ordinal);
 
-/* Which context of this GPU it is that was made, by a number that no other one has; 0: it was not made, or is destroyed. */
+/* Returns the number of this GPU's context. No other context ever has it. 0: it was not made, or it was destroyed. */
 uint64_t cuda_context_id(int ordinal);
 
-/* The thread works with this GPU until cuda_context_pop(). False, and nothing is to be popped: it does already, or the GPU's
- * context could not be made. */
+/* The thread works with this GPU until cuda_context_pop(). False: it already does, or the GPU's context could not be made; then there is
+ * nothing to pop. */
 int cuda_context_push(int ordinal);
 void cuda_context_pop(void);
 

@@ -9,7 +9,8 @@
 
 extern const struct gpu_teams cuda_teams;
 
-/* Has the library kernels for teams, and the GPU switches that sum and store? Asked once, when the GPU is opened; false before. */
+/* Has the library kernels for teams, and has the GPU switches that sum and store? It is asked once, when the GPU is opened; before that, the
+ * answer is false. */
 void cuda_team_open(int ordinal);
 bool cuda_can_team(int ordinal);
 /* Memory of so many bytes, or of a multiple, can be bound by a GPU: `page`, or what a team needs beyond it. */

@@ -35,12 +35,12 @@ struct cuda_vmm {
 };
 extern struct cuda_vmm cuda_vmm;
 
-/* Before any other of them is called. UNSUPPORTED: the driver lacks one. */
+/* Finds the functions. Call it before any of them. UNSUPPORTED: the driver lacks one. */
 enum collet_result cuda_vmm_find(void);
 
 struct cuda_function {
     const char *name;
-    void *place; /* of the pointer to it */
+    void *place; /* address of the pointer to it */
 };
 enum collet_result cuda_vmm_find_all(const struct cuda_function *functions, size_t n, unsigned version);
 
@@ -53,10 +53,10 @@ enum collet_result cuda_vmm_find_all(const struct cuda_function *functions, size
                            (int)error_);                                                                               \
     } while (0)
 
-/* The GPU that is current. */
+/* Stores the GPU that is current, as a place of memory. */
 enum collet_result cuda_vmm_here(CUmemLocation *location);
 
-/* All of an object, for the GPU that is current. */
+/* Maps all of an object, for the GPU that is current. */
 enum collet_result cuda_vmm_map(size_t bytes, CUmemGenericAllocationHandle object, void **memory_p);
 void cuda_vmm_unmap(void *memory, size_t bytes);
 

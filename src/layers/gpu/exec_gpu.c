@@ -55,7 +55,7 @@ void exec_gpu_end(const struct chan *chan) {
 
 /* ---- in the order of waves ---- */
 
-/* Calls of ranks of this GPU that other threads make go with them. */
+/* Calls that other threads make for ranks of this GPU are launched with them. */
 static enum collet_result launch_sorted(struct gpu_entry *entries, int n) {
     for (int at = 0, length; at < n; at += length) {
         struct gpu_entry *set = &entries[at];

@@ -19,9 +19,9 @@
  * UNSUPPORTED, with the numbers, if ranks of one GPU do not fit. */
 enum collet_result exec_gpu_run(struct exec_call *calls, int ncalls);
 
-/* What a rank's blocks have found out about their calls: SUCCESS or MISMATCH, with a text. */
+/* Returns what a rank's blocks have found out about their calls: SUCCESS, or MISMATCH with a text. */
 enum collet_result exec_gpu_check(const struct chan *chan);
-/* Ends every launch of the rank, those in its streams too. */
+/* Ends every launch of the rank, also those that wait in its streams. */
 void exec_gpu_end(const struct chan *chan);
 
 /* From now on a thread of the process sees to it that a failure elsewhere ends this rank's launches, and that one here is

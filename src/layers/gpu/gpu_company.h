@@ -27,22 +27,22 @@
 
 /* ---- what others call ---- */
 
-/* From now on the rank is one of those that share its GPU in this process and communicator. Until leave. */
+/* Adds the rank to the ranks of this process and communicator that share its GPU, until gpu_company_leave(). */
 enum collet_result gpu_company_join(const struct chan *chan);
 void gpu_company_leave(const struct chan *chan);
 
-/* As gpu_launch_set(), for the ranks of this thread. Waits until all others of the company make this call, or one of them launches it
- * alone; TIMEOUT names those that did not. */
+/* Like gpu_launch_set(), for the ranks of this thread. Waits until all other ranks of the company make this call, or one of them launches it
+ * alone. TIMEOUT names the ranks that did not make it. */
 enum collet_result gpu_company_launch(struct gpu_entry *set, int n);
 
-/* As gpu_waves_launch(), for the messages of this thread. Waits until their other ends in the company are there. */
+/* Like gpu_waves_launch(), for the messages of this thread. Waits until the other ends of these in the company are there. */
 enum collet_result gpu_company_exchange(struct gpu_entry *messages, int n);
 
 /* ---- for gpu_party.c and gpu_messages.c: who is there ---- */
 
 struct party; /* gpu_party.h */
 
-/* The newest message of a pair and direction whose one end was launched without the other. */
+/* Of one pair and direction: the newest message of which one end was launched without the other end. */
 struct lone {
     struct lone *next;
     int peer;
@@ -53,8 +53,8 @@ struct lone {
 struct member {
     struct member *next;
     const struct chan *chan;
-    uint64_t caller; /* the thread that has made its newest call: gpu_company_thread(); 0: nobody has called yet */
-    struct party *messages; /* of this rank, that wait for their other ends; NULL: none do */
+    uint64_t caller; /* number of the thread that has made its newest call (gpu_company_thread()); 0: no call yet */
+    struct party *messages; /* messages of this rank that wait for their other ends; NULL: none */
     struct lone *lones;     /* ends at this rank */
 };
 
@@ -64,26 +64,26 @@ struct company {
     const void *peers; /* the communicator's table */
     int ordinal, nmembers;
     struct member *members;
-    struct party *parties; /* that have come with collectives, and wait for the rest */
-    uint64_t alone;        /* atomic: the newest collective that a rank has launched alone */
-    uint64_t nlones;       /* atomic: so often have messages been launched alone */
-    int left;              /* a rank that is no member any more, and will not come; −1: none */
-    int grace_ms;          /* so long messages wait for their other ends: gpu_messages.c */
+    struct party *parties; /* calls of threads that have come with a collective, and wait for the other ranks */
+    uint64_t alone;        /* atomic: number of the newest collective that a rank has launched alone */
+    uint64_t nlones;       /* atomic: how often messages were launched alone */
+    int left;              /* a rank that has left, and will not come; −1: none */
+    int grace_ms;          /* time that messages wait for their other ends (gpu_messages.c) */
 };
 
-#define COMPANY_GRACE_MS 1000 /* at first, and at most */
+#define COMPANY_GRACE_MS 1000 /* the first value, and the maximum */
 
 pthread_mutex_t *gpu_company_lock(void);
 
-/* With the lock, all of these. */
+/* The caller of all of these holds the lock. */
 struct company *gpu_company_find(const struct conn_owner *owner);
 struct member *gpu_company_member(const struct company *company, int rank); /* NULL: it is elsewhere */
 
-/* Has it so many ranks that the queues of the GPU may not hold a kernel of each? */
+/* Are there more ranks than queues of the GPU? Then the kernels of two ranks may share a queue. */
 bool gpu_company_is_crowded(const struct company *company);
 int gpu_company_queues(void);
 
-/* Of no other thread, ever: a new one may get the pthread_self() of one that has ended. */
+/* The number of the calling thread. No other thread ever has it. (A new thread may get the pthread_self() of one that has ended.) */
 uint64_t gpu_company_thread(void);
 
 #endif
