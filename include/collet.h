@@ -112,7 +112,7 @@ enum collet_op {
     COLLET_BAND = 5, /* bitwise and, of integers */
     COLLET_BOR = 6,  /* bitwise or, of integers */
     COLLET_BXOR = 7, /* bitwise exclusive or, of integers */
-    /* What operators from collet_op_create_premul_sum() are. It is no operator by itself. */
+    /* The kind of operators from collet_op_create_premul_sum(). It is no operator by itself. */
     COLLET_PREMULSUM = 8,
     COLLET_OP_COUNT = 9,
     COLLET_OP_LAST = 0x7fffffff /* operators that are created have numbers from COLLET_OP_COUNT to this one */

@@ -18,7 +18,7 @@ static bool many_apply_to_256(const struct prog_shape *shape) { return many_appl
 #define ANYWHERE NULL, "any number of ranks"
 #define UP_TO_64 up_to_64, "up to 64 ranks"
 #define UP_TO_256 up_to_256, "up to 256 ranks"
-/* Those of the layer "many". Without it they apply to no shape. */
+/* The algorithms of the layer "many". Without it they apply to no shape. */
 #define MANY many_apply, "any number of ranks"
 #define MANY_UP_TO_256 many_apply_to_256, "up to 256 ranks"
 #define ON_RAILS rails_apply, "2 or more nodes of equally many ranks, 2 to 64"

@@ -15,7 +15,7 @@ struct driver;
 struct queue {
     uint64_t issued, done;      /* number of calls */
     bool shared;                /* several threads may finish its calls */
-    enum collet_result failure; /* of the first call that failed; SUCCESS: none; IN_PROGRESS: being written */
+    enum collet_result failure; /* failure of the first call that failed; SUCCESS: none; IN_PROGRESS: being written */
     uint64_t failed_place;      /* place of that call */
     char text[ERR_TEXT_BYTES];  /* error text of that call */
 };

@@ -69,7 +69,7 @@ static void cache_file(char path[96], int cpu, int index, const char *name) {
     snprintf(path, 96, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, name);
 }
 
-/* The size in KiB; 0: there is no such cache. */
+/* Returns the size of the cache in KiB; 0: there is no such cache. */
 static uint64_t cache_kib(int cpu, int index) {
     char path[96];
     unsigned long long kib;

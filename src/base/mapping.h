@@ -16,7 +16,7 @@ enum collet_result os_shared_create(const char *name, size_t bytes, void **memor
 enum collet_result os_shared_map(int fd, size_t bytes, void **memory_p);
 /* Maps it by its descriptor in the other process (through /proc/<pid>/fd). */
 enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p);
-/* The same two without the mapping: *fd_p is a descriptor of the memory in this process. */
+/* These two create and find shared memory without mapping it. *fd_p is its descriptor in this process. */
 enum collet_result os_shared_file(const char *name, size_t bytes, int *fd_p);
 enum collet_result os_shared_find(int pid, int fd, size_t bytes, int *fd_p);
 /* Copy from, or to, the memory of another process. The kernel may forbid it. False: not all was copied, errno says why. */

@@ -41,7 +41,7 @@ void dial_stop(struct dial *dial); /* does nothing if not active */
 uint64_t dial_refused_ns(const struct dial *dial);
 /* After refusals for this long, the process that listened there is gone. */
 #define DIAL_GONE_NS 500000000ull
-/* The same for a meeting point. It is longer: if its process died, a parent's control plane should name the dead rank first. */
+/* The same time for a meeting point. It is longer: if its process died, a parent's control plane should name the dead rank first. */
 #define MEETING_GONE_NS 2000000000ull
 
 #endif

@@ -24,7 +24,7 @@
 /* The difference between rank 0's clock and this host's (clock.c). */
 struct boot_clock {
     int rounds;                  /* number of completed rounds */
-    uint64_t question, asked_ns; /* of the current round; 0: none */
+    uint64_t question, asked_ns; /* number and time of the current round of questions; 0: none */
     uint64_t round_trip_ns;      /* shortest round trip so far */
     int64_t add_ns;              /* the difference, measured by that round trip */
 };

@@ -32,7 +32,7 @@ struct watch {
     pthread_mutex_t lock; /* protects the queue */
     struct watch_task *tasks, **tasks_end;
     struct watch_timer *timers; /* only for the thread, like all below */
-    struct watch_timer *firing; /* those of `timers` whose time has come */
+    struct watch_timer *firing; /* the timers whose time has come, taken from `timers` */
     uint64_t next_due_ns;       /* none of `timers` is due before this; UINT64_MAX: there is none */
 };
 

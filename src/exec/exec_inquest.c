@@ -33,7 +33,7 @@
 #define ANSWER_NS 1000000000u    /* maximum time for an answer */
 #define GATHER_NS 1500000000u    /* maximum time until all ranks of a mismatch have described their calls */
 #define ASK_AGAIN_NS 200000000u  /* ranks that have not answered are asked again after this long */
-#define LEADERS 8                /* of the ranks in a call, one of the lowest LEADERS warns for all */
+#define LEADERS 8                /* one of the lowest LEADERS ranks warns for all ranks of a call */
 #define BEHIND 4                 /* maximum number of processes that a record names behind the first */
 #define LINKS 16                 /* maximum number of remembered links: a text has room for fewer */
 

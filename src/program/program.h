@@ -83,7 +83,7 @@ extern const struct prog_facts prog_facts[PROG_COLLECTIVE_COUNT];
 
 /* The name of a collective; "?" for a number that is no collective. */
 const char *prog_collective_name(enum prog_collective collective);
-/* By so many first letters of a text, in any case. False: they are no collective, or one between two ranks. */
+/* Finds a collective by the first `length` letters of a text, in any case. False: they name no collective, or one between two ranks. */
 bool prog_collective_find(const char *text, size_t length, enum prog_collective *collective_p);
 
 /* Is it a send or a receive? Then two ranks take part, not all. False for a number that is no collective: it may come from a stranger. */

@@ -69,7 +69,7 @@ static enum collet_result cuda_current(int *ordinal) {
     return COLLET_SUCCESS;
 }
 
-/* Of each GPU, once it is open; 0 before. */
+/* [GPU]: set when it is opened; 0 before. */
 static uint32_t resident_blocks[CUDA_GPUS_MAX];
 
 /* Transfers of ours must not meet the user's streams: one stream of each GPU that waits for no other. */
@@ -357,7 +357,7 @@ static bool cuda_open_peer(int ordinal, int other) {
     return error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
 }
 
-/* Of a way between two GPUs CUDA does not say that it is NVLink; but atomics are native to that, and not to PCI. */
+/* CUDA does not say whether a link between two GPUs is NVLink. But NVLink has native atomics, and PCI has not. */
 static bool cuda_keeps_lines(int ordinal, int other) {
     int native = 0;
     if (!cuda_can_reach(ordinal, other))

@@ -27,7 +27,7 @@ struct block {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *blocks;
 
-/* One that is in use, with the lock. Of what a process opens twice, CUDA counts how often, and gives one address. */
+/* Finds a block in use; the caller holds the lock. If a process opens memory twice, CUDA counts that, and gives the same address. */
 static struct block **block_at(const void *memory) {
     struct block **link = &blocks;
     while (*link != NULL && ((*link)->memory != memory || (*link)->is_unused))
@@ -41,7 +41,7 @@ static bool is_of_host(const struct block *block) {
 
 static bool is_mapped(const struct block *block) { return block->kind >= BLOCK_OPENED; }
 
-/* What a process has opened is closed where it was opened. */
+/* A process closes what it has opened on the GPU where it opened it. */
 static void close_opened(const struct block *block) {
     const int pushed = cuda_context_push(block->ordinal);
     cudaIpcCloseMemHandle(block->memory);

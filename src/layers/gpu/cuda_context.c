@@ -18,7 +18,8 @@ typedef CUresult (*context_id)(CUcontext context, unsigned long long *id);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUcontext contexts[CUDA_GPUS_MAX]; /* each is set with release; pairs with the load of who needs it */
-static uint64_t ids[CUDA_GPUS_MAX];       /* of these: a context that comes behind a reset may have the same handle */
+static uint64_t
+    ids[CUDA_GPUS_MAX]; /* [GPU]: number of the context. After a reset, a new context may have the same handle */
 static push_context push;
 static to_context pop, current;
 static context_id id_of; /* NULL: the driver is older than CUDA 12.0, and nobody can tell */

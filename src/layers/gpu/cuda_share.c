@@ -36,7 +36,7 @@ static enum collet_result err_runtime(cudaError_t error, const char *what) {
                    cudaGetErrorString(error));
 }
 
-/* What is not noted could not be given back. */
+/* Notes memory. If that fails, the memory is freed, because it could not be given back later. */
 static enum collet_result note(enum cuda_block kind, void *memory, size_t bytes) {
     int ordinal;
     cudaError_t error = cudaGetDevice(&ordinal);
@@ -63,7 +63,7 @@ static enum collet_result allow_peers(void *memory, size_t bytes) {
     return COLLET_SUCCESS;
 }
 
-/* What create() made, mapped and named. */
+/* Undoes create(), which has made, mapped and named the memory. */
 static enum collet_result publish(CUmemGenericAllocationHandle object, void **memory_p, struct gpu_name *name) {
     int fd;
     COLLET_TRY(cuda_vmm_export(object, &fd));

@@ -13,7 +13,7 @@
 
 struct cuda_vmm cuda_vmm;
 
-/* Each is the same whoever finds it. */
+/* Every thread finds the same functions, so no lock is needed. */
 enum collet_result cuda_vmm_find_all(const struct cuda_function *functions, size_t n, unsigned version) {
     for (size_t k = 0; k < n; k++) {
         void *function = cuda_entry(functions[k].name, version);

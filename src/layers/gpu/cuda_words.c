@@ -20,7 +20,7 @@
 typedef CUresult (*batch_operations)(CUstream stream, unsigned count, CUstreamBatchMemOpParams *operations,
                                      unsigned flags);
 
-/* By default a write has a fence before it, for all the system, and a wait for equality takes the bare value. */
+/* By default, a write has a fence of the whole system before it, and a wait compares the plain value. */
 static CUstreamBatchMemOpParams operation_of(const struct gpu_word_op *op) {
     CUstreamBatchMemOpParams to;
     memset(&to, 0, sizeof(to));
@@ -39,7 +39,7 @@ static CUstreamBatchMemOpParams operation_of(const struct gpu_word_op *op) {
 }
 
 static batch_operations find_batch(void) {
-    static batch_operations found; /* the same whoever finds it */
+    static batch_operations found; /* every thread finds the same function */
     batch_operations batch = __atomic_load_n(&found, __ATOMIC_RELAXED);
     if (batch == NULL)
         batch = (batch_operations)cuda_entry("cuStreamBatchMemOp", 11070);

@@ -54,7 +54,7 @@
 #include "base/types.h"
 #include "layers/tuner/manner.h"
 
-/* Not where the other ranks cannot compute the place of OUT: a root alone has one; or in place it differs from rank to rank. */
+/* Can all ranks compute the place of OUT? Not if only the root has OUT, or if in a call in place it differs from rank to rank. */
 static bool can_take(enum prog_collective collective) {
     const struct prog_facts *facts = &prog_facts[collective];
     return !facts->reduces && !prog_is_counted(collective) && facts->root != PROG_PEER && facts->root != PROG_TO_ROOT &&
@@ -98,7 +98,7 @@ static enum collet_result err_not_direct(const struct prog *prog) {
                    prog_collective_name(prog->collective), prog->rank);
 }
 
-/* Where a rank stores the nth block that `from` sends it. */
+/* The place where a rank stores the nth block from `from`. */
 static enum collet_result find_landing(const struct prog *prog, int from, int nth, int *block_p) {
     for (int k = 0; k < prog->nsteps; k++) {
         const struct prog_step *step = &prog->steps[k];
@@ -164,7 +164,7 @@ enum collet_result exec_copies_prepare(const struct exec_call *call) {
 
 /* ---- into a stream ---- */
 
-/* What a stream does with words at once: for each other rank, five things at most. */
+/* The word operations of a stream in one call of the driver: at most five for each other rank. */
 struct batch {
     uint32_t nops;
     struct gpu_word_op ops[5 * COPIES_RANKS_MAX];
@@ -182,7 +182,7 @@ static uint32_t *word_of(const struct exec_call *call, int rank, enum copies_sta
     return call->chan->copies->on_gpu + copies_at(call->chan->copies, rank, stage, from);
 }
 
-/* From here on the stream waits for a peer's word, or for those of all. */
+/* Notes that from here on the stream waits for the word of a peer, or for the words of all. */
 static void add_arrival(struct batch *batch, const struct exec_call *call, uint32_t value, uint32_t peer) {
     uint32_t *own = call->chan->copies->on_gpu + copies_row(call->chan->copies, call->chan->owner.rank);
     batch_add(batch, own + COPIES_CALL,
@@ -201,7 +201,7 @@ static void add_turn(struct batch *batch, const struct exec_call *call, const st
     batch->nops += gpu_rank_turn(call->chan->owner.gpu, place, &batch->ops[batch->nops]);
 }
 
-/* The same on all ranks, or the call is not. Of a message the place is 0. */
+/* A hash that is the same on all ranks, unless their calls differ. For a message, the place counts as 0. */
 static uint32_t copies_hash(const struct exec_call *call) {
     return hash_mix(hash_mix(call->args.signature, call->place.number), call->place.offset);
 }

@@ -37,7 +37,7 @@ uint64_t gpu_company_thread(void) {
 
 /* ---- queues ---- */
 
-#define QUEUES_DEFAULT 8 /* of a GPU, that the streams of a process share */
+#define QUEUES_DEFAULT 8 /* number of queues of a GPU that the streams of a process share */
 
 int gpu_company_queues(void) {
     const char *given = config_env("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -46,8 +46,8 @@ int gpu_company_queues(void) {
 
 bool gpu_company_is_crowded(const struct company *company) { return company->nmembers > gpu_company_queues(); }
 
-/* What a thread calls for several ranks one by one does not go together, nor does what is in graphs. Nobody knows here whether a program
- * will do that: so it is not refused. */
+/* Calls that a thread makes for several ranks one by one do not go together, and calls in graphs do not. Whether a program will make such
+ * calls is not known here. So this only warns. */
 static void warn_of_queues(const struct company *company) {
     static bool said;
     if (gpu_company_is_crowded(company) && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))

@@ -18,7 +18,7 @@ _Static_assert(sizeof(struct work_launch) <= 4096, "is a kernel's argument");
 
 /* ---- what a call asks of the GPU ---- */
 
-/* Of a sum that a switch makes; NULL: none does, or this GPU has no kernel for it. A factor is for lanes. */
+/* The kernel of a sum that a switch makes; NULL: no switch does it, or this GPU has no kernel for it. A call with a factor is for lanes. */
 static const void *team_kernel_of(const struct chan *chan, const struct exec_request *r) {
     const struct gpu_rank *gpu = chan->owner.gpu;
     return gpu_can_team(gpu->driver, gpu->ordinal) ? gpu->driver->kernels->team_sum(r->op, r->type) : NULL;
@@ -51,14 +51,14 @@ static uint32_t lanes_of(const struct exec_call *call) {
     return lanes < most ? (uint32_t)lanes : most;
 }
 
-/* Of so many channels, or of those that the call has of them: messages of one launch may have different numbers. */
+/* Counts the blocks for at most so many channels. A message of the launch may have fewer channels. */
 static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
     const int *first_worker = call->program->first_worker;
     uint32_t end = first_channel + nchannels, all = call->args.nchannels;
     return first_channel < all ? (uint32_t)(first_worker[end < all ? end : all] - first_worker[first_channel]) : 0;
 }
 
-/* As what a buffer may be lent; other GPUs reach memory of collet as far as it reaches. See struct interp_op. */
+/* How a buffer may be lent (struct interp_op). Other GPUs reach all memory that collet has made. */
 static uint8_t lent_as(const struct chan *chan, const void *address) {
     struct gpu_window_place place;
     if (gpu_window_find(chan, address, 1, &place) && gpu_window_is_lent(place.window))
@@ -80,7 +80,7 @@ static bool lends_apart(const struct prog *prog) {
     return false;
 }
 
-/* Of a call in place nothing of IN is lent if a step may do so only where IN and OUT are apart: blocks do not look (block_begin()). */
+/* In a call in place, IN is not lent if some step may lend it only where IN and OUT are apart. Blocks do not check that (block_begin()). */
 static void choose_lent(const struct exec_call *call, uint8_t lends[STEP_REGIONS]) {
     const struct exec_program *program = call->program;
     if (!program->lends_on_gpu || call->args.protocol != PROTOCOL_SIMPLE)
@@ -128,7 +128,7 @@ uint32_t gpu_set_channels(const struct gpu_entry *set, int n) {
     return most;
 }
 
-/* As many channels from `first` on as fit. */
+/* Returns how many channels from `first` on find room. */
 static uint32_t channels_that_fit(const struct gpu_entry *set, int n, uint32_t first, uint32_t resident) {
     uint32_t channels = 0, most = gpu_set_channels(set, n) - first;
     while (channels < most && gpu_set_blocks(set, n, first, channels + 1) <= resident)

@@ -14,7 +14,7 @@
 struct gpu_entry {
     struct exec_call *call;
     uint64_t wave;    /* its place in the order of the communicator's calls of the group */
-    uint64_t capture; /* that its stream is in; 0: in none */
+    uint64_t capture; /* number of the capture that its stream is in; 0: none */
     void *into;       /* the stream of its launch: its call's, or, of a guest, one of the thread that launches */
     bool is_guest;    /* another thread made it: that thread alone may name its stream (gpu_party.h) */
 };
@@ -27,11 +27,11 @@ static inline bool gpu_entries_share_gpu(const struct gpu_entry *a, const struct
     return x->peers == y->peers && x->gpu->ordinal == y->gpu->ordinal && a->capture == b->capture;
 }
 
-/* Of so many channels of a set, from the first one on. */
+/* Counts the blocks of a set for so many channels, from the first one on. */
 uint32_t gpu_set_blocks(const struct gpu_entry *set, int n, uint32_t first_channel, uint32_t nchannels);
 /* The most channels that any of the calls has. */
 uint32_t gpu_set_channels(const struct gpu_entry *set, int n);
-/* Of how many ranks are the calls? */
+/* Returns the number of ranks in a set. */
 int gpu_set_ranks(const struct gpu_entry *set, int n);
 
 /* Puts the set into the stream `into` of its first call. The streams of the others wait for it, and it for them; those of

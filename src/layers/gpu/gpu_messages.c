@@ -129,7 +129,7 @@ static bool gather(const struct company *company, struct party *own) {
 
 /* ---- do they fit? ---- */
 
-/* Those that are launched together. */
+/* The messages that are launched together. */
 struct exchange {
     struct gpu_entry *set;
     int n;

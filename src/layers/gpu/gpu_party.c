@@ -174,7 +174,7 @@ void gpu_party_tell(struct party *parties, enum collet_result result) {
     }
 }
 
-/* By the thread that came last. More ranks than a launch holds are refused by gpu_launch_set(), which looks at no more of them. */
+/* The thread that came last launches for all. If there are more ranks than a launch holds, gpu_launch_set() refuses them. */
 static enum collet_result launch_all(struct party *own, struct party *others) {
     struct gpu_entry set[WORK_MAX + 1];
     own->next = others;

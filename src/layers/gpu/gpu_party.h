@@ -10,25 +10,25 @@
 
 /* The calls of one thread, on its stack. */
 struct party {
-    struct party *next; /* that waits as well, or that is launched with it */
+    struct party *next; /* the next party that waits, or that is launched together with this one */
     struct gpu_entry *set;
     int n;
-    bool is_inside; /* of messages: it is launched with those that are looked at, if all have come */
-    bool is_alone;  /* of messages: with `done`, its thread launches it */
+    bool is_inside; /* messages: it is already in the list that is being gathered */
+    bool is_alone;  /* messages: its own thread launches it, when `done` is set */
     bool taken;     /* by the thread that launches: it cannot be taken back any more */
     bool done;      /* atomic: what is above and below is its thread's again */
     enum collet_result result;
     char text[ERR_TEXT_BYTES];
 };
 
-/* By the thread that launches. The calls of its own party, which is the first one, and of those behind it: as many as there is room for.
- * How many there are. */
+/* Called by the thread that launches. Collects the calls of its own party, which is the first one, and of the parties behind it: at most
+ * `most`. Returns their number. */
 int gpu_party_merge(const struct party *own, struct gpu_entry *set, int most);
 
 /* How it went; then the parties may be gone. */
 void gpu_party_tell(struct party *parties, enum collet_result result);
 
-/* By the thread of a party that is done. */
+/* Called by the thread of a party that is done. Returns its result. */
 enum collet_result gpu_party_end(const struct party *party);
 
 #endif

@@ -45,7 +45,7 @@ static struct fifo_end *put_end(struct image *image, struct fifo_end *host_end) 
     return copy;
 }
 
-/* Those that receive, and behind them those that send. */
+/* Copies the ends that receive, and behind them those that send. */
 static enum collet_result put_ends(struct image *image, int npeers, const struct interp_op *op, void *to_p) {
     struct fifo_end **table = calloc((size_t)npeers * 2 + 1, sizeof(*table));
     if (table == NULL)

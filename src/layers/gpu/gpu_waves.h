@@ -21,7 +21,7 @@ enum collet_result gpu_waves_entry(struct gpu_entry *e, struct exec_call *call, 
 
 void gpu_waves_sort(struct gpu_entry *entries, int n);
 
-/* Of sorted entries: how many from the first on are one wave; and how many are messages of one communicator, GPU and capture. */
+/* For sorted entries: the number of entries from the first on that are one wave; and that are messages of one communicator, GPU and capture. */
 int gpu_waves_length(const struct gpu_entry *entries, int n);
 int gpu_waves_messages(const struct gpu_entry *entries, int n);
 

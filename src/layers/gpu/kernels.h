@@ -7,14 +7,14 @@
 
 #include "base/types.h"
 
-#define GPU_LANES 512 /* of a block, at most */
+#define GPU_LANES 512 /* maximum number of lanes of a block */
 
 struct gpu_kernels {
     const char *code; /* for which GPUs: "sm_90" is machine code, "compute_90" is PTX, which the driver compiles */
     const void *copy;
     const void *const
         *reduce[COLLET_OP_COUNT]; /* an array per operator, with a kernel per type; NULL: it does not take the type */
-    /* What switches sum, for GPUs with teams (gpu.h); NULL: it, or the kernel, is not there. */
+    /* Kernels for sums by switches, for GPUs with teams (gpu.h); NULL: there is no such sum, or no kernel. */
     const void *(*team_sum)(int op, int type);
 };
 extern const struct gpu_kernels gpu_cuda_kernels;

@@ -21,7 +21,7 @@ static enum collet_result gpu_join(struct collet_comm *comm) {
     return gpu_rank_create(comm->device - COLLET_DEVICE_CUDA(0), &comm->gpu);
 }
 
-/* What its connections share, before the first of them. */
+/* Makes what the rank's connections share. Called before the first connection. */
 static enum collet_result open_for_conns(struct conn_owner *owner) {
     GPU_ENTERED(owner->gpu->driver, owner->gpu->ordinal);
     COLLET_TRY(gpu_rank_take(owner->gpu, LOAN_WINDOWS * sizeof(*owner->teams), (void **)&owner->teams));

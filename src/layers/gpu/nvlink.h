@@ -25,7 +25,7 @@
 struct nvlink_card {
     uint32_t on_gpu;
     uint32_t capability; /* gpu_driver.capability() */
-    uint32_t blocks;     /* that it runs at once: gpu_streams.resident() */
+    uint32_t blocks;     /* number of blocks that it runs at once: gpu_streams.resident() */
     uint32_t turns;      /* gpu_driver.takes_turns() */
     uint64_t gpu;        /* gpu_driver.identity() */
     uint32_t nseen;      /* GPUs that this process sees */

@@ -66,7 +66,7 @@ enum collet_result gpu_limit(const struct chan *chan, const struct config *confi
 #define P2P_PART_BYTES (16u << 10)
 /* In a round of messages a rank sends one and receives one: two blocks per channel. */
 #define P2P_BLOCKS 2
-/* Of all ranks that share a GPU. It was measured with so many. With more, fewer rounds of a group go into one grid. */
+/* The maximum number of blocks of all ranks that share a GPU. So many were measured. With more, fewer rounds of a group go into one grid. */
 #define P2P_CHANNELS_SHARED 32
 
 static int most_of_messages(const struct tuner_limits *limits, int most) {

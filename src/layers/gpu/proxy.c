@@ -25,15 +25,15 @@ struct proxy_client {
     struct proxy_client *other; /* the same rank, served by its next thread */
     int held;
     uint64_t launches, landed;  /* launches: pairs with the driver, which reads it without the lock */
-    enum collet_result failure; /* of a connection; SUCCESS: none */
+    enum collet_result failure; /* failure of a connection; SUCCESS: none */
     uint64_t failed_ns;
     char failure_text[ERR_TEXT_BYTES];
 };
 
 struct proxy {
     int gpu;             /* its number; −1: host memory */
-    int number;          /* of this thread among those for the same GPU or for host memory */
-    unsigned generation; /* of the process that has the thread */
+    int number;          /* number of this thread among those for the same GPU, or for host memory */
+    unsigned generation; /* generation of the process that has the thread */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work;
@@ -43,7 +43,7 @@ struct proxy {
     uint32_t spin;
     uint32_t turns;
     int nconns;                /* over wires and ready, when the thread last chose its CPUs */
-    struct os_cpu_set allowed; /* where the thread may run */
+    struct os_cpu_set allowed; /* the CPUs on which the thread may run */
     struct proxy_client *clients;
     struct proxy *next;
 };

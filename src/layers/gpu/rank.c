@@ -297,7 +297,7 @@ bool gpu_rank_turn(struct gpu_rank *rank, const struct gpu_place *place, struct 
     return rank->tells = true;
 }
 
-/* Behind an operation of this rank alone, or one in a capture. */
+/* Puts the event behind an operation of this rank alone, or behind one in a capture. */
 static enum collet_result record_done(const struct gpu_rank *rank, const struct gpu_place *place) {
     const struct gpu_streams *streams = rank->driver->streams;
     if (place->capture != 0)
@@ -305,7 +305,7 @@ static enum collet_result record_done(const struct gpu_rank *rank, const struct 
     return streams->record(rank->done, place->stream, place->capture != 0);
 }
 
-/* Behind an operation of several ranks, none of which is in a graph. */
+/* Puts one event behind an operation of several ranks. None of them is in a graph. */
 static enum collet_result record_mark(struct gpu_rank *const *of, int n, const struct gpu_place *place) {
     const struct gpu_driver *driver = of[0]->driver;
     struct gpu_mark *mark;

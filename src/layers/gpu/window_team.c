@@ -29,7 +29,7 @@ struct making {
     struct gpu_team *team;
     uint64_t bytes;
     int fd;                          /* rank 0: the team's descriptor; −1: there is none yet */
-    char name[HAND_OVER_NAME_BYTES]; /* where it gives that away */
+    char name[HAND_OVER_NAME_BYTES]; /* name of the socket at which it gives the descriptor */
 };
 
 /* What a rank says when it has done a stage. */

@@ -25,7 +25,7 @@ struct window_card {
     char hand_over[HAND_OVER_NAME_BYTES]; /* where the descriptor can be got; "": there is none */
 };
 
-/* What a rank has come to. */
+/* The result of a rank. */
 struct window_finding {
     int32_t attached; /* all that it was to attach */
     int32_t reaches_all;

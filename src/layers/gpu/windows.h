@@ -43,7 +43,7 @@ void gpu_windows_end(struct chan *chan);
  * By any thread. */
 bool gpu_window_find(const struct chan *chan, const void *address, size_t bytes, struct gpu_window_place *place);
 
-/* Where the GPU of this rank reaches the buffer of that one; NULL: it does not, or there is none. */
+/* Returns the address at which the GPU of this rank reaches the buffer of `rank`; NULL: it does not, or there is none. */
 void *gpu_window_base(const struct gpu_window *window, int rank);
 
 /* All ranks answer alike. Lent: each rank reaches the buffers of all ranks that its GPU is near to. Symmetric: each rank of the

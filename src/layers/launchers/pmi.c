@@ -30,7 +30,7 @@
 
 static struct {
     int fd;
-    int pid; /* of the process that has said init; a forked child does not speak for it */
+    int pid; /* the process that has said init; a forked child may not speak for it */
     char store[256];
     struct meeting_wait wait; /* for the other ranks; one thread at a time */
 } launcher;

@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-/* Where failures are told from now on. */
+/* Sets the function that hears of failures from now on. */
 void net_tell(plug_log *log);
 
 int net_listen(void *handle, void **listener);

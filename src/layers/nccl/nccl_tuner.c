@@ -27,7 +27,7 @@ struct tuner {
 
 /* ---- words of the two ---- */
 
-/* What NCCL calls an algorithm of this name; −1: it has none like it. */
+/* Returns NCCL's number of the algorithm of this name; −1: NCCL has none like it. */
 static int row_of(const struct algorithm *algorithm) {
     static const struct {
         const char *name;
@@ -95,7 +95,7 @@ static enum collet_result fill_table(const struct question *q, float table[][NCC
     return COLLET_SUCCESS;
 }
 
-/* As NCCL counts them: of the larger buffer. */
+/* Returns the bytes as NCCL counts them: of the larger buffer. */
 static size_t bytes_of(const struct question *q) {
     const struct prog_facts *facts = &prog_facts[q->collective];
     bool per_rank = facts->in == PROG_PER_RANK || facts->out == PROG_PER_RANK;

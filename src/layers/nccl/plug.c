@@ -70,7 +70,7 @@ static int tied_device(const struct conn *conn, const struct plug_host *host) {
     return -1;
 }
 
-/* Of the fastest devices, each channel has one. */
+/* Each channel uses one of the fastest devices. */
 static int device_in_turn(const struct conn *conn, const struct plug_host *host) {
     int fastest[PLUG_DEVICES_MAX], n = 0;
     for (int k = 0; k < host->ndevices; k++) {

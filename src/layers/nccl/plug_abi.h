@@ -29,7 +29,7 @@
 #define PLUG_SYMBOL "ncclNetPlugin_v%d"
 #define PLUG_FILE "libnccl-%s-%s.so" /* kind, name */
 #define PLUG_HANDLE_BYTES 128
-#define PLUG_REQUESTS_MAX 32 /* of one sender or receiver at a time */
+#define PLUG_REQUESTS_MAX 32 /* maximum number of requests of one sender or receiver at a time */
 
 /* What functions return. */
 enum plug_result { PLUG_SUCCESS = 0, PLUG_SYSTEM_ERROR = 2, PLUG_INTERNAL_ERROR = 3, PLUG_REMOTE_ERROR = 6 };

@@ -30,7 +30,7 @@ struct plug_frame {
 };
 #define PLUG_MAGIC 0x636f6c70u
 
-/* What of a slot is under way. */
+/* The part of a slot that is under way. */
 struct plug_slot {
     void *frame_request; /* NULL: done, or never asked for. A consumer's may be that of the payload, too */
     void *payload_request;
@@ -48,9 +48,9 @@ struct plug_end {
 
     void *memory; /* of the host: the FIFO, behind it a frame per slot */
     size_t bytes;
-    void *registration; /* of that; a plugin may have none to give */
+    void *registration; /* registration of that memory; a plugin may give none */
     bool registered;
-    char *gpu_slots; /* those of Simple, in memory of the GPU; NULL: they are in host memory */
+    char *gpu_slots; /* slots of Simple in memory of the GPU; NULL: they are in host memory */
     void *gpu_registration;
     bool flush; /* consumer: what comes into memory of the GPU must be flushed */
 
@@ -86,7 +86,7 @@ static inline size_t plug_frame_room(const struct conn *conn) {
     return sizeof(struct plug_frame) + (behind + 7) / 8 * 8;
 }
 
-/* Where the frame of a step is, with a short payload behind it. */
+/* The address of the frame of a step. A short payload stands behind it. */
 static inline struct plug_frame *plug_frame_at(const struct conn *conn, uint64_t step) {
     struct plug_end *end = conn->impl;
     size_t at = conn_layout(conn)->total_bytes + (step & (conn->end.nslots - 1)) * plug_frame_room(conn);

@@ -206,7 +206,7 @@ static uint64_t card_of(const char *name) {
 /* Does COLLET_NET_PLUGIN, having this value, name one? */
 static bool config_names_plugin(const char *name) { return name[0] != '\0' && strcmp(name, "none") != 0; }
 
-/* What plug_host() does, into a struct of the caller's. name: as COLLET_NET_PLUGIN has it. */
+/* Opens the plugin for plug_host(), into a struct of the caller. name: the value of COLLET_NET_PLUGIN. */
 static void plug_host_open(struct plug_host *host, const char *name) {
     *host = (struct plug_host){.table = NULL};
     snprintf(host->why, sizeof(host->why), "COLLET_NET_PLUGIN names none");

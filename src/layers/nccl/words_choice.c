@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* What NCCL's algorithms are here; "": nothing is like them. */
+/* NCCL's algorithms, and their names here; "": nothing is like them. */
 static const struct {
     const char *name, *here;
 } ALGORITHM_NAMES[] = {{"Ring", "ring,chain"}, {"Tree", "tree"},      {"PAT", "pat"},       {"NVLS", "nvls"},
@@ -175,7 +175,7 @@ static void answer_functions(struct answer *answer, const char *value) {
             answer_part(answer, &part, CHOSEN[k]);
 }
 
-/* A list that is for all collectives names collet's algorithms as they are. */
+/* A list for all collectives may also have collet's own names of algorithms. */
 static void answer_list(struct answer *answer, const char *list) {
     char name[NAME_BYTES], full[NAME_BYTES];
     bool known = false;
@@ -268,7 +268,7 @@ void words_of_protocols(const char *value, struct words *words) {
 
 /* ---- one call ---- */
 
-/* Those of `here` that the collective has. */
+/* Returns those algorithms of `here` that the collective has. */
 static uint32_t algorithm_bits(enum prog_collective collective, const char *here) {
     char name[NAME_BYTES];
     uint32_t bits = 0;

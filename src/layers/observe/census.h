@@ -24,7 +24,7 @@ struct census_rank {
     int32_t asked, answered;
     int32_t stopped; /* 1: by a signal or a debugger; seen on the same node only */
     char host[64];
-    uint32_t bytes; /* of report; 0: it has no calls yet */
+    uint32_t bytes; /* bytes of the report; 0: the rank has made no call yet */
     char report[BOOT_REPORT_BYTES];
 };
 

@@ -10,7 +10,7 @@
 
 struct json {
     FILE *file;
-    int depth;      /* of lists and objects that are open */
+    int depth;      /* number of open lists and objects */
     bool has_items; /* the innermost of them has had one */
 };
 

@@ -25,7 +25,7 @@ struct metrics_rank {
 
 void metrics_print(const struct metrics_rank *ranks, int nranks, FILE *out);
 
-/* What is sent in front of such a text over HTTP. */
+/* The header that is sent before such a text over HTTP. */
 #define METRICS_HTTP_HEAD                                                                                              \
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %zu\r\n"             \
     "Connection: close\r\n\r\n"

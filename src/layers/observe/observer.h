@@ -40,9 +40,9 @@ enum observed_state { OBSERVED_WAITING, OBSERVED_MOVED, OBSERVED_OVER };
 
 struct observed_message {
     const struct observed_wire *wire;
-    int number; /* of those of its wire in the call */
+    int number; /* number of the message on its wire in the call */
     enum observed_state state;
-    size_t bytes; /* of one that has moved */
+    size_t bytes; /* bytes of a message that has moved */
 };
 
 struct observed_call {
@@ -52,7 +52,7 @@ struct observed_call {
     void *out, *stream;
     size_t count;
     enum collet_type type;
-    int root; /* of a message: its peer */
+    int root; /* for a message: its peer */
     int nchannels;
     bool is_message; /* a send or a receive */
     bool on_host;    /* it is observed until it ends */

@@ -18,7 +18,7 @@
 struct reception_request {
     uint32_t version; /* COLLET_VERSION */
     uint32_t all;     /* 0: only what the process knows of its own ranks */
-    uint64_t tag;     /* of a communicator (boot_tag()); 0: of all */
+    uint64_t tag;     /* tag of a communicator (boot_tag()); 0: all communicators */
 };
 
 struct reception_head {

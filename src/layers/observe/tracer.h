@@ -24,9 +24,9 @@ struct trace_message {
 };
 
 struct trace_step {
-    uint32_t first_message; /* those that it receives, then those that it sends */
+    uint32_t first_message; /* index of its first message: first those that it receives, then those that it sends */
     uint32_t receives, sends;
-    uint32_t recv_first, send_first; /* where the program's table has their peers */
+    uint32_t recv_first, send_first; /* index of their peers in the program's table */
 };
 
 #define TRACER_MESSAGES 1000 /* tracks from here on are of sends and receives, which run beside collectives */
@@ -38,7 +38,7 @@ struct trace_event {
     uint64_t begin, end;               /* os_ticks(); end 0: there is no event yet */
     uint64_t sequence;                 /* of the step's call */
     uint32_t bytes;
-    uint32_t next_round, next_step; /* where the worker went from it */
+    uint32_t next_round, next_step; /* round and step to which the worker went next */
     uint32_t sending;               /* it waited for credit; the wire goes to the rank */
     union {
         uint32_t blocked_on; /* what a step waited for: index into the program's table of peers */
@@ -64,7 +64,7 @@ static inline struct trace_event *trace_ring_next(struct trace_ring *ring) {
 /* A worker of a program. */
 struct trace_worker {
     struct trace_wait wait;
-    struct trace_ring *ring; /* of the thread that runs it */
+    struct trace_ring *ring; /* the ring of the thread that runs it */
     const char *call;        /* name of its collective; constant */
     struct trace_step *steps;
     struct trace_message *messages;
@@ -87,7 +87,7 @@ struct tracer {
 enum collet_result tracer_create(const struct conn_owner *owner, struct tracer **tracer_p);
 void tracer_end(struct tracer *tracer); /* writes the file; NULL is fine */
 
-/* A worker with room for the description of so many steps and messages; the tracer's. NULL: no memory. */
+/* Makes a worker with room to describe so many steps and messages. The tracer owns it. NULL: no memory. */
 struct trace_worker *tracer_add_worker(struct tracer *tracer, size_t nsteps, size_t nmessages);
 
 #endif

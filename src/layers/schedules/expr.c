@@ -27,7 +27,7 @@ static uint32_t hash_of(const struct expr_node *node) {
     return (uint32_t)(h >> 32);
 }
 
-/* Where the node is in the table, or the free place where it belongs. */
+/* Finds the place of a node in the table, or the free place where it belongs. */
 static int32_t *place_of(const struct expr_store *store, const struct expr_node *node) {
     for (uint32_t i = hash_of(node);; i++) {
         int32_t *place = &store->index[i & (store->index_size - 1)];

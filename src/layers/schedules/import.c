@@ -16,7 +16,7 @@
 
 enum { GPUS_MAX = 64, CHUNKS_MAX = 4096, BLOCKS_MAX = 1024, STEPS_MAX = 1 << 20, SLOTS = 2 };
 
-/* What an instruction takes and where its result goes. */
+/* The operands of an instruction, and the place of its result. */
 struct type {
     const char *name;
     bool recv, src, dst_too, dst, send; /* dst_too: dst is an operand */
@@ -29,7 +29,7 @@ static const struct type types[] = {
     {"nop", false, false, false, false, false},
 };
 
-/* What a chunk holds: contributions of ranks, of this block of IN. */
+/* The content of a chunk: contributions of ranks to this block of IN. */
 struct value {
     uint64_t ranks; /* 0: nothing */
     int block;

@@ -24,7 +24,7 @@ struct collet_stream {
     struct queue queue;
     struct collet_comm *newest; /* communicator of its newest call; a thread that waits for the stream helps there */
     uint64_t group, place;      /* in the issue with this number, the place of its calls */
-    struct collet_stream *next; /* of those that were destroyed */
+    struct collet_stream *next; /* list of destroyed streams */
 };
 
 #define STREAM_MAGIC 0x73747265616d0000ull /* and, as a communicator's, it counts forks */

@@ -36,7 +36,7 @@ struct plot {
     struct series series[SERIES_MAX];
     int nseries;
     bool full; /* a row had no room */
-    /* Of the table that is being read: */
+    /* The table that is being read: */
     char program[NAME_BYTES];
     int nranks, predicted_field; /* 0: there is no such column */
 };

@@ -188,7 +188,7 @@ static bool has_medium(const struct net *net, enum topo_medium medium) {
     return false;
 }
 
-/* What the tuner would pick of a size. */
+/* Prints what the tuner would pick for a size. */
 static int picked(const struct task *task, int size) {
     struct forecast of_size[ALGORITHMS_MAX];
     for (int a = 0; a < task->nalgorithms; a++)

@@ -34,7 +34,7 @@ enum { LABS_MAX = 8 };
 
 #define QUICK_ROUNDS 12
 #define LIMITED_ROUNDS 5
-#define MEASURED_SHARE 0.75 /* of limited time; then comes the fit, … */
+#define MEASURED_SHARE 0.75 /* share of a limited time for measuring; then comes the fit, … */
 #define FITTED_SHARE 0.95   /* … and then the file */
 #define ROUNDS 16
 #define SMALLEST 8u
@@ -321,7 +321,7 @@ static int run(const struct request *request, struct task *task) {
     return status;
 }
 
-/* Those that this library has for the first GPU. */
+/* The constants that this library has for the first GPU. */
 static enum collet_result take_constants(struct cost_table *costs) {
     char name[GPU_MODEL_BYTES];
     gpu_driver()->model(0, name);

@@ -127,7 +127,7 @@ struct sim_blocks {
 /* Facts on which the engine's work for a step depends, besides bytes. Steps of one kind have them in common. */
 struct sim_kind {
     uint32_t touches; /* local operand, local place */
-    bool turns;       /* a CPU runs its worker and others in turns: what one leaves in the cache the next drives out */
+    bool turns;       /* a CPU runs several workers in turns: so each drives the data of the others out of the cache */
     uint32_t run;     /* the first run of this kind. All runs of the kind have connections of the same classes */
     double bytes;     /* the bytes for which `work` was computed: the next step mostly has as many */
     struct sim_work work;

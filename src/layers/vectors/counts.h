@@ -11,7 +11,7 @@
 
 /* The arguments about one buffer. */
 struct counts {
-    const char *name;     /* of the counts, as collet.h calls them */
+    const char *name;     /* name of the counts in collet.h */
     const size_t *counts; /* [rank]; of a buffer that is one block: that block's, or NULL */
     const size_t *displs; /* [rank]; NULL: blocks lie one behind another */
 };

@@ -19,7 +19,7 @@ struct cast_member {
 struct cast {
     const struct algorithm *algorithm;
     int nranks, root;
-    int nslices; /* that member 0 cuts buffers into */
+    int nslices; /* number of slices into which member 0 cuts buffers */
     int nmembers;
     struct cast_member *members;
 };

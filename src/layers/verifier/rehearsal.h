@@ -65,7 +65,7 @@ struct rehearsal_cell {
 /* Where it went wrong. */
 struct rehearsal_failure {
     int member; /* −1: it is no rank's fault */
-    int step;   /* of the member's program; −1: a step is missing */
+    int step;   /* index of the step in the member's program; −1: a step is missing */
     int round;
 };
 
@@ -145,7 +145,7 @@ bool rehearsal_run(struct rehearsal *m, const struct rehearsal_watcher *watcher)
 bool prog_check_by(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
                    const struct rehearsal_rules *rules, char *why, size_t why_bytes);
 
-/* What a place holds; NULL for a block of IN that nothing overwrites. */
+/* Returns the content of a place; NULL for a block of IN that nothing overwrites. */
 struct rehearsal_cell *rehearsal_cell(const struct rehearsal *m, int round, struct rehearsal_place place);
 
 /* Whether a block has elements in the round. */
@@ -163,7 +163,7 @@ static inline bool rehearsal_lends(const struct rehearsal *m, const struct prog_
 static inline bool rehearsal_lands(const struct rehearsal *m, int member, const struct prog_step *step) {
     return step->lands == STEP_LANDS_EARLY && !(m->in_place && prog_reads_in(m->cast->members[member].prog));
 }
-/* What a step of a member lends. */
+/* Finds what a step of a member lends. */
 struct rehearsal_place rehearsal_lent(const struct rehearsal *m, int member, const struct prog_step *step);
 
 /* Where the message that a counter of the connection (head or tail) points at is; what it carries begins at

@@ -16,7 +16,7 @@
 
 struct attended {
     struct chan *chan;
-    struct call_lock *lock; /* of the communicator; held while chan is used */
+    struct call_lock *lock; /* the communicator's lock; held while chan is used */
     struct attended *next;
 };
 
@@ -53,7 +53,7 @@ static enum collet_result verbs_attend_list(struct chan *chan, struct call_lock 
     return COLLET_SUCCESS;
 }
 
-/* The caller holds that lock. chan need not be listed. */
+/* The caller holds the communicator's lock. chan need not be listed. */
 static void verbs_attend_unlist(const struct chan *chan) {
     SCOPED_LOCK(&patrol.lock);
     struct attended **at = &listed;

@@ -89,7 +89,7 @@ struct verbs_rail {
     struct verbs_port *port;
     struct ibv_mr *mr;
     struct verbs_depths depths;
-    struct ibv_cq *cq; /* of this life; NULL: none */
+    struct ibv_cq *cq; /* completion queue of this life of the rail; NULL: none */
     int cq_failed;     /* an event said that the queue failed; set by the thread that reads events */
     enum verbs_rail_state state;
     uint32_t life; /* number of this life, or of the last one; equal at both ends */

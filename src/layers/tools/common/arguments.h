@@ -15,9 +15,9 @@ enum { EXIT_BAD_INPUT = 2 };
 struct argument {
     const char *name;   /* --name */
     char letter;        /* -l; 0: none */
-    const char *meta;   /* what --help calls its value; NULL: it takes none */
+    const char *meta;   /* name of its value in --help; NULL: it takes no value */
     const char **value; /* where its value goes */
-    bool *flag;         /* where an option without a value is noted */
+    bool *flag;         /* is set to true by an option without a value */
     const char *help;   /* may have several lines */
 };
 
@@ -27,7 +27,7 @@ struct argument {
 #define ARGUMENT_FLAG(name, to, help)                                                                                  \
     { name, 0, NULL, NULL, to, help }
 
-/* What --help says beside the options. */
+/* The texts of --help besides the options. */
 struct command {
     const char *usage; /* after "usage: <program> " */
     const char *about; /* after the options, or NULL */

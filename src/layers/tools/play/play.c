@@ -109,7 +109,7 @@ EMSCRIPTEN_KEEPALIVE const char *play_check(int algorithm, int nranks, int nnode
     return answer_close(out, result);
 }
 
-/* What stands for DATA in the page that animates the programs. */
+/* The text that replaces DATA in the page that animates the programs. */
 EMSCRIPTEN_KEEPALIVE const char *play_data(int algorithm, int nranks, int nnodes, int root, int nslots,
                                            const char *text) {
     FILE *out = answer_open();

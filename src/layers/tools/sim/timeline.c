@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "layers/observe/timeline.h"
 
-/* Where a worker is: its next step. */
+/* The place of a worker: its next step. */
 struct position {
     uint32_t round, run;
     int64_t at_ps; /* when it can begin, unless its engine is busy */

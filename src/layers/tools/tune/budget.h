@@ -17,15 +17,15 @@ struct budget {
     uint64_t (*now_ns)(void);
     uint64_t began_ns;
     double seconds; /* 0: as long as it takes */
-    double share;   /* of it that the stage in hand may use, counted from the beginning */
-    FILE *out;      /* where lines go; NULL: nowhere */
+    double share;   /* share of the time until which the present stage may run */
+    FILE *out;      /* the file for lines; NULL: none */
     uint64_t said_ns;
 };
 
 bool budget_is_over(const struct budget *budget); /* for the stage in hand */
 double budget_left(const struct budget *budget);  /* seconds, of all */
 
-/* What the run does, with the seconds that have passed. Not more often than every two seconds, unless `now`. */
+/* Prints what the run does, with the seconds that have passed; at most every two seconds, unless `now`. */
 __attribute__((format(printf, 3, 4))) void budget_say(struct budget *budget, bool now, const char *format, ...);
 
 #endif

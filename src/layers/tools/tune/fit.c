@@ -78,7 +78,7 @@ static void list_of_gpus(struct lab *const *labs, int nlabs, struct cost_table *
     add(all, &costs->gpu_memory_gbps);
 }
 
-/* What has not been seen keeps its constants. */
+/* Classes that were not measured keep their constants. */
 static void list_parameters(struct lab *const *labs, int nlabs, bool wire, struct cost_table *costs,
                             struct parameters *all) {
     bool crowded = false, seen[LAB_CLASSES] = {false};

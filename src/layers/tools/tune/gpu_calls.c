@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* cudaStreamPerThread: what a thread puts there runs beside what others put there. */
+/* cudaStreamPerThread: each thread has its own stream by this name, so the work of threads runs side by side. */
 #define STREAM_OF_THREAD ((void *)2)
 
 #define LONG_NS 0.9e9

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* Fitted constants with what is left of the error, and the rows: measured beside what was predicted before the fit and behind it. */
+/* Writes the fitted constants with their remaining error, and the rows: measured times, and predictions before and after the fit. */
 void gpu_file_print(struct lab *const *labs, int nlabs, const struct cost_table *before,
                     const struct cost_table *fitted, double error, FILE *out);
 

@@ -53,7 +53,7 @@ struct orders {
     uint64_t bytes;
     struct collet_unique_id id;
     double ns[LAB_RANKS_MAX];     /* a call, by rank */
-    double cpu_ns[LAB_RANKS_MAX]; /* of it with a CPU */
+    double cpu_ns[LAB_RANKS_MAX]; /* time with a CPU */
 };
 
 /* One rank, while it measures. */

@@ -59,7 +59,7 @@ struct lab {
     struct cost_machine machine[LAB_CLASSES]; /* as the tuner of these ranks sees it */
     struct tuner_limits limits;
     struct prog_shape shape;
-    struct topo *topo;            /* of ranks on CPUs; of GPUs NULL */
+    struct topo *topo;            /* ranks on CPUs: their topology; on GPUs: NULL */
     struct net *net[LAB_CLASSES]; /* over it; of GPUs NULL */
     double crowd[LAB_RANKS_MAX];
     struct plan_choice candidates[LAB_CANDIDATES_MAX];
@@ -68,7 +68,7 @@ struct lab {
     struct lab_cell cells[LAB_SIZES_MAX][LAB_CANDIDATES_MAX];
     int rounds;                  /* cells have samples of rounds below this */
     int cpus;                    /* of this machine */
-    struct map *map;             /* of ranks on GPUs, else NULL */
+    struct map *map;             /* ranks on GPUs: their map; else NULL */
     struct model *model;         /* what `machine` is of them; NULL like it */
     float trips_ns[LAB_CLASSES]; /* the last round trip seen of each class; 0: none */
     int dropped;

@@ -68,7 +68,7 @@ static struct map *map_of(const struct bench *bench, const struct config *config
     return map;
 }
 
-/* As planners find them (plan/plan.c). */
+/* Finds the limits as planners do (plan/plan.c). */
 static void set_limits(struct bench *bench, const struct config *config, int count) {
     struct lab *lab = bench->lab;
     int n = lab->options.nranks, blocks = INT32_MAX;

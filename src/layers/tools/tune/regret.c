@@ -11,7 +11,7 @@
 /* The best is one that was measured in at least half as many rounds as the choice: others were left out early. */
 struct regret {
     int choice, best;    /* −1: not measured */
-    double ratio, noise; /* of choice ÷ best, round by round */
+    double ratio, noise; /* of the quotients choice ÷ best of all rounds */
     int ncandidates;     /* measured in this class */
     bool good;
 };
