@@ -74,10 +74,9 @@ struct fifo_loan {
     uint64_t to;      /* where the consumer wants the payload; 0: not known yet; or LOAN_REFUSED. GPUs: the place
                          * (struct loan_team), 0 for none; or LOAN_EVERYWHERE */
     uint64_t offset;  /* offset of `address` in its process's commons; 0: not in it. LOAN_WINDOW: the window's number */
-    uint64_t
-        to_offset; /* offset of `to` in the commons of the consumer's process. GPUs: the place for the result of this payload */
-    uint32_t claimed; /* number of parts that an end copies or has copied; or LOAN_STOPPED */
-    uint32_t done;    /* number of copied parts; plus LOAN_IN_SLOT, LOAN_ALONE */
+    uint64_t to_offset; /* offset of `to` in the consumer's commons. GPUs: the place for the result of this payload */
+    uint32_t claimed;   /* number of parts that an end copies or has copied; or LOAN_STOPPED */
+    uint32_t done;      /* number of copied parts; plus LOAN_IN_SLOT, LOAN_ALONE */
 };
 
 #define LOAN_LANDED 1u  /* in `address`: the payload is already at the address that the consumer offered */

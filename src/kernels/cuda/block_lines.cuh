@@ -179,9 +179,8 @@ struct lines_piece {
     uint32_t bytes, slot_at; /* length of the piece; bytes of the slot before it */
     const char *local;       /* the first operand in memory; NULL: there is none */
     int local_at;            /* number of received operands that come before it */
-    bool
-        early; /* it is in IN, and may be read at once: in a call in place, whatever overwrites it comes after this read */
-    char *store; /* NULL: nothing is stored */
+    bool early;              /* it is in IN, and may be read at once: in place, whatever overwrites it comes later */
+    char *store;             /* NULL: nothing is stored */
 };
 
 BLOCK_FN struct lines_piece lines_piece_of(const struct interp_op *op, const struct prog_step *step, int number,

@@ -33,10 +33,8 @@ struct cost_machine {
     const double *crowd; /* [rank]: ranks per CPU of its node; NULL: each has a CPU */
     const int *node;     /* [rank]: ascending; NULL: hosts of the cast */
     uint32_t nslots;
-    uint32_t
-        switched_from; /* GPUs: minimum bytes of a slice that switches sum, if the buffers of a call allow it; 0: they do not sum */
-    uint32_t
-        lent_from; /* GPUs: minimum bytes of a payload that is lent, if the buffers of a call allow it; 0: none is lent */
+    uint32_t switched_from; /* GPUs: minimum bytes of a slice that switches sum, if buffers allow it; 0: they do not */
+    uint32_t lent_from;     /* GPUs: minimum bytes of a payload that is lent, if buffers allow it; 0: none is */
     const struct sim_skipper *skips; /* NULL: none */
 };
 
@@ -48,8 +46,7 @@ struct cost_stage {
     int longest_run;      /* number of blocks in its longest message */
     int nworkers, npeers; /* maximum numbers of a rank */
     bool too_wide;        /* GPUs: a block has no room for some step */
-    double sent,
-        lent; /* number of messages per round, of all ranks that were looked at; number of those that are lent */
+    double sent, lent;    /* messages per round of all ranks that were looked at; those that are lent */
     double host_steps, host_peers, host_workers; /* sums over all ranks that were looked at */
     struct sim *sims[SIM_CHANNELS_MAX + 1];      /* [n]: the simulation of n rings; NULL: not made yet */
     double hops_ns[PROTOCOL_COUNT];              /* what cost_hops() has computed; 0: nothing yet */

@@ -38,8 +38,7 @@ enum link_class {
 #define COSTS_PROTOCOLS PROTOCOL_COUNT
 
 struct step_cost {
-    double
-        step_ns; /* engine: a step. On a GPU the maximum over its peers counts, on a CPU that of the CPU's own memory */
+    double step_ns;      /* engine: a step. GPU: maximum over its peers; CPU: that of the CPU's own memory */
     double peer_ns;      /* engine: each slot received or sent */
     double byte_ns;      /* engine: each byte of each operand and place */
     double alpha_ns;     /* from published to seen */
@@ -49,17 +48,16 @@ struct step_cost {
 
 struct cost_table {
     struct step_cost step[LINK_CLASS_COUNT][COSTS_PROTOCOLS];
-    double switch_ns;    /* the switch to another rank, if ranks share CPUs and one of them waits */
-    double turns_share;  /* the share by which bytes cost more on a CPU that runs several workers in turns */
-    double gpu_call_ns;  /* the launch and the end of a grid on a GPU */
-    double gpu_block_ns; /* the launch and the end of each of its blocks */
-    double gpu_turn_ns;  /* the time until another process that shares the GPU has its turn */
-    int gpu_blocks; /* maximum number of blocks that a GPU runs at once, for all ranks on it. A communicator asks its drivers */
+    double switch_ns;       /* the switch to another rank, if ranks share CPUs and one of them waits */
+    double turns_share;     /* the share by which bytes cost more on a CPU that runs several workers in turns */
+    double gpu_call_ns;     /* the launch and the end of a grid on a GPU */
+    double gpu_block_ns;    /* the launch and the end of each of its blocks */
+    double gpu_turn_ns;     /* the time until another process that shares the GPU has its turn */
+    int gpu_blocks;         /* maximum number of blocks of all ranks that a GPU runs at once; asked of the driver */
+    double gpu_memory_gbps; /* bandwidth of payload between ranks of one GPU, all its blocks together; 0: no limit */
+    double gpu_lent_share;  /* cost of a byte that is lent between GPUs, or in one, as a share of the cost in a slot */
     double
-        gpu_memory_gbps;   /* bandwidth of payload between ranks of one GPU, for all its blocks together; 0: no limit */
-    double gpu_lent_share; /* cost of a byte that is lent between GPUs, or in one, as a share of the cost in a slot */
-    double
-        switched_share; /* share of a link's bandwidth that switches reach when they sum and store; 0: there are no such switches */
+        switched_share; /* share of a link's bandwidth that switches reach when they sum; 0: there are no such switches */
 };
 
 extern const struct cost_table costs_default;

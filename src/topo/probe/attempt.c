@@ -40,10 +40,9 @@ struct attempt {
     struct tour_hop *hops; /* [stop · nstops + stop] */
     int *stops;            /* [route · nstops + i]: the orders of the rings so far */
     struct topo_route *routes;
-    int nroutes; /* so far */
-    int far_ends,
-        sys_hops;      /* of these rings: number of ends that are not at a nearest stop; number of hops between CPUs */
-    struct score best; /* the score of the best number of rings so far */
+    int nroutes;              /* so far */
+    int far_ends, sys_hops;   /* number of ends that are not at a nearest stop; of hops between CPUs */
+    struct score best;        /* the score of the best number of rings so far */
     int64_t steps, steps_max; /* steps that finding orders has taken; above the maximum, no more rings are added */
 };
 

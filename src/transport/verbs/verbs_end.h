@@ -57,8 +57,7 @@ struct verbs_landing {
     uint32_t bytes;
     uint32_t rails; /* bits by rail: that rail has a key */
     uint32_t keys[VERBS_RAILS_MAX];
-    uint32_t
-        check; /* verbs_landing_check(): a later landing for the same slot may overwrite this one while it is read */
+    uint32_t check; /* CRC of the fields above: a later landing may overwrite this one while it is read */
 };
 
 /* One end's description for the other: addresses of its memory, of its Simple slots, and of frames with their own write. */
