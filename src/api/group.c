@@ -191,7 +191,7 @@ enum collet_result group_join(struct collet_comm *comm) {
     if (result == COLLET_SUCCESS)
         group.joins[group.njoins++] = comm;
     else
-        comm_give_up(comm, result);
+        comm_end_join(comm, result);
     return result;
 }
 
@@ -264,7 +264,7 @@ static enum collet_result group_run(void) {
 
 static void give_up_joins(void) {
     for (int k = 0; k < group.njoins; k++)
-        comm_give_up(group.joins[k], group.error);
+        comm_end_join(group.joins[k], group.error);
 }
 
 enum collet_result collet_group_end(void) {

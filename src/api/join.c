@@ -245,7 +245,7 @@ void comm_hand_over(struct collet_comm *comm, enum collet_result result) {
     __atomic_store_n(to, comm, __ATOMIC_RELEASE); /* another thread may wait for it */
 }
 
-static void end_join(struct collet_comm *comm, enum collet_result result) {
+void comm_end_join(struct collet_comm *comm, enum collet_result result) {
     call_lock_acquire(&comm->lock, 0);
     if (comm_is_live(comm)) {
         if (result == COLLET_ERR_NO_MEMORY)
@@ -258,8 +258,6 @@ static void end_join(struct collet_comm *comm, enum collet_result result) {
     *comm->to = NULL;
     call_lock_release(&comm->lock);
 }
-
-void comm_give_up(struct collet_comm *comm, enum collet_result result) { end_join(comm, result); }
 
 enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms) {
     struct waiter waiter = {.spin = 0};
@@ -275,6 +273,6 @@ enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms) {
             wait_pause(&waiter);
     }
     for (int k = 0; k < ncomms; k++)
-        end_join(comms[k], result);
+        comm_end_join(comms[k], result);
     return result;
 }

@@ -29,9 +29,9 @@ enum collet_result comm_try_join(struct collet_comm *comm);
  * if the rank is in no communicator. */
 void comm_hand_over(struct collet_comm *comm, enum collet_result result);
 
-/* Discards a communicator that is joining. *comm->to becomes NULL. If result is NO_MEMORY, the other ranks are told, with the thread's
- * last error. */
-void comm_give_up(struct collet_comm *comm, enum collet_result result);
+/* Ends joining, with the result of the whole group. If it is a failure, the other ranks are told the thread's last error, and comm is
+ * discarded. */
+void comm_end_join(struct collet_comm *comm, enum collet_result result);
 
 /* Blocks until every comms[k] is ready and handed over. On failure it gives up all of them. */
 enum collet_result comm_join_all(struct collet_comm *const *comms, int ncomms);

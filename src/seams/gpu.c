@@ -24,27 +24,19 @@ enum collet_result gpu_pinned_create(const struct gpu_rank *rank, size_t bytes, 
 void gpu_pinned_destroy(const struct gpu_rank *rank, void *memory) { (void)rank, (void)memory; }
 
 enum collet_result launch_run(struct post *posts, int nposts) {
-    (void)posts;
-    (void)nposts;
+    (void)posts, (void)nposts;
     return COLLET_SUCCESS;
 }
 
 enum collet_result gpu_limit(const struct chan *chan, const struct config *config, const struct map *map,
                              struct tuner_limits *limits) {
-    (void)chan;
-    (void)config;
-    (void)map;
-    (void)limits;
+    (void)chan, (void)config, (void)map, (void)limits;
     return COLLET_SUCCESS;
 }
 
 enum collet_result gpu_choose(const struct chan *chan, struct tuner_limits *limits, const struct exec_request *request,
                               uint64_t bytes, struct plan_choice *choice) {
-    (void)chan;
-    (void)limits;
-    (void)request;
-    (void)bytes;
-    (void)choice;
+    (void)chan, (void)limits, (void)request, (void)bytes, (void)choice;
     return COLLET_SUCCESS;
 }
 
@@ -62,8 +54,5 @@ void proxy_pause(struct chan *chan) { (void)chan; }
 void proxy_resume(struct chan *chan) { (void)chan; }
 
 void proxy_count(struct chan *chan, struct conn *const *conns, int nconns, int more) {
-    (void)chan;
-    (void)conns;
-    (void)nconns;
-    (void)more;
+    (void)chan, (void)conns, (void)nconns, (void)more;
 }

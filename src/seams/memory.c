@@ -8,8 +8,7 @@
 #include "exec/exec.h"
 
 enum collet_result window_register_all(const struct window_post *posts, int nposts) {
-    (void)posts;
-    (void)nposts;
+    (void)posts, (void)nposts;
     return err_set(COLLET_ERR_UNSUPPORTED, "this build of collet has no windows");
 }
 
@@ -41,30 +40,19 @@ void exec_announce(struct interp_worker *w) { (void)w; }
 
 enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                const struct interp_piece *piece) {
-    (void)w;
-    (void)step;
-    (void)bytes;
-    (void)piece;
+    (void)w, (void)step, (void)bytes, (void)piece;
     return INTERP_STEPPED;
 }
 
 int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes, uint32_t *stream_mask) {
-    (void)w;
-    (void)step;
-    (void)bytes;
-    (void)stream_mask;
+    (void)w, (void)step, (void)bytes, (void)stream_mask;
     return ndst;
 }
 
 void exec_carry(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
-    (void)w;
-    (void)step;
-    (void)bytes;
+    (void)w, (void)step, (void)bytes;
 }
 
-void exec_help(const struct exec_program *program, bool *moved) {
-    (void)program;
-    (void)moved;
-}
+void exec_help(const struct exec_program *program, bool *moved) { (void)program, (void)moved; }
 
 void exec_stop_loans(const struct exec_call *call) { (void)call; }

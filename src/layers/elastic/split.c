@@ -267,7 +267,8 @@ enum collet_result split_poll(struct collet_comm *parent) {
 void split_discard(struct collet_comm *comm) {
     struct collet_comm *made = __atomic_exchange_n(&comm->making, NULL, __ATOMIC_ACQ_REL);
     if (made != NULL)
-        comm_give_up(made, COLLET_ERR_ABORTED);
+        comm_end_join(
+            made, err_set(COLLET_ERR_ABORTED, "rank %d ended the communicator of which this one was made", comm->rank));
     end(comm);
 }
 
