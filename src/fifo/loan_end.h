@@ -18,7 +18,7 @@ struct commons_ticket {
     int32_t pid, fd; /* fd −1: this process has no commons */
 };
 
-/* The commons of this process, where this process has it mapped. */
+/* The commons of this process, as it is mapped in this process. */
 struct commons {
     char *base;   /* NULL: there is none */
     size_t bytes; /* 0: there is none */
@@ -108,7 +108,8 @@ struct loan_end {
     int (*only)(uint64_t address, uint32_t bytes); /* LOAN_WIRE: may these bytes be lent? NULL: yes */
     const struct commons *commons;                 /* commons of this process; NULL: it has none, or none is lent */
     struct commons_view *view;                     /* commons of the other process; NULL: it has none */
-    const uint64_t *windows; /* LOAN_WINDOW, consumer: [window of the producer] what to add to an address in it */
+    const uint64_t *
+        windows; /* LOAN_WINDOW, consumer: [window of the producer] the difference to add to an address in that window */
     uint64_t lending;        /* producer: address of its next slot's payload; 0: not lent; LOAN_LANDED */
     uint32_t lending_window; /* number of the window that contains `lending` */
     uint64_t lending_to;     /* GPU: `to` and `to_offset` for the next slot's header */

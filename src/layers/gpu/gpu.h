@@ -265,8 +265,8 @@ enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **mem
 enum collet_result gpu_rank_before(struct gpu_rank *rank, const struct gpu_place *place);
 /* The operation of all these ranks of one GPU is in the stream. One event is put behind it, however many ranks there are. */
 enum collet_result gpu_ranks_after(struct gpu_rank *const *ranks, int nranks, const struct gpu_place *place);
-/* Between the two calls above, for an operation of one rank: *last is what the stream has to do last, so that the operation tells when it is
- * over. False: nothing. */
+/* Called between gpu_rank_before() and gpu_ranks_after(), for an operation of one rank. True: the stream has to do *last at the end, which
+ * tells that the operation is over. False: there is nothing to do. */
 bool gpu_rank_turn(struct gpu_rank *rank, const struct gpu_place *place, struct gpu_word_op *last);
 
 /* The first records rank->ready behind the present work of a stream, so that an operation in another stream can wait for it. The second one

@@ -176,7 +176,7 @@ static enum collet_result sim_info_check(const ncclSimInfo_t *info) {
     return COLLET_SUCCESS;
 }
 
-/* The group ends in any case. Of an inner one there is no time. */
+/* The group ends in any case. An inner group has no estimated time. */
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info) {
     double ns = -1;
     group_poison(sim_info_check(info));

@@ -247,7 +247,7 @@ static int page(const struct algorithm *algorithm, const struct prog_shape *shap
     return EXIT_FAILURE;
 }
 
-/* All of a file, which the caller frees; NULL after a message. */
+/* Reads a whole file. The caller frees it. NULL: it could not be read, and a message was printed. */
 static char *read_path(const char *path) {
     FILE *in = fopen(path, "r");
     char *text = text_read(in);

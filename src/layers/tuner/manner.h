@@ -24,7 +24,7 @@ struct manner manner_unpack(uint64_t packed);
 /* Returns the bit of an algorithm. */
 uint32_t manner_bit(const struct algorithm *algorithm);
 
-/* Holds the limits of a communicator to what the manner leaves. INVALID_USAGE: it insists on what cannot be taken. */
+/* Restricts the limits of a communicator to the options of a call. INVALID_USAGE: an option is forced, and cannot be followed. */
 enum collet_result manner_hold(const struct manner *manner, enum prog_collective collective,
                                const struct prog_shape *shape, struct tuner_limits *limits);
 

@@ -108,7 +108,7 @@ enum collet_result counts_read(struct exec_request *request, int rank, int nrank
 
 /* ---- buffers ---- */
 
-/* From the first element of a buffer to behind the last; empty if it has none. */
+/* Finds the range of a buffer that its blocks use, from the first element to behind the last; it is empty if there are no elements. */
 static struct overlap_range range_of(const void *buffer, const struct span *spans, int nblocks, size_t elem_bytes) {
     uint64_t first = UINT64_MAX, end = 0;
     for (int k = 0; k < nblocks; k++)

@@ -176,7 +176,7 @@ static inline struct verbs_qp *verbs_qp_at(struct verbs_end *end, int index) {
 /* Do frames of Simple slots have their own write? */
 static inline bool verbs_frames_apart(const struct verbs_end *end) { return end->mine.direct || end->theirs.direct; }
 
-/* The address of a step's frame, at either end. word: of the slot's header. framed: VERBS_FRAME_BEHIND or _AHEAD. */
+/* The address of a step's frame, at either end. word: first word of the slot's header. framed: VERBS_FRAME_BEHIND or _AHEAD. */
 static inline void *verbs_frame_at(const struct conn *conn, uint64_t step, uint32_t word, uint32_t framed) {
     const struct verbs_end *end = conn->impl;
     if (framed & VERBS_FRAME_AHEAD)

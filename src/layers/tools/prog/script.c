@@ -114,7 +114,7 @@ static void fail(struct reader *r, const char *word, const char *expected) {
         r->prog->error = err_set(COLLET_ERR_INVALID_ARGUMENT, "line %d: '%s' is not %s", r->line, word, expected);
 }
 
-/* The next word of the line; false at its end. */
+/* Reads the next word of the line. False: the line has ended. */
 static bool next_word(struct reader *r, char word[WORD_BYTES]) {
     r->at += strspn(r->at, " \t\r");
     size_t length = *r->at == '#' ? 0 : strcspn(r->at, " \t\r\n#");

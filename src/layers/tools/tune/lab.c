@@ -33,16 +33,16 @@
 #define DISTURBED_NS 5000 /* from this on a round trip had other work in its way */
 #define PROBE_NS 300000
 #define OWN_SHARE 0.9   /* the ranks of a CPU should have so much of it */
-#define ATTEMPTS 4      /* at a sample */
-#define SIZE_NS 4e9     /* after so long at one size no more rounds are begun … */
-#define FEWEST_ROUNDS 5 /* … if there have been so many */
-#define JUDGED_ROUNDS 3 /* after so many rounds … */
-#define HOPELESS 3.0    /* … candidates that take so many times as long as the best are left out … */
-#define KEPT 6          /* … but for the best so many … */
+#define ATTEMPTS 4      /* tries for one sample */
+#define SIZE_NS 4e9     /* time for one size: after it, no round begins … */
+#define FEWEST_ROUNDS 5 /* … if there were so many rounds */
+#define JUDGED_ROUNDS 3 /* after so many rounds, slow candidates are left out: … */
+#define HOPELESS 3.0    /* … those that take so many times as long as the best one … */
+#define KEPT 6          /* … but the best ones are always kept, so many */
 #define ROAMING_BYTES (512u << 10)
-#define ROAMING_LAPS 16   /* until payloads of calls up to that size are where they began */
-#define LONG_NS 10e6      /* … and those whose first call takes so long and … */
-#define HOPELESS_LONG 8.0 /* … so many times as long as the best at once */
+#define ROAMING_LAPS 16   /* number of calls until payloads up to that size lie where they began */
+#define LONG_NS 10e6      /* a candidate is left out at once if its first call takes longer than this … */
+#define HOPELESS_LONG 8.0 /* … and so many times as long as that of the best one */
 
 enum order_kind { ORDER_OPEN, ORDER_CALL, ORDER_END };
 
