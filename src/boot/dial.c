@@ -16,6 +16,7 @@
 #define DEADLINE_DOUBLINGS 3           /* maximum number of doublings */
 #define FIRST_PAUSE_NS 10000000ull     /* between rounds; doubles too */
 #define PAUSE_DOUBLINGS 5
+#define QUICK_NS 250000000ull /* a crowded door removes only those that have stood there for longer (door.c) */
 
 static void try_next(struct dial *dial);
 
@@ -88,8 +89,9 @@ static void on_dial_ready(struct wire *wire) {
     case AUTH_LOST:
         if (wire->error != 0)
             attempt_failed(dial, strerror(wire->error), wire->error == ECONNREFUSED);
-        else if (dial->auth.greeted) /* another job's process: it has got a port that was free again */
-            attempt_failed(dial, "it refuses this id's secret", true);
+        else if (dial->auth
+                     .greeted) /* at once: it is another job's process, which has got a port that was free again */
+            attempt_failed(dial, "it refuses this id's secret", os_now_ns() - dial->attempt_ns < QUICK_NS);
         else
             attempt_failed(dial, "it closed the connection", false);
         break;
@@ -109,6 +111,7 @@ static void try_next(struct dial *dial) {
     struct sockaddr_storage to;
     socklen_t bytes = address_to_sockaddr(&dial->set.addresses[dial->attempt], dial->set.port, &to);
     int fd;
+    dial->attempt_ns = os_now_ns();
     OS_DESCRIPTOR(fd, socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     dial->exhausted = fd < 0 && errno == EMFILE;
     int error = fd < 0 || (connect(fd, (struct sockaddr *)&to, bytes) != 0 && errno != EINPROGRESS) ? errno : 0;

@@ -19,10 +19,10 @@ struct dial {
     void (*round_failed)(struct dial *dial); /* nobody answered: may dial_stop(); else it goes on after a pause */
 
     bool active;
-    int attempt, round; /* attempt: index of the address in this round */
-    bool all_refused;   /* in this round, every attempt was refused */
-    bool exhausted;     /* this process has no free file descriptor */
-    uint64_t started_ns;
+    int attempt, round;              /* attempt: index of the address in this round */
+    bool all_refused;                /* in this round, every attempt was refused */
+    bool exhausted;                  /* this process has no free file descriptor */
+    uint64_t started_ns, attempt_ns; /* start of the dial; of the present attempt */
     uint64_t refused_since_ns; /* end of the first of the latest rounds that were all refused; 0: the last was not */
     struct wire *wire;
     struct auth auth;
