@@ -31,7 +31,7 @@
 
 #define SAY_AFTER_NS 1000000000u /* time without progress after which a call says that it waits */
 #define ANSWER_NS 1000000000u    /* maximum time for an answer */
-#define GATHER_NS 1500000000u    /* maximum time until all ranks of a mismatch have described their calls */
+#define GATHER_NS 4000000000u    /* maximum time until all ranks of a mismatch have described their calls */
 #define ASK_AGAIN_NS 200000000u  /* ranks that have not answered are asked again after this long */
 #define LEADERS 8                /* one of the lowest LEADERS ranks warns for all ranks of a call */
 #define BEHIND 4                 /* maximum number of processes that a record names behind the first */
