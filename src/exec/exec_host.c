@@ -44,7 +44,7 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
 static void exec_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count) {
     const uint64_t bytes = count * w->op->args.elem_bytes;
     uint32_t mask = 0;
-    bool lands = loan_is_enough(bytes, w->op->lends_from) && step->lends == STEP_LENDS_RESULT && nsrc > 1;
+    bool lands = w->op->lends_from - 1 < bytes && step->lends == STEP_LENDS_RESULT && nsrc > 1;
     if (lands)
         ndst = exec_land(w, step, ndst, (uint32_t)bytes, &mask);
     mask |= bytes < STREAM_MIN_BYTES ? 0 : stream_mask(w, step);

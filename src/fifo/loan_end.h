@@ -129,13 +129,10 @@ PORT_FN uint64_t loan_offset(const struct loan_end *end, uint64_t address) {
     return !PORT_IS_GPU && end->commons != NULL ? commons_offset(end->commons, address) : 0;
 }
 
-/* Is a payload long enough for a loan? If `least` is 0, none is: 0 - 1 is the largest number. */
-PORT_FN int loan_is_enough(uint64_t bytes, uint32_t least) { return least - 1 < bytes; }
-
-/* Does a producer lend this payload? */
+/* Does a producer lend this payload? (If `least` is 0, least - 1 is the largest number: never.) */
 PORT_FN int loan_is_worth(const struct loan_end *end, uint64_t address, uint32_t bytes) {
     uint32_t least = loan_offset(end, address) != 0 ? end->least_common_bytes : end->least_bytes;
-    return loan_is_enough(bytes, least) && (PORT_IS_GPU || end->only == NULL || end->only(address, bytes));
+    return least - 1 < bytes && (PORT_IS_GPU || end->only == NULL || end->only(address, bytes));
 }
 
 /* Can the other end reach this address only by a copy that the kernel makes? */

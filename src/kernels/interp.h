@@ -159,7 +159,7 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w, const struct
     if (interp_skips(op, bytes))
         return interp_advance(w);
     enum interp_result ready = interp_ready(w, step, bytes, everywhere);
-    if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && loan_is_enough(bytes, op->borrows_from) &&
+    if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows_from - 1 < bytes &&
         interp_is_lent(op, step)) {
         const struct interp_piece piece = next->piece; /* copying it lets the compiler keep *next in registers */
         ready = borrow(w, step, bytes, &piece);

@@ -158,7 +158,7 @@ PORT_FN int interp_lends_to(const struct interp_op *op, const struct loan_end *e
 PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                         uint32_t everywhere) {
     int operand = step->lends == STEP_LENDS_OPERAND, n = 0;
-    if (proto_has_lines(everywhere) || !loan_is_enough(bytes, interp_op_of(w)->lends_from) || !step->lends)
+    if (proto_has_lines(everywhere) || interp_op_of(w)->lends_from - 1 >= bytes || !step->lends)
         return 0;
     uint32_t lent = interp_op_of(w)->lends[interp_lent_region(interp_op_of(w), step)];
     if (lent == 0 || (operand && interp_changes(interp_op_of(w), step, nsrc)) ||

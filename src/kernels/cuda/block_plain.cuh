@@ -260,7 +260,7 @@ template <class R>
 BLOCK_FN enum work_failure plain_begin(struct block_memory *m, const struct prog_step *step, uint64_t round,
                                        uint32_t bytes, const struct interp_piece *first,
                                        const struct work_status *status) {
-    bool lends = R::in_teams || (step->lends && loan_is_enough(bytes, m->op.lends_from));
+    bool lends = R::in_teams || (step->lends && m->op.lends_from - 1 < bytes);
     struct block_look look = {!lends, false};
     enum work_failure failure = WORK_FINE;
     memory_list(m, step, round, first);
