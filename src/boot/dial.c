@@ -16,7 +16,8 @@
 #define DEADLINE_DOUBLINGS 3           /* maximum number of doublings */
 #define FIRST_PAUSE_NS 10000000ull     /* between rounds; doubles too */
 #define PAUSE_DOUBLINGS 5
-#define QUICK_NS 250000000ull /* a crowded door removes only those that have stood there for longer (door.c) */
+/* A crowded door removes only those that have stood there for longer (door.c). A door without descriptors may be quicker. */
+#define QUICK_NS 250000000ull
 
 static void try_next(struct dial *dial);
 
@@ -89,8 +90,7 @@ static void on_dial_ready(struct wire *wire) {
     case AUTH_LOST:
         if (wire->error != 0)
             attempt_failed(dial, strerror(wire->error), wire->error == ECONNREFUSED);
-        else if (dial->auth
-                     .greeted) /* at once: it is another job's process, which has got a port that was free again */
+        else if (dial->auth.greeted) /* An answer at once comes from another job, which got a freed port. */
             attempt_failed(dial, "it refuses this id's secret", os_now_ns() - dial->attempt_ns < QUICK_NS);
         else
             attempt_failed(dial, "it closed the connection", false);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A probe beside other programs errs a little. So the kernel's copies must be clearly faster. */
+/* Other programs disturb a probe. So the kernel's copies count as faster only below this share of the slots' time. */
 #define CLEARLY 0.75
 
 static void say_why_not(const struct distance_pair *pair, int refused) {

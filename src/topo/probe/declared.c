@@ -16,7 +16,7 @@ void topo_declare_nics(const struct topo_declared *nics, int count) {
         memcpy(declared, nics, (size_t)ndeclared * sizeof *nics);
 }
 
-/* A PCI function may have several ports. Each is a NIC: all but the first are put beside the first. */
+/* Each port of a PCI function is a NIC. The first takes the function's node; the others get nodes beside it. */
 static void add_one(struct topo *topo, const struct topo_declared *one) {
     int at = topo_find_busid(topo, one->busid);
     struct topo_node node = topo_blank(TOPO_NIC, at > 0 ? topo->nodes[at].parent : 0);
