@@ -350,7 +350,7 @@ static void leave(struct tree *tree, struct place *place) {
 /* The other processes say that this one is lost. Makes that true everywhere. */
 static void lose_self(struct tree *tree) {
     static const char why[] =
-        "the other ranks count this process as lost: it was stopped, or out of reach, for COLLET_HEARTBEAT_TIMEOUT";
+        "the other ranks count this process as lost: its connection broke, or it was silent for COLLET_HEARTBEAT_TIMEOUT";
     fail_hub_for(tree, COLLET_ERR_REMOTE, place_of(tree, tree->places.self)->lowest_rank, why);
     place_lost(tree, tree->places.self, PEER_LOST, why);
 }

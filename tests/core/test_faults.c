@@ -497,12 +497,17 @@ static bool is_left_out(const struct trial *trial, const struct job *job, int ra
     return is_cut_off(trial, job, rank) && job->outcomes[rank].shrunk == COLLET_ERR_REMOTE;
 }
 
-/* Then there are others, and they go on without it. */
+/* Then there are others, and they go on without it; except those whose init failed, which have nothing to go on with. */
 static const char *judge_left_out(const struct trial *trial, const struct job *job, int rank) {
     unsigned company = 0;
-    for (int other = 0; other < trial->nranks; other++)
+    bool can_go_on = false;
+    for (int other = 0; other < trial->nranks; other++) {
         company |= other != rank ? job->outcomes[other].company : 0;
-    return company == 0 ? "is left out, but nobody goes on" : company >> rank & 1 ? "is left out of its company" : NULL;
+        can_go_on |= other != rank && job->outcomes[other].where != moment_names[INIT];
+    }
+    if (company == 0)
+        return can_go_on ? "is left out, but nobody goes on" : NULL;
+    return company >> rank & 1 ? "is left out of its company" : NULL;
 }
 
 /* Who was harmed when there was a communicator has shrunk it. A rank that is stopped, and seen to live, cannot be left out. */

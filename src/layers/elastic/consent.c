@@ -358,8 +358,8 @@ static enum collet_result check_self(const struct consent *consent) {
     const uint64_t awake_until_ns = __atomic_load_n(&boot->hub->awake_until_ns, __ATOMIC_RELAXED);
     if (boot_peer_state(boot, boot->rank, NULL) == PEER_LOST)
         return err_set(COLLET_ERR_REMOTE,
-                       "the other ranks count this process as lost, and go on without it: it was silent "
-                       "for COLLET_HEARTBEAT_TIMEOUT");
+                       "the other ranks count this process as lost, and go on without it: its connection broke, or "
+                       "it was silent for COLLET_HEARTBEAT_TIMEOUT");
     return awake_until_ns == 0 || os_now_ns() < awake_until_ns ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
 
