@@ -5,6 +5,8 @@
 #define PORT_EMULATED 1 /* what this file defines */
 
 #include "common/lanes.h"
+
+#include "common/level.h"
 #include "kernels/cuda/port.h"
 
 #include <sched.h>
@@ -13,14 +15,7 @@
 #include <time.h>
 #include <ucontext.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define LANES_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define LANES_ASAN 1
-#endif
-#endif
-#ifdef LANES_ASAN
+#if LEVEL_ASAN
 #include <sanitizer/common_interface_defs.h>
 #define STACK_BYTES (256u << 10)
 #else
@@ -70,7 +65,7 @@ static _Thread_local struct run *run;
 
 /* The address sanitizer is told about each change of stack. */
 static void switch_begin(void **fake, const void *stack, size_t bytes) {
-#ifdef LANES_ASAN
+#if LEVEL_ASAN
     __sanitizer_start_switch_fiber(fake, stack, bytes);
 #else
     (void)fake, (void)stack, (void)bytes;
@@ -78,7 +73,7 @@ static void switch_begin(void **fake, const void *stack, size_t bytes) {
 }
 
 static void switch_end(void *fake, const void **from, size_t *bytes) {
-#ifdef LANES_ASAN
+#if LEVEL_ASAN
     __sanitizer_finish_switch_fiber(fake, from, bytes);
 #else
     (void)fake, (void)from, (void)bytes;

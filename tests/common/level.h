@@ -17,33 +17,33 @@ static inline enum level level_now(void) {
     return name != NULL && strcmp(name, "full") == 0 ? LEVEL_FULL : LEVEL_NORMAL;
 }
 
+/* gcc defines a name for each sanitizer; clang has a question. */
+#ifdef __has_feature
+#define LEVEL_HAS(feature) __has_feature(feature)
+#else
+#define LEVEL_HAS(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || LEVEL_HAS(thread_sanitizer)
+#define LEVEL_TSAN 1
+#else
+#define LEVEL_TSAN 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || LEVEL_HAS(address_sanitizer)
+#define LEVEL_ASAN 1
+#else
+#define LEVEL_ASAN 0
+#endif
+
 /* The thread sanitizer does not see what another process puts in order: thread 1 writes, a process is told and tells
  * thread 2, which reads. */
-#ifdef __SANITIZE_THREAD__
-#define LEVEL_WATCHES_THREADS 1
-#else
-#define LEVEL_WATCHES_THREADS 0
-#endif
+#define LEVEL_WATCHES_THREADS LEVEL_TSAN
 
-/* A child that is forked beside other threads may have no allocator: where the address sanitizer's does not hold its locks over a
- * fork (gcc 12), one of those threads may have had one. The thread sanitizer forbids such a child threads of its own. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define LEVEL_CHILDREN_ONLY_ASK 1
-#else
-#define LEVEL_CHILDREN_ONLY_ASK 0
-#endif
+/* A child that is forked beside other threads may have no allocator: the address sanitizer's of gcc 12 and of clang 14 does not hold its
+ * locks over a fork, and one of those threads may have had one. The thread sanitizer forbids such a child threads of its own. */
+#define LEVEL_CHILDREN_ONLY_ASK (LEVEL_TSAN || LEVEL_ASAN)
 
 /* Limits that are not themselves what is tested stretch by this much under a sanitizer. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define LEVEL_SLOWER 5
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define LEVEL_SLOWER 5
-#endif
-#endif
-#ifndef LEVEL_SLOWER
-#define LEVEL_SLOWER 1
-#endif
+#define LEVEL_SLOWER (LEVEL_TSAN || LEVEL_ASAN ? 5 : 1)
 
 /* How long a test waits for what is to come soon, before it fails. */
 #define LEVEL_SOON_NS (20000000000ull * LEVEL_SLOWER)

@@ -219,15 +219,38 @@ enum { FAR_PROCESSES = 16, FAR_LETTERS = 4 };
 /* Do letters between these two pass 1, and then the root? Below 1 are 9 to 15. */
 static bool are_far(int a, int b) { return (a >= 9) != (b >= 9) && a > 1 && b > 1; }
 
+/* So long that heartbeats are few bytes beside it, also on a machine where an exchange takes seconds. */
+struct far_letter {
+    int number;
+    char rest[BOOT_MESSAGE_BYTES - sizeof(int)];
+};
+
+static void send_far(struct member *member, int to, uint64_t key, int number) {
+    const struct far_letter letter = {.number = number};
+    EXPECT(boot_send(member->boot, to, key, &letter, sizeof letter) == COLLET_SUCCESS);
+}
+
+static int recv_far(struct member *member, int from, uint64_t key) {
+    struct far_letter letter = {.number = -1};
+    size_t bytes = 0;
+    const uint64_t deadline_ns = fair_now_ns() + LIMIT_NS;
+    while (boot_try_recv(member->boot, from, key, &letter, sizeof letter, &bytes) == COLLET_IN_PROGRESS) {
+        EXPECT(fair_now_ns() < deadline_ns);
+        nap();
+    }
+    EXPECT(bytes == sizeof letter);
+    return letter.number;
+}
+
 static void exchange_far(struct member *member, int index, uint64_t key) {
     for (int number = 0; number < FAR_LETTERS; number++)
         for (int rank = 0; rank < FAR_PROCESSES; rank++)
             if (are_far(index, rank))
-                send_number(member, rank, key, 100 * index + number);
+                send_far(member, rank, key, 100 * index + number);
     for (int number = 0; number < FAR_LETTERS; number++)
         for (int rank = 0; rank < FAR_PROCESSES; rank++)
             if (are_far(index, rank))
-                EXPECT(recv_number(member, rank, key) == 100 * rank + number);
+                EXPECT(recv_far(member, rank, key) == 100 * rank + number);
 }
 
 /* Of the root, in an exchange of all that are far from each other. */
@@ -271,9 +294,9 @@ static void far_exchange(int index) {
     const int before = open_descriptors();
     meet(2, FAR_PROCESSES);
     const size_t by_shortcuts = bytes_of_exchange(&member, index, boot_key(BOOT_OFFER, 7), 3);
-    if (index == 0 && by_shortcuts > by_tree * 3 / 4)
+    if (index == 0 && by_shortcuts > by_tree / 4)
         fprintf(stderr, "the root sent %zu bytes, and %zu without shortcuts\n", by_shortcuts, by_tree);
-    EXPECT(index != 0 || by_shortcuts <= by_tree * 3 / 4); /* a busy machine sends beats while it waits */
+    EXPECT(index != 0 || by_shortcuts <= by_tree / 4); /* a busy machine sends beats while it waits */
     await_descriptors(before);
     meet(4, FAR_PROCESSES);
     exchange_far(&member, index, boot_key(BOOT_OFFER, 8));

@@ -673,14 +673,6 @@ static void streams_are_checked(void **state) {
     assert_int_equal(collet_comm_destroy(comm), COLLET_SUCCESS);
 }
 
-/* A child that has threads again ends under TSan. ASan's allocator does not survive a fork: its lock stays locked if the
- * thread of the engine is just allocating or freeing (seen: the child then hangs in __interceptor_free). */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define MAY_FORK false
-#else
-#define MAY_FORK true
-#endif
-
 /* What a child does with its parent's and with its own. */
 static int child(struct collet_stream *stream) {
     struct collet_comm *comm;
@@ -699,7 +691,7 @@ static int child(struct collet_stream *stream) {
 
 static void a_child_has_streams_of_its_own(void **state) {
     (void)state;
-    if (!MAY_FORK)
+    if (LEVEL_CHILDREN_ONLY_ASK)
         skip();
     struct collet_comm *comms[2];
     struct collet_stream *stream;
