@@ -12,11 +12,12 @@
 #     name      folder                needs
 layer_many      := src/algo/many
 layer_patrol    := src/layers/patrol
-layer_topology  := src/topo/probe        tuner schedules gpu
+layer_outlet    := src/layers/outlet
+layer_topology  := src/topo/probe        tuner schedules gpu outlet
 layer_ipc       := src/transport/ipc     gpu
 layer_verbs     := src/transport/verbs   topology ipc gpu memory patrol
 layer_tuner     := src/layers/tuner      topology gpu
-layer_observe   := src/layers/observe
+layer_observe   := src/layers/observe    outlet
 layer_vectors   := src/layers/vectors    gpu
 layer_gpu       := src/layers/gpu        topology ipc tuner elastic patrol
 layer_memory    := src/layers/memory     verbs gpu

@@ -10,6 +10,7 @@
 #include "base/os.h"
 #include "base/output.h"
 #include "base/plain.h"
+#include "seams/outlet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ static void open_log(void) {
     log_parse_subsystems(config->debug_subsys, &wanted_subsystems);
 
     const bool has_file = level > LOG_NONE && config->debug_file[0] != '\0';
-    const int fd = has_file ? output_open(config->debug_file, -1, O_APPEND) : STDERR_FILENO;
+    const int fd = has_file ? outlet_open(config->debug_file, -1, O_APPEND) : STDERR_FILENO;
     log_fd = fd < 0 ? STDERR_FILENO : fd;
     __atomic_store_n(&log_level_now, (int)level, __ATOMIC_RELEASE);
     if (fd < 0)
@@ -75,10 +76,10 @@ void log_write(enum log_level level, enum log_subsystem subsystem, const char *f
         length = most; /* a long text is cut, but keeps its newline */
     line[length++] = '\n';
     const int wait_ms = __atomic_load_n(&is_stuck, __ATOMIC_RELAXED) ? 0 : BURST_MS;
-    const bool lost_it = !output_write(log_fd, line, length, wait_ms);
+    const bool lost_it = !outlet_add(log_fd, line, length, wait_ms);
     __atomic_store_n(&is_stuck, lost_it, __ATOMIC_RELAXED);
     if (lost_it && /* its disk is full, perhaps */
-        (level > LOG_WARN || log_fd == STDERR_FILENO || !output_write(STDERR_FILENO, line, length, 0)))
+        (level > LOG_WARN || log_fd == STDERR_FILENO || !outlet_add(STDERR_FILENO, line, length, 0)))
         __atomic_fetch_add(&lines_lost, lost + 1, __ATOMIC_RELAXED);
     errno = saved_errno;
 }

@@ -59,7 +59,11 @@ int output_open(const char *pattern, int rank, int flags) {
     return -1;
 }
 
-const char *output_why(void) { return errno == ENXIO ? "nobody reads this pipe" : strerror(errno); }
+const char *output_why(void) {
+    return errno == ENXIO       ? "nobody reads this pipe"
+           : errno == ETIMEDOUT ? "its file system does not answer"
+                                : strerror(errno);
+}
 
 /* Waits for room, no longer than that. A pipe or a terminal is opened again, since O_NONBLOCK of the descriptor would be the program's,
  * too; where that fails, what has room takes PIPE_BUF bytes. No reader, and no room in a file, are told by signals that end a process. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that knobs name: logs, dumps, records, traces.
+ * Files that knobs name: logs, dumps, records, traces. These calls wait if a file system does, for
+ * example a server that is gone. outlet.h has the same without that.
  */
 #ifndef COLLET_BASE_OUTPUT_H
 #define COLLET_BASE_OUTPUT_H

@@ -17,13 +17,19 @@ void os_signals_block(sigset_t *before) {
     pthread_sigmask(SIG_SETMASK, &blocked, before);
 }
 
-enum collet_result os_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) {
+int os_thread_try(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) {
     sigset_t before;
     os_signals_block(&before);
-    errno = pthread_create(thread, NULL, body, argument);
+    const int error = pthread_create(thread, NULL, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0)
+        pthread_setname_np(*thread, name);
+    return error;
+}
+
+enum collet_result os_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) {
+    errno = os_thread_try(thread, name, body, argument);
     if (errno != 0)
         return err_set(COLLET_ERR_SYSTEM, "cannot start the thread %s: %m" OS_THREAD_REMEDY, name);
-    pthread_setname_np(*thread, name);
     return COLLET_SUCCESS;
 }

@@ -15,5 +15,6 @@
 void os_signals_block(sigset_t *before);
 /* Starts a thread of collet with these signals blocked. name: for debuggers and top. */
 enum collet_result os_thread_start(pthread_t *thread, const char *name, void *(*body)(void *), void *argument);
+int os_thread_try(pthread_t *thread, const char *name, void *(*body)(void *), void *argument); /* only gives errno */
 
 #endif

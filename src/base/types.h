@@ -33,7 +33,7 @@
  *                    SAME   none: the two are one type
  *                    UPPER  an element is the upper half of an accumulator
  *                    CHIP   CPUs and GPUs have instructions for it (reduce_avx2.h, block_ops.cuh)
- *                    SMALL  code alone; type_half_of_<name>() and type_<name>_of_half() lead through halves
+ *                    SMALL  code alone
  *                  All but SAME have type_load_<name>() and type_store_<name>() below.
  *   …              what COLLET_TYPES was given behind X: so X can be about an operator, too */
 #define COLLET_TYPES(X, ...)                                                                                           \
@@ -227,24 +227,5 @@ PORT_FN uint16_t type_store_bfloat16(float value) {
     uint32_t nan = bits | TYPE_FLOAT_QUIET;
     return (uint16_t)((value != value ? nan : rounded) >> 16);
 }
-
-/* How are two 8-bit floats added in 16-bit lanes? Their bits become the upper bits of a half (float16). For e4m3, that half is the
- * number divided by 256, so its exponent need not change. A half has more than twice the bits of precision of the type. So rounding
- * twice, first to a half and then to the type, gives the same as rounding once. The half of a NaN is a quiet NaN. */
-PORT_FN uint16_t type_half_of_f8e5m2(uint8_t bits) { return (uint16_t)(bits << 8); }
-PORT_FN uint16_t type_half_of_f8e4m3(uint8_t bits) {
-    uint32_t magnitude = bits & 0x7fu;
-    return (uint16_t)((bits & 0x80u) << 8 | (magnitude == 0x7f ? 0x7fffu : magnitude << 7));
-}
-
-TYPE_INLINE uint8_t type_small_of_half(uint16_t half, uint16_t drop, uint16_t largest, uint16_t nan_drop) {
-    uint16_t magnitude = half & 0x7fff;
-    uint16_t rounded = (uint16_t)(magnitude + (1 << (drop - 1)) - 1 + (half >> drop & 1)) >> drop;
-    uint16_t number = rounded > largest ? largest : rounded;
-    uint16_t nan = magnitude >> nan_drop;
-    return (uint8_t)((half >> 8 & 0x80) | (magnitude > 0x7c00 ? nan : number));
-}
-PORT_FN uint8_t type_f8e5m2_of_half(uint16_t half) { return type_small_of_half(half, 8, 0x7b, 8); }
-PORT_FN uint8_t type_f8e4m3_of_half(uint16_t half) { return type_small_of_half(half, 7, 0x7e, 8); }
 
 #endif

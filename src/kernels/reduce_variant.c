@@ -21,8 +21,7 @@
 #define COPY_BLOCK_BYTES 16384 /* read once, written to several places */
 #define TWIN_MAX_BYTES 2048    /* longer blocks: memcpy to the second place, which often lies in another CPU's cache */
 #define CPU_LINE_BYTES 64
-#define HALVES_ELEMS 512 /* 8-bit floats per block, which stays in the first-level cache */
-#define FUSED_ELEMS 32   /* 16-bit floats per block, which stays in vector registers */
+#define FUSED_ELEMS 32 /* 16-bit floats per block, which stays in vector registers */
 
 #define UNUSED __attribute__((unused))
 
@@ -85,35 +84,15 @@ COLLET_TYPES(DEFINE_CONVERSION, )
 
 /* ------------------------------------------------------------------------------ two sources of a type that is widened
  *
- * By operator and conversion. All of them give the same bits.
+ * By conversion. Both give the same bits.
  *
- *   blocks   load, combine, store: any operator
- *   uppers   two elements in a word, the lower one shifted up: sums and products of UPPER
- *   halves   by way of halves, which the CPU converts: sums of SMALL
- *   ordered  compared as integers, never converted: minima and maxima */
+ *   blocks   load, combine, store
+ *   uppers   two elements in a word, the lower one shifted up */
 
-#define FUSE_SAME(op, ...)
-#define FUSE_CHIP(op, ...) FUSE_##op(FUSE_BLOCKS, FUSE_BLOCKS)(op, __VA_ARGS__)
-#define FUSE_UPPER(op, ...) FUSE_##op(FUSE_UPPERS, FUSE_UPPERS)(op, __VA_ARGS__)
-#define FUSE_SMALL(op, ...) FUSE_##op(FUSE_HALVES, FUSE_BLOCKS)(op, __VA_ARGS__)
-#define FUSE_sum(sums, prods) sums
-#define FUSE_prod(sums, prods) prods
-#define FUSE_min(sums, prods) FUSE_ORDERED
-#define FUSE_max(sums, prods) FUSE_ORDERED
-#define FUSE_avg FUSE_sum
-#define FUSE_mulsum FUSE_sum
-
-/* Defines fused_<op>_<type>: calls fuse_<op>_<type>() for 1 … `turn` elements at a time. */
-#define FUSE_IN_TURNS(op, type, element, turn)                                                                         \
-    UNUSED static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                      \
-        element *to = to_;                                                                                             \
-        const element *a = a_, *b = b_;                                                                                \
-        size_t i = 0;                                                                                                  \
-        for (; i + (turn) <= n; i += (turn))                                                                           \
-            fuse_##op##_##type(to + i, a + i, b + i, turn);                                                            \
-        if (i < n)                                                                                                     \
-            fuse_##op##_##type(to + i, a + i, b + i, n - i);                                                           \
-    }
+#define FUSE_SAME(...)
+#define FUSE_CHIP FUSE_BLOCKS
+#define FUSE_SMALL FUSE_BLOCKS
+#define FUSE_UPPER FUSE_UPPERS
 
 #define FUSE_BLOCKS(op, type, element, accumulator)                                                                    \
     static inline void fuse_##op##_##type(element *to, const element *a, const element *b, size_t n) {                 \
@@ -123,23 +102,15 @@ COLLET_TYPES(DEFINE_CONVERSION, )
         EACH_ELEMENT(i, n) x[i] = reduce_##op##_##type(x[i], y[i]);                                                    \
         store_##type(to, x, n);                                                                                        \
     }                                                                                                                  \
-    FUSE_IN_TURNS(op, type, element, FUSED_ELEMS)
-
-#define FUSE_HALVES(op, type, element, accumulator)                                                                    \
-    static inline void fuse_##op##_##type(element *to, const element *a, const element *b, size_t n) {                 \
-        uint16_t v[HALVES_ELEMS], w[HALVES_ELEMS];                                                                     \
-        float x[HALVES_ELEMS], y[HALVES_ELEMS];                                                                        \
-        if (n == 0)                                                                                                    \
-            __builtin_unreachable(); /* otherwise gcc warns of uninitialised arrays */                                 \
-        EACH_ELEMENT(i, n) v[i] = type_half_of_##type(a[i]);                                                           \
-        EACH_ELEMENT(i, n) w[i] = type_half_of_##type(b[i]);                                                           \
-        cpu_load_half(x, v, n);                                                                                        \
-        cpu_load_half(y, w, n);                                                                                        \
-        EACH_ELEMENT(i, n) x[i] = reduce_##op##_##type(x[i], y[i]);                                                    \
-        cpu_store_half(v, x, n);                                                                                       \
-        EACH_ELEMENT(i, n) to[i] = type_##type##_of_half(v[i]);                                                        \
-    }                                                                                                                  \
-    FUSE_IN_TURNS(op, type, element, HALVES_ELEMS)
+    UNUSED static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                      \
+        element *to = to_;                                                                                             \
+        const element *a = a_, *b = b_;                                                                                \
+        size_t i = 0;                                                                                                  \
+        for (; i + FUSED_ELEMS <= n; i += FUSED_ELEMS)                                                                 \
+            fuse_##op##_##type(to + i, a + i, b + i, FUSED_ELEMS);                                                     \
+        if (i < n)                                                                                                     \
+            fuse_##op##_##type(to + i, a + i, b + i, n - i);                                                           \
+    }
 
 typedef uint32_t __attribute__((aligned(2), may_alias)) two_uppers; /* two elements, aligned like one */
 
@@ -162,49 +133,6 @@ static inline uint32_t rounded_upper(float value) {
             ((element *)to_)[n - 1] = type_store_##type(reduce_##op##_##type(                                          \
                 type_load_##type(((const element *)a_)[n - 1]), type_load_##type(((const element *)b_)[n - 1])));      \
     }
-
-/* order: the place of an element on the circle of all bits of its type, counted from `first`.
- *
- *    −NaNs  −∞ … −0  +0 … +∞  +NaNs  (and round to −NaNs)
- *           ▲ a minimum counts from here; NaNs come last
- *                             ▲ a maximum counts from here; NaNs come first
- *
- * kept: a float of 8 bits is stored as the largest number instead of infinity. */
-#define ORDER(type, element, largest, fraction_bits)                                                                   \
-    enum {                                                                                                             \
-        sign_##type = 1 << (8 * sizeof(element) - 1),                                                                  \
-        infinity_##type = ((largest) + 1) % (1 << (fraction_bits)) == 0 ? (largest) + 1 : 0,                           \
-        top_##type = infinity_##type ? infinity_##type : (largest),                                                    \
-        first_min_##type = sign_##type - 1 - top_##type,                                                               \
-        first_max_##type = sign_##type + top_##type + 1                                                                \
-    };                                                                                                                 \
-    static inline element order_##type(element e, element first) {                                                     \
-        return (element)((e ^ (e & sign_##type ? 2 * sign_##type - 1 : sign_##type)) - first);                         \
-    }                                                                                                                  \
-    static inline element kept_##type(element e) {                                                                     \
-        element magnitude = (element)(e & (sign_##type - 1)), less = (element)(e - 1);                                 \
-        return sizeof(element) == 1 && infinity_##type && magnitude == (element)infinity_##type ? less : e;            \
-    }
-#define FUSE_ORDERED(op, type, element, accumulator)                                                                   \
-    UNUSED static void fused_##op##_##type(void *to_, const void *a_, const void *b_, size_t n) {                      \
-        element *to = to_;                                                                                             \
-        const element *a = a_, *b = b_;                                                                                \
-        EACH_ELEMENT(i, n) {                                                                                           \
-            element x = order_##type(a[i], (element)first_##op##_##type);                                              \
-            element y = order_##type(b[i], (element)first_##op##_##type);                                              \
-            to[i] = kept_##type(REDUCE_IS_##op(x, y) ? a[i] : b[i]);                                                   \
-        }                                                                                                              \
-    }
-#define REDUCE_IS_min(x, y) ((x) < (y))
-#define REDUCE_IS_max(x, y) ((x) > (y))
-#define ORDER_SAME(...)
-#define ORDER_UPPER ORDER
-#define ORDER_CHIP ORDER
-#define ORDER_SMALL ORDER
-#define DEFINE_ORDER(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, \
-                     ...)                                                                                              \
-    ORDER_##conversion(type, element, largest, fraction_bits)
-COLLET_TYPES(DEFINE_ORDER, )
 
 #define WIDER_SAME(op, type) NULL, NULL, NULL
 #define WIDER_UPPER(op, type) load_##type, store_##type, fused_##op##_##type

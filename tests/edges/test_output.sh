@@ -92,6 +92,26 @@ is_refused_or_goes_on() {
 
 an_endless_file_is_refused() { (ulimit -v 8000000 && is_refused 'more than 4 MiB' "$1=/dev/zero"); }
 
+# ---- file systems whose server does not answer
+
+# The job's work is done, and these words are said, while the server is silent. When that is seen the server ends: until then the kernel
+# keeps a process that has asked it (hung_files.c).
+says_without_the_server() { # words … -- open|write variables…; all files are in $work/hung
+    local words=() how watcher
+    while [ "$1" != -- ]; do words+=("$1") && shift; done
+    how=$2
+    shift 2
+    rm -f "$work/hung.end"
+    : >"$work/out"
+    for word in "${words[@]}"; do until grep -qE "$word" "$work/out"; do sleep 0.2; done; done && touch "$work/hung.end" &
+    watcher=$!
+    timeout -k 1 100 "$work/hung_files" "$work/hung" "$how" 60 env "$@" \
+        "$bin/all_reduce_perf" --procs 2 -b 8 -e 64K -f 8 -n 20 -w 1 >"$work/out" 2>&1
+    kill $watcher 2>/dev/null
+    wait $watcher 2>/dev/null
+    grep -q '# the server has ended' "$work/out" && [ -e "$work/hung.end" ] || { tail -5 "$work/out"; return 1; }
+}
+
 # ---- files that are not this user's alone
 
 a_second_name_is_refused() { # variable, words
@@ -132,6 +152,17 @@ check a_plugin_that_is_a_pipe_is_not_loaded is_done_without COLLET_NET_PLUGIN 'i
 check a_log_beyond_the_limit_on_files_kills_nobody the_log_meets_the_limit_on_files
 check records_beyond_the_limit_on_files_kill_nobody records_meet_the_limit_on_files
 check memory_beyond_the_limit_on_files_is_named memory_beyond_the_limit_is_named
+if mkdir "$work/hung" && ${CC:-cc} -O1 -o "$work/hung_files" tests/edges/hung_files.c && "$work/hung_files" "$work/hung" never 1 true 2>"$work/why"; then
+    never='its file system does not answer' done='Avg bus bandwidth'
+    check a_log_on_a_server_that_falls_silent_holds_up_nobody says_without_the_server "$done" -- write COLLET_DEBUG=TRACE COLLET_DEBUG_FILE="$work/hung/log.%p"
+    check a_log_on_a_server_that_is_silent_goes_to_stderr says_without_the_server "$done" "cannot open COLLET_DEBUG_FILE.*$never" -- open COLLET_DEBUG=WARN COLLET_DEBUG_FILE="$work/hung/log.%p"
+    check records_on_a_server_that_falls_silent_hold_up_nobody says_without_the_server "$done" "cannot write COLLET_RECORD: .*operations are missing" -- write COLLET_RECORD="$work/hung/record.%r"
+    check a_trace_on_a_server_that_is_silent_is_not_written says_without_the_server "$done" "cannot write COLLET_TRACE.*$never" -- open COLLET_TRACE="$work/hung/trace.%r"
+    check a_topology_on_a_server_that_is_silent_is_not_written says_without_the_server "$done" "topology cannot be written: $never" -- open COLLET_TOPO_DUMP_FILE="$work/hung/topology"
+    check metrics_on_a_server_that_is_silent_are_an_error says_without_the_server "cannot write COLLET_METRICS.*$never" -- open COLLET_METRICS="$work/hung/metrics.%r"
+else
+    skipped "servers of files that do not answer: $(tail -n 1 "$work/why")"
+fi
 for knob in COLLET_TUNER_FILE COLLET_PROGRAM; do check "an_endless_file_is_refused_as_$knob" an_endless_file_is_refused $knob; done
 check a_file_with_a_second_name_gets_no_log a_second_name_is_refused COLLET_DEBUG_FILE 'cannot open COLLET_DEBUG_FILE.*Permission denied'
 check a_file_with_a_second_name_gets_no_trace a_second_name_is_refused COLLET_TRACE 'cannot write COLLET_TRACE.*Permission denied'

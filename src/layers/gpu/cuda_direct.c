@@ -7,6 +7,7 @@
 #include "layers/gpu/cuda_direct.h"
 
 #include "base/err.h"
+#include "base/os.h"
 #include "layers/gpu/cuda_entry.h"
 
 #include <cuda.h>
@@ -51,7 +52,7 @@ int gpu_cuda_export_dmabuf(void *memory, size_t bytes) {
     bool done = handle_of != NULL &&
                 handle_of(&fd, (CUdeviceptr)memory, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) == CUDA_SUCCESS;
     errno = handle_of == NULL ? ENOTSUP : EINVAL;
-    return done ? fd : -1;
+    return done ? os_high(fd) : -1;
 }
 
 enum collet_result gpu_cuda_flush(void) {

@@ -6,6 +6,7 @@
 #include "layers/launchers/pmi.h"
 
 #include "base/config.h"
+#include "base/low.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/thread.h"
@@ -138,6 +139,7 @@ static enum collet_result call_init(struct meeting_wait *wait) {
 static enum collet_result introduce(struct meeting_wait *wait) {
     if (pmix.pid == os_pid())
         return COLLET_SUCCESS;
+    SCOPED_LOW;
     if (pmix.handle == NULL)
         pmix.handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (pmix.handle == NULL)

@@ -9,6 +9,7 @@
 #include "seams/layer.h"
 #include "layers/memory/window.h"
 
+#include "base/low.h"
 #include "base/mapping.h"
 #include "base/memory.h"
 #include "layers/gpu/buffers.h"
@@ -83,6 +84,7 @@ static enum collet_result allocate_on_host(size_t bytes, void **memory) {
 static enum collet_result allocate_on_gpu(size_t bytes, int device, void **memory) {
     int ordinal;
     COLLET_TRY(gpu_find(device, "device", &ordinal));
+    SCOPED_LOW;
     COLLET_TRY(gpu_driver()->open(ordinal));
     return gpu_buffer_create(ordinal, bytes, memory);
 }

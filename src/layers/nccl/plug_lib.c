@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/low.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/process.h"
@@ -46,6 +47,7 @@ static int plug_init(struct plug_host *host) {
         int (*function)(void **, int, void *, int64_t, void *);
         void *pointer;
     } profiler = {no_profiler};
+    SCOPED_LOW; /* it opens its adapters */
     if (host->version >= 11)
         return host->table->init.v11(&host->context, 0, no_class, plug_log_line, profiler.pointer);
     if (host->version >= 10)

@@ -2,6 +2,7 @@
 #include "layers/observe/exporter.h"
 
 #include "api/comm.h"
+#include "layers/outlet/apart.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
@@ -19,6 +20,8 @@
 #include <unistd.h>
 
 #define FILE_S 10
+#define FIRST_NS 5000000000ull /* maximum time for the first page: an automounter may come first */
+#define NEVER_NS (100ull * 365 * 86400 * 1000000000) /* a thread of its own may wait as long as it takes */
 
 struct exporter {
     struct desk desk;
@@ -154,12 +157,40 @@ static bool output_replace(const char *pattern, const char *text, unsigned long 
     return false;
 }
 
-static enum collet_result write_file(const struct exporter *exporter) {
-    size_t bytes = 0;
-    SCOPED_FREE char *page = make_page(&bytes);
-    if (page != NULL && output_replace(exporter->where, page, bytes))
-        return COLLET_SUCCESS;
-    return err_set(COLLET_ERR_SYSTEM, "cannot write COLLET_METRICS=%s: %m", exporter->where);
+/* A page on its way into the file. */
+struct writing {
+    struct apart apart;
+    char where[CONFIG_TEXT_BYTES]; /* COLLET_METRICS */
+    char *page;                    /* NULL: there is no memory. */
+    size_t bytes;                  /* Of the page. */
+    int error;                     /* errno, if it could not be written; otherwise 0. */
+};
+
+static void write_page(struct apart *job) {
+    struct writing *writing = (struct writing *)job;
+    errno = ENOMEM;
+    writing->error = writing->page != NULL && output_replace(writing->where, writing->page, writing->bytes) ? 0 : errno;
+}
+
+static void free_writing(struct apart *job) {
+    struct writing *writing = (struct writing *)job;
+    free(writing->page);
+    free(writing);
+}
+
+static enum collet_result write_file(const struct exporter *exporter, uint64_t limit_ns) {
+    struct writing *writing;
+    COLLET_TRY(memory_get(&writing, 1, sizeof *writing, "no memory for metrics"));
+    writing->apart = (struct apart){.name = "collet-metrics", .act = write_page, .free_job = free_writing};
+    memcpy(writing->where, exporter->where, sizeof writing->where);
+    writing->page = make_page(&writing->bytes);
+    const bool done = apart_call(&writing->apart, limit_ns);
+    const int error = done ? writing->error : ETIMEDOUT;
+    if (done)
+        apart_free(&writing->apart);
+    errno = error;
+    return errno == 0 ? COLLET_SUCCESS
+                      : err_set(COLLET_ERR_SYSTEM, "cannot write COLLET_METRICS=%s: %s", exporter->where, output_why());
 }
 
 /* A thread for it alone: where the file system hangs, the watch must not. */
@@ -167,7 +198,7 @@ static void *write_now_and_then(void *exporter) {
     const struct timespec pause = {.tv_sec = FILE_S};
     for (;;) {
         nanosleep(&pause, NULL);
-        write_file(exporter);
+        write_file(exporter, NEVER_NS);
     }
     return NULL;
 }
@@ -245,7 +276,7 @@ enum collet_result exporter_add(struct collet_comm *comm) {
     comm->next_shown = exporter->comms;
     exporter->comms = comm;
     process_unlock();
-    return exporter->is_file ? write_file(exporter) : COLLET_SUCCESS;
+    return exporter->is_file ? write_file(exporter, FIRST_NS) : COLLET_SUCCESS;
 }
 
 void exporter_remove(struct collet_comm *comm) {

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "layers/outlet/outlet.h"
 #include "base/output.h"
 #include "layers/observe/clock.h"
 #include "layers/observe/json.h"
@@ -101,7 +102,7 @@ static uint64_t count_lines(const char *text, size_t bytes) {
 static void record_flush(struct record *record) {
     for (size_t at = 0, bytes; at < record->used; at += bytes) {
         bytes = first_lines(record->text + at, record->used - at, PIPE_BUF);
-        const bool good = output_write(record->fd, record->text + at, bytes, record->is_stuck ? 0 : BURST_MS);
+        const bool good = outlet_add(record->fd, record->text + at, bytes, record->is_stuck ? 0 : BURST_MS);
         record->is_stuck = !good;
         if (good)
             continue;
@@ -116,14 +117,14 @@ static void record_close(struct record *record) {
     record_flush(record);
     if (record->missing > 0)
         log_always(ERR, "%llu operations are missing in COLLET_RECORD", (unsigned long long)record->missing);
-    close(record->fd);
+    outlet_close(record->fd);
     free(record);
 }
 
 static enum collet_result record_open(const char *pattern, int rank, struct record **record_p) {
     struct record *record;
     COLLET_TRY(memory_get(&record, 1, sizeof(*record), "no memory for COLLET_RECORD"));
-    record->fd = output_open(pattern, rank, O_APPEND);
+    record->fd = outlet_open(pattern, rank, O_APPEND);
     if (record->fd < 0) {
         free(record);
         return err_set(COLLET_ERR_INVALID_USAGE, "COLLET_RECORD is %s: %s", pattern, output_why());
@@ -294,15 +295,6 @@ static void put_journal(const struct journal *journal, enum collet_result result
 
 #define DUMP_MS 200 /* what a reader that lives may need; an abort waits as long (api/comm.h) */
 
-/* Nothing is left of an earlier dump. */
-static int open_dump(const struct conn_owner *owner) {
-    const int fd = output_open(owner->config->dump_file, owner->rank, 0);
-    struct stat about;
-    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && (fcntl(fd, F_GETFL) & O_APPEND) == 0)
-        (void)!ftruncate(fd, 0); /* where that fails, writing does too */
-    return fd;
-}
-
 void journal_dump(struct journal *journal, enum collet_result result, const char *text) {
     if (journal->entries == NULL || journal->dumped || journal->chan->owner.config->dump_file[0] == '\0')
         return;
@@ -313,12 +305,8 @@ void journal_dump(struct journal *journal, enum collet_result result, const char
     FILE *out = open_memstream(&dump, &bytes);
     if (out != NULL)
         put_journal(journal, result, text, out);
-    bool good = out != NULL && fclose(out) == 0;
-    const int fd = good ? open_dump(owner) : -1;
-    good = fd >= 0 && output_write(fd, dump, bytes, DUMP_MS);
-    if (!good)
+    const bool good = out != NULL && fclose(out) == 0;
+    if (!good || !outlet_save(owner->config->dump_file, owner->rank, dump, bytes, DUMP_MS))
         log_always(ERR, "cannot write COLLET_DUMP_FILE=%s: %s", owner->config->dump_file, output_why());
-    if (fd >= 0)
-        close(fd);
     free(dump);
 }

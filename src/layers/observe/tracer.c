@@ -5,6 +5,7 @@
  */
 #include "layers/observe/tracer.h"
 
+#include "layers/outlet/apart.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/output.h"
@@ -25,6 +26,8 @@
 #define PROCESS_STRIDE 100000
 #define LOCK_NS 10000000000ull
 #define ABORT_LOCK_NS 200000000ull
+#define SAVE_NS 2000000000ull /* then it is written */
+#define ABORT_SAVE_NS 100000000ull
 
 /* A file that is older than the first communicator of this process is of an earlier job. */
 static struct timespec first_ever;
@@ -232,37 +235,6 @@ static void put_track_names(struct writer *w, const struct tracer *tracer) {
     }
 }
 
-static bool is_of_this_job(const struct stat *about) {
-    return about->st_size > (off_t)strlen(TIMELINE_TAIL) &&
-           (about->st_mtim.tv_sec > first_ever.tv_sec ||
-            (about->st_mtim.tv_sec == first_ever.tv_sec && about->st_mtim.tv_nsec >= first_ever.tv_nsec));
-}
-
-/* Stands where the next event belongs. */
-static bool begin_writing(struct writer *w, int fd, FILE *out) {
-    struct stat about;
-    if (fstat(fd, &about) != 0)
-        return false;
-    if (!is_of_this_job(&about)) {
-        timeline_begin(&w->timeline, out, "COLLET_TRACE, a measurement");
-        return ftruncate(fd, 0) == 0;
-    }
-    w->timeline = (struct timeline){.out = out, .has_events = true};
-    return lseek(fd, about.st_size - (off_t)strlen(TIMELINE_TAIL), SEEK_SET) >= 0;
-}
-
-/* Other ranks have it while they write. One that is stopped with it must not hold up this one's end, least of all an abort. */
-static bool get_lock(const struct tracer *tracer, int fd) {
-    const bool aborts = boot_failed(tracer->owner->boot) == COLLET_ERR_ABORTED;
-    const uint64_t end_ns = os_now_ns() + (aborts ? ABORT_LOCK_NS : LOCK_NS);
-    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK || os_now_ns() > end_ns)
-            return false;
-        usleep(1000);
-    }
-    return true;
-}
-
 static void put_events(struct writer *w, const struct tracer *tracer) {
     for (enum tracer_thread thread = 0; thread < TRACER_THREADS; thread++) {
         const struct trace_ring *ring = &tracer->ring[thread];
@@ -273,43 +245,136 @@ static void put_events(struct writer *w, const struct tracer *tracer) {
     }
 }
 
-static bool tracer_write(const struct tracer *tracer, int fd, FILE *out) {
+/* All events, as if others stood in front of them. NULL: no memory. */
+static char *tracer_text(const struct tracer *tracer, size_t *bytes) {
+    char *text = NULL;
+    FILE *out = open_memstream(&text, bytes);
     struct writer w = {.owner = tracer->owner,
                        .tag = boot_tag(tracer->owner->boot),
                        .from = tracer->created,
                        .to = clock_read(),
-                       .clock_ns = boot_clock_ns(tracer->owner->boot)};
+                       .clock_ns = boot_clock_ns(tracer->owner->boot),
+                       .timeline = {.out = out, .has_events = true}};
+    if (out == NULL)
+        return NULL;
     w.process = (int)(w.tag % 20000) * PROCESS_STRIDE + tracer->owner->rank;
-    if (!get_lock(tracer, fd) || !begin_writing(&w, fd, out))
-        return false;
     put_names(&w, tracer);
     put_track_names(&w, tracer);
     put_events(&w, tracer);
     timeline_end(&w.timeline);
-    return fflush(out) == 0;
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
 }
 
-/* A stream's own write() would end the process where a file may not grow. */
-static ssize_t stream_write(void *fd, const char *text, size_t bytes) {
-    return output_write(*(const int *)fd, text, bytes, 0) ? (ssize_t)bytes : 0;
+/* ------------------------------------------------------------------------------------------------------------ the file */
+
+/* What is written, by a thread that needs nothing else: if the file system does not answer, the communicator ends without it. */
+struct saving {
+    struct apart apart;
+    char *pattern; /* Of the file's name. */
+    int rank;      /* Of the name. */
+    uint64_t lock_ns;
+    char *text;
+    size_t bytes;
+    char why[80]; /* Why the text could not be written; empty: it is written. */
+};
+
+static bool is_of_this_job(const struct stat *about) {
+    return about->st_size > (off_t)strlen(TIMELINE_TAIL) &&
+           (about->st_mtim.tv_sec > first_ever.tv_sec ||
+            (about->st_mtim.tv_sec == first_ever.tv_sec && about->st_mtim.tv_nsec >= first_ever.tv_nsec));
+}
+
+/* Other ranks have it while they write. One that is stopped with it must not hold up this one's end, least of all an abort. */
+static bool get_lock(int fd, uint64_t lock_ns) {
+    const uint64_t end_ns = os_now_ns() + lock_ns;
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || os_now_ns() > end_ns)
+            return false;
+        usleep(1000);
+    }
+    return true;
+}
+
+/* A new file begins with a head, and the first event has no comma before it. Otherwise the text takes the place of the tail. */
+static bool write_text(const struct saving *saving, int fd) {
+    char *head = NULL;
+    size_t bytes = 0;
+    struct timeline timeline;
+    struct stat about;
+    if (!get_lock(fd, saving->lock_ns) || fstat(fd, &about) != 0)
+        return false;
+    if (is_of_this_job(&about))
+        return lseek(fd, about.st_size - (off_t)strlen(TIMELINE_TAIL), SEEK_SET) >= 0 &&
+               output_write(fd, saving->text, saving->bytes, 0);
+    FILE *out = open_memstream(&head, &bytes);
+    if (out == NULL)
+        return false;
+    timeline_begin(&timeline, out, "COLLET_TRACE, a measurement");
+    const bool good = fclose(out) == 0 && ftruncate(fd, 0) == 0 && output_write(fd, head, bytes, 0) &&
+                      output_write(fd, saving->text + 1, saving->bytes - 1, 0);
+    free(head);
+    return good;
 }
 
 /* Events go in front of a tail, so the file must be one. */
-static void tracer_save(const struct tracer *tracer) {
+static void save(struct apart *job) {
+    struct saving *saving = (struct saving *)job;
     struct stat about;
-    int fd = output_open(tracer->owner->config->trace, tracer->owner->rank, 0);
-    const char *why = fd < 0 ? output_why() : NULL;
-    if (fd >= 0 && (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)))
+    const int fd = output_open(saving->pattern, saving->rank, 0);
+    const char *why = NULL;
+    if (fd < 0)
+        why = output_why();
+    else if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
         why = "it is no regular file";
-    FILE *out = why == NULL ? fopencookie(&fd, "w", (cookie_io_functions_t){.write = stream_write}) : NULL;
-    if (why == NULL && (out == NULL || !tracer_write(tracer, fd, out)))
+    else if (!write_text(saving, fd))
         why = strerror(errno);
-    if (why != NULL)
-        log_always(ERR, "cannot write COLLET_TRACE=%s: %s", tracer->owner->config->trace, why);
-    if (out != NULL)
-        fclose(out);
+    snprintf(saving->why, sizeof saving->why, "%s", why != NULL ? why : "");
     if (fd >= 0)
         close(fd); /* and the lock goes */
+}
+
+static void free_saving(struct apart *job) {
+    struct saving *saving = (struct saving *)job;
+    free(saving->pattern);
+    free(saving->text);
+    free(saving);
+}
+
+/* NULL: no memory. */
+static struct saving *prepare(const struct tracer *tracer, bool aborts) {
+    struct saving *saving = calloc(1, sizeof *saving);
+    if (saving == NULL)
+        return NULL;
+    *saving = (struct saving){.apart = {.name = "collet-trace", .act = save, .free_job = free_saving},
+                              .pattern = strdup(tracer->owner->config->trace),
+                              .rank = tracer->owner->rank,
+                              .lock_ns = aborts ? ABORT_LOCK_NS : LOCK_NS};
+    saving->text = tracer_text(tracer, &saving->bytes);
+    if (saving->pattern != NULL && saving->text != NULL)
+        return saving;
+    free_saving(&saving->apart);
+    return NULL;
+}
+
+static void complain(const struct tracer *tracer, const char *why) {
+    log_always(ERR, "cannot write COLLET_TRACE=%s: %s", tracer->owner->config->trace, why);
+}
+
+static void tracer_save(const struct tracer *tracer) {
+    const bool aborts = boot_failed(tracer->owner->boot) == COLLET_ERR_ABORTED;
+    struct saving *saving = prepare(tracer, aborts);
+    if (saving == NULL) {
+        complain(tracer, strerror(ENOMEM));
+    } else if (!apart_call(&saving->apart, saving->lock_ns + (aborts ? ABORT_SAVE_NS : SAVE_NS))) {
+        complain(tracer, "its file system does not answer");
+    } else {
+        if (saving->why[0] != '\0')
+            complain(tracer, saving->why);
+        apart_free(&saving->apart);
+    }
 }
 
 static bool any_events(const struct tracer *tracer) {

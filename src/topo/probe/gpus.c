@@ -10,6 +10,7 @@
 #include "topo/probe/gpus.h"
 
 #include "base/log.h"
+#include "base/low.h"
 #include "topo/probe/speeds.h"
 
 #include <dlfcn.h>
@@ -108,6 +109,7 @@ static bool open_nvml(void *library, struct gpus_nvml *nvml) {
 
 void topo_probe_gpus(struct topo *topo) {
     struct gpus_nvml nvml;
+    SCOPED_LOW;
     void *library = topo_count(topo, 0, TOPO_GPU) > 0 ? dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL) : NULL;
     if (library == NULL)
         return;

@@ -6,6 +6,7 @@
 #include "topo/probe/topo.h"
 
 #include "base/memory.h"
+#include "layers/outlet/outlet.h"
 #include "base/output.h"
 
 #include <errno.h>
@@ -226,18 +227,12 @@ enum collet_result topo_share(const struct topo *topo, int n, int32_t *place, ch
     return COLLET_SUCCESS;
 }
 
-#define WRITE_MS 1000 /* limit for one piece that goes through a pipe */
+#define WRITE_MS 5000 /* for the whole file */
 
 enum collet_result topo_write_file(const struct topo *topo, const char *path) {
     SCOPED_FREE char *document = NULL;
     COLLET_TRY(topo_write_text(topo, &document));
-    const int fd = output_open(path, -1, 0);
-    if (fd < 0)
-        return err_set(COLLET_ERR_SYSTEM, "%.200s: the topology cannot be written: %s", path, output_why());
-    (void)!ftruncate(fd, 0); /* not of a pipe */
-    const bool good = output_write(fd, document, strlen(document), WRITE_MS);
-    const int error = errno;
-    close(fd);
-    errno = error;
-    return good ? COLLET_SUCCESS : err_set(COLLET_ERR_SYSTEM, "%.200s: the topology cannot be written: %m", path);
+    if (outlet_save(path, -1, document, strlen(document), WRITE_MS))
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_SYSTEM, "%.200s: the topology cannot be written: %s", path, output_why());
 }

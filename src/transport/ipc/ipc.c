@@ -218,7 +218,7 @@ static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, in
 static enum collet_result send_answer(struct conn *conn, struct ipc_end *end) {
     struct ipc_answer answer = {0};
     if (gpu_heads_take(conn, &answer.head) && answer.head.name.fd >= 0) {
-        const int fd = fcntl(answer.head.name.fd, F_DUPFD_CLOEXEC, 0);
+        const int fd = fcntl(answer.head.name.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         if (fd < 0)
             return err_set(COLLET_ERR_SYSTEM, "cannot duplicate a descriptor: %m");
         COLLET_TRY(offer_fd(end, fd, answer.hand_over));

@@ -4,6 +4,7 @@
 #include "base/cpus.h"
 #include "base/fork_lock.h"
 #include "base/log.h"
+#include "base/low.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/address.h"
@@ -365,6 +366,7 @@ static bool verbs_peermem_is_in(const char *modules) {
 static void verbs_host_open(struct verbs_host *host, const struct config *config) {
     const char *why = "COLLET_IB_DISABLE is set";
     int count = 0;
+    SCOPED_LOW;
     memset(host, 0, sizeof(*host));
     if (config->ib_disable || !verbs_lib_open(&host->lib, &why)) {
         snprintf(host->why, sizeof(host->why), "%s", why);

@@ -10,8 +10,12 @@
 
 #include <cmocka.h>
 
+#include "common/child.h"
 #include "common/emulated_gpu.h"
 #include "layers/gpu/gpu.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
 
 static int unmapped[2], swept; /* how often: what a GPU has mapped; all */
 static bool works;             /* what is in streams is not done */
@@ -214,6 +218,33 @@ static void a_rank_in_graphs_waits_in_its_own_stream_too(void **state) {
     assert_ptr_equal(waits_for(own, &in_stream), done);
 }
 
+/* What the driver keeps of its first opening, as that of a real GPU keeps its device. */
+static int kept;
+static enum collet_result keep_one(int ordinal) {
+    (void)ordinal;
+    kept = open("/dev/null", O_RDWR);
+    return COLLET_SUCCESS;
+}
+
+static void open_without_a_terminal(void) {
+    struct gpu_rank *rank;
+    struct gpu_driver keeping = emulated_gpu_driver;
+    const int out = dup(STDOUT_FILENO);
+    keeping.open = keep_one;
+    gpu_driver_use(&keeping);
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        close(fd);
+    const enum collet_result result = gpu_rank_create(0, &rank);
+    const bool closed = fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0 && fcntl(2, F_GETFD) < 0;
+    dup2(out, STDOUT_FILENO);
+    EXPECT(result == COLLET_SUCCESS && kept > STDERR_FILENO && closed);
+    gpu_rank_destroy(rank);
+}
+static void a_driver_gets_no_descriptor_of_a_terminal(void **state) {
+    (void)state;
+    child_run(open_without_a_terminal);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, create_ranks, destroy_ranks)
 
 int main(void) {
@@ -228,6 +259,7 @@ int main(void) {
         CASE(it_is_recorded_again_when_no_rank_waits_for_it),
         CASE(what_a_graph_waits_for_is_not_recorded_again),
         CASE(a_rank_in_graphs_waits_in_its_own_stream_too),
+        cmocka_unit_test(a_driver_gets_no_descriptor_of_a_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

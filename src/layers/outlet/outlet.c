@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layers/outlet/outlet.h"
+
+#include "base/output.h"
+#include "layers/outlet/apart.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define NS_PER_MS 1000000ull
+#define OPEN_MS 5000 /* an automounter may have to mount it first */
+#define ADD_MS 20
+
+enum kind { UNKNOWN, AT_HOME, MAY_HANG }; /* MAY_HANG: a file whose file system may be a server */
+
+#define DESCRIPTORS_MAX 1024
+static unsigned char kinds[DESCRIPTORS_MAX]; /* [descriptor]; all beyond are UNKNOWN */
+
+struct job {
+    struct apart apart;
+    int fd;
+    enum kind kind;      /* Of the descriptor. */
+    const char *pattern; /* Of the file's name. */
+    int rank, flags;     /* Of the name, and of open(). */
+    int wait_ms;         /* For a pipe. */
+    size_t bytes;        /* Of the text. */
+    bool good;           /* The call has succeeded. */
+    int error;           /* errno after it. */
+    char room[];         /* The text, and the pattern behind it. */
+};
+
+/* Calls that were left alone, and have not returned. A child of fork() has none. */
+static int hanging;
+static void forget_hanging(void) { hanging = 0; }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget_hanging); }
+
+/* ------------------------------------------------------------------------------------------------------------ apart */
+
+/* May ask the file system. */
+static enum kind kind_of(int fd) {
+    static const unsigned at_home[] = {EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
+                                       F2FS_SUPER_MAGIC, TMPFS_MAGIC,     OVERLAYFS_SUPER_MAGIC,
+                                       RAMFS_MAGIC,      0x2fc12fc1 /* ZFS */};
+    struct statfs about;
+    if (fstatfs(fd, &about) != 0)
+        return AT_HOME;
+    for (size_t k = 0; k < sizeof at_home / sizeof *at_home; k++)
+        if ((unsigned)about.f_type == at_home[k])
+            return AT_HOME;
+    return MAY_HANG;
+}
+
+static bool is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
+
+static void look(struct apart *apart) {
+    struct job *job = (struct job *)apart;
+    job->kind = is_file(job->fd) ? kind_of(job->fd) : AT_HOME;
+    job->good = true;
+}
+
+static void open_file(struct apart *apart) {
+    struct job *job = (struct job *)apart;
+    job->fd = output_open(job->pattern, job->rank, job->flags);
+    job->error = errno;
+    job->good = job->fd >= 0;
+    if (job->good)
+        look(apart);
+}
+
+static void add(struct apart *apart) {
+    struct job *job = (struct job *)apart;
+    job->good = output_write(job->fd, job->room, job->bytes, job->wait_ms);
+    job->error = errno;
+}
+
+static void close_file(struct apart *apart) { close(((struct job *)apart)->fd); }
+
+static void save(struct apart *apart) {
+    struct job *job = (struct job *)apart;
+    struct stat about;
+    open_file(apart);
+    if (!job->good)
+        return;
+    if (fstat(job->fd, &about) == 0 && S_ISREG(about.st_mode))
+        (void)!ftruncate(job->fd, 0); /* if that fails, writing does, too */
+    add(apart);
+    close_file(apart);
+}
+
+static void free_job(struct apart *apart) {
+    struct job *job = (struct job *)apart;
+    if (apart->left)
+        __atomic_sub_fetch(&hanging, 1, __ATOMIC_RELAXED);
+    if (apart->left && apart->act == open_file && job->good)
+        close_file(apart);
+    free(job);
+}
+
+/* Calls act with a copy of *job, whose results come back. False: it has failed, or has not returned; errno says which. */
+static bool call(void (*act)(struct apart *), struct job *job, const char *text, int limit_ms) {
+    const size_t pattern_bytes = strlen(job->pattern) + 1;
+    struct job *copy = malloc(sizeof *copy + job->bytes + pattern_bytes);
+    if (copy == NULL)
+        return false;
+    *copy = *job;
+    copy->apart = (struct apart){.name = "collet-output", .act = act, .free_job = free_job};
+    copy->pattern = copy->room + job->bytes;
+    memcpy(copy->room, text, job->bytes);
+    memcpy(copy->room + job->bytes, job->pattern, pattern_bytes);
+    if (!apart_call(&copy->apart, (uint64_t)limit_ms * NS_PER_MS)) {
+        __atomic_add_fetch(&hanging, 1, __ATOMIC_RELAXED); /* the thread may have been faster: −1 for a moment */
+        errno = ETIMEDOUT;
+        return false;
+    }
+    job->fd = copy->fd;
+    job->kind = copy->kind;
+    job->good = copy->good;
+    errno = copy->error;
+    apart_free(&copy->apart);
+    return job->good;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ outlets */
+
+static void remember(int fd, enum kind kind) {
+    if (fd >= 0 && fd < DESCRIPTORS_MAX)
+        __atomic_store_n(&kinds[fd], (unsigned char)kind, __ATOMIC_RELAXED);
+}
+
+/* The kind of a descriptor that somebody else may have opened. If its file system does not say it in time, it may hang. */
+static enum kind recall(int fd) {
+    struct job job = {.fd = fd, .kind = MAY_HANG, .pattern = ""};
+    const enum kind known = fd < DESCRIPTORS_MAX ? (enum kind)__atomic_load_n(&kinds[fd], __ATOMIC_RELAXED) : UNKNOWN;
+    if (known != UNKNOWN)
+        return known;
+    if (is_file(fd))
+        call(look, &job, "", ADD_MS);
+    else
+        job.kind = AT_HOME;
+    remember(fd, job.kind);
+    return job.kind;
+}
+
+int outlet_open(const char *pattern, int rank, int flags) {
+    struct job job = {.fd = -1, .pattern = pattern, .rank = rank, .flags = flags};
+    if (!call(open_file, &job, "", OPEN_MS))
+        return -1;
+    remember(job.fd, job.kind);
+    return job.fd;
+}
+
+bool outlet_add(int fd, const char *text, unsigned long bytes, int wait_ms) {
+    struct job job = {.fd = fd, .pattern = "", .bytes = bytes};
+    if (recall(fd) == AT_HOME)
+        return output_write(fd, text, bytes, wait_ms);
+    errno = ETIMEDOUT;
+    if (__atomic_load_n(&hanging, __ATOMIC_RELAXED) > 0)
+        return false;
+    return call(add, &job, text, ADD_MS) || errno == ETIMEDOUT; /* it is on its way */
+}
+
+void outlet_close(int fd) {
+    struct job job = {.fd = fd, .pattern = ""};
+    const enum kind kind = recall(fd);
+    remember(fd, UNKNOWN);
+    if (kind == MAY_HANG)
+        call(close_file, &job, "", ADD_MS);
+    else
+        close(fd);
+}
+
+bool outlet_save(const char *pattern, int rank, const char *text, unsigned long bytes, int limit_ms) {
+    struct job job = {.fd = -1, .pattern = pattern, .rank = rank, .bytes = bytes, .wait_ms = limit_ms};
+    return call(save, &job, text, limit_ms + ADD_MS);
+}
