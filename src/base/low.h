@@ -7,7 +7,7 @@
  *      device = ibv_open_device(…);     gets 3 or more
  *      }                                they are closed again
  *
- * A thread of the program that opens a file meanwhile gets a higher number than without.
+ * If a thread of the program opens a file at the same time, its number is higher than it would be without that.
  */
 #ifndef COLLET_BASE_LOW_H
 #define COLLET_BASE_LOW_H

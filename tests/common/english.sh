@@ -20,35 +20,43 @@ as always, as before|\bas ever\b
 END
 }
 
-# The text of a file that is to be read, line for line; other lines are empty.
-prose_of() {
-    case $1 in
-    *.md) awk '/^```/ { code = !code; print ""; next } { print code ? "" : $0 }' "$1" ;;
-    *.sh) sed -E '/^ *#/!s/.*//' "$1" ;;
-    *) awk '{
-            text = ""; line = $0
-            while (line != "") {
-                if (!inside) {
-                    at = match(line, /\/\*|\/\//)
-                    if (!at) break
-                    if (substr(line, at, 2) == "//") { text = text substr(line, at + 2); break }
-                    inside = 1; line = substr(line, at + 2)
+# The text of a file that is to be read, line for line; other lines are empty. One process reads all files.
+patterns | perl -CSD -Mutf8 -e '
+    binmode STDIN, ":utf8";
+    my @patterns = map { chomp; my ($instead, $pattern) = split /\|/, $_, 2; [$instead, qr/$pattern/] } <STDIN>;
+    sub prose_of_page { my $code = 0; map { /^```/ ? do { $code = !$code; "" } : $code ? "" : $_ } @_ }
+    sub prose_of_script { map { /^ *#/ ? $_ : "" } @_ }
+    sub prose_of_source {
+        my $inside = 0;
+        map {
+            my ($text, $line) = ("", $_);
+            while ($line ne "") {
+                if (!$inside) {
+                    last unless $line =~ m{(/\*|//)}g;
+                    $line = substr $line, pos $line;
+                    if ($1 eq "//") { $text .= $line; last }
+                    $inside = 1;
                 }
-                end = index(line, "*/")
-                if (!end) { text = text line; break }
-                text = text substr(line, 1, end - 1) " "; line = substr(line, end + 2); inside = 0
+                my $end = index $line, "*/";
+                if ($end < 0) { $text .= $line; last }
+                $text .= substr($line, 0, $end) . " ";
+                $line = substr $line, $end + 2;
+                $inside = 0;
             }
-            print text
-        }' "$1" ;;
-    esac
-}
-
-bad=0
-for file in "$@"; do
-    while IFS='|' read -r instead pattern; do
-        found=$(prose_of "$file" | grep -nP -- "$pattern") || continue
-        echo "$found" | sed "s|^\([0-9]*\):|$file:\1: write $instead: |"
-        bad=1
-    done < <(patterns)
-done
-exit $bad
+            $text
+        } @_
+    }
+    my $bad = 0;
+    for my $file (@ARGV) {
+        open my $in, "<:utf8", $file or die "$file: $!\n";
+        chomp(my @lines = <$in>);
+        my @prose = $file =~ /\.md$/ ? prose_of_page(@lines) : $file =~ /\.sh$/ ? prose_of_script(@lines) : prose_of_source(@lines);
+        for my $p (@patterns) {
+            for my $k (0 .. $#prose) {
+                next unless $prose[$k] =~ $p->[1];
+                print "$file:", $k + 1, ": write $p->[0]: $prose[$k]\n";
+                $bad = 1;
+            }
+        }
+    }
+    exit $bad' "$@"
