@@ -159,6 +159,8 @@ if mkdir "$work/hung" && ${CC:-cc} -O1 -o "$work/hung_files" tests/edges/hung_fi
     check records_on_a_server_that_falls_silent_hold_up_nobody says_without_the_server "$done" "cannot write COLLET_RECORD: .*operations are missing" -- write COLLET_RECORD="$work/hung/record.%r"
     check a_trace_on_a_server_that_is_silent_is_not_written says_without_the_server "$done" "cannot write COLLET_TRACE.*$never" -- open COLLET_TRACE="$work/hung/trace.%r"
     check a_topology_on_a_server_that_is_silent_is_not_written says_without_the_server "$done" "topology cannot be written: $never" -- open COLLET_TOPO_DUMP_FILE="$work/hung/topology"
+    check a_topology_from_a_server_that_is_silent_is_done_without says_without_the_server "$done" "cannot be read: $never" -- open COLLET_DEBUG=WARN COLLET_TOPO_FILE="$work/hung/made"
+    check a_tuning_file_from_a_server_that_is_silent_is_an_error says_without_the_server "cannot be read: $never" -- open COLLET_TUNER_FILE="$work/hung/made"
     check metrics_on_a_server_that_is_silent_are_an_error says_without_the_server "cannot write COLLET_METRICS.*$never" -- open COLLET_METRICS="$work/hung/metrics.%r"
 else
     skipped "servers of files that do not answer: $(tail -n 1 "$work/why")"

@@ -4,15 +4,20 @@
 #include "base/err.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "layers/outlet/apart.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define PIPE_NS 2000000000u
+#define ANSWER_NS 10000000000u /* maximum time for all of a file: an automounter may have to mount it first */
 
 static bool has_more(int fd, uint64_t end_ns) {
     struct pollfd pipe = {.fd = fd, .events = POLLIN};
@@ -43,17 +48,58 @@ static const char *read_all(int fd, char *text, size_t *bytes) {
     return *bytes > 0 ? NULL : is_pipe(fd) ? "nobody writes into this pipe" : "it is empty";
 }
 
-enum collet_result text_load(const char *knob, const char *path, enum collet_result bad, char **text_p,
-                             size_t *bytes_p) {
-    SCOPED_FREE char *text = NULL;
-    COLLET_TRY(memory_get(&text, TEXT_BYTES_MAX + 2, 1, "%.200s: no memory to read it", path));
-    const int fd = os_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    const char *why = fd < 0 ? strerror(errno) : read_all(fd, text, bytes_p);
+/* What a thread of its own reads: the file system may be a server that does not answer. */
+struct reading {
+    struct apart apart;
+    char path[PATH_MAX];
+    char *text;
+    size_t bytes;
+    char why[80]; /* Why it cannot be read; empty: it is read. */
+};
+
+static void read_file(struct apart *job) {
+    struct reading *reading = (struct reading *)job;
+    const int fd = os_high(open(reading->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    const char *why = fd < 0 ? strerror(errno) : read_all(fd, reading->text, &reading->bytes);
+    snprintf(reading->why, sizeof reading->why, "%s", why != NULL ? why : "");
     if (fd >= 0)
         close(fd);
-    if (why != NULL)
+}
+
+static void free_reading(struct apart *job) {
+    struct reading *reading = (struct reading *)job;
+    free(reading->text);
+    free(reading);
+}
+
+static enum collet_result prepare(const char *path, struct reading **reading_p) {
+    struct reading *reading;
+    COLLET_TRY(memory_get(&reading, 1, sizeof *reading, "%.200s: no memory to read it", path));
+    reading->apart = (struct apart){.name = "collet-read", .act = read_file, .free_job = free_reading};
+    snprintf(reading->path, sizeof reading->path, "%s", path);
+    enum collet_result result = memory_get(&reading->text, TEXT_BYTES_MAX + 2, 1, "%.200s: no memory to read it", path);
+    if (result != COLLET_SUCCESS)
+        free(reading);
+    *reading_p = reading;
+    return result;
+}
+
+enum collet_result text_load(const char *knob, const char *path, enum collet_result bad, char **text_p,
+                             size_t *bytes_p) {
+    struct reading *reading;
+    char why[sizeof reading->why] = "its file system does not answer";
+    *text_p = NULL;
+    COLLET_TRY(prepare(path, &reading));
+    if (apart_call(&reading->apart, ANSWER_NS)) {
+        memcpy(why, reading->why, sizeof why);
+        if (why[0] == '\0') {
+            *text_p = reading->text;
+            *bytes_p = reading->bytes;
+            reading->text = NULL;
+        }
+        apart_free(&reading->apart);
+    }
+    if (*text_p == NULL)
         return err_set(bad, "%s%s%.200s: cannot be read: %s", knob, knob[0] != '\0' ? ": " : "", path, why);
-    *text_p = text;
-    text = NULL;
     return COLLET_SUCCESS;
 }
