@@ -7,13 +7,7 @@
  *    head: the kernel has taken                                                    head: moved by the executor;
  *    all slots before it                                                           a full FIFO reads no socket
  *
- *    frame field           written from               checked by the consumer
- *    word                  slot header                its protocol and its bytes are those of a slot
- *    signature, sequence   slot header                no: they become the slot header
- *    step                  the producer's step        is the very step that comes next
- *    payload_crc           payload                    is the CRC of what came                      } with COLLET_CHECKSUM,
- *    frame_crc             the frame before it        is the CRC of what came, before all else     } otherwise 0
- *
+ * wire.h has the frame, and what the consumer checks.
  * Everything is in the byte order of the machine; both ends are the same library (the hello's magic shows if not).
  *
  * With COLLET_ENCRYPT, frames and payloads are sealed (tcp_seal.h), each with a MAC behind it.

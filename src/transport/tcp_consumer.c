@@ -21,9 +21,9 @@ static void take_ahead(struct tcp_socket *socket, void *to, uint32_t bytes) {
 }
 
 /* The destination of the payload: where the executor wants it, or the slot. */
-static char *payload_place(const struct conn *conn, const struct tcp_frame *frame) {
+static char *payload_place(const struct conn *conn, const struct wire_frame *frame) {
     char *landing = loan_landing_at(&conn->end.loans, frame->step, fifo_word_bytes(frame->word));
-    return landing != NULL ? landing : tcp_payload_at(conn, frame);
+    return landing != NULL ? landing : wire_payload_at(conn, frame);
 }
 
 /* Ends the connection: the data changed on the way. */
@@ -31,14 +31,6 @@ static void tcp_set_changed(struct conn *conn, const char *found) {
     struct tcp_end *end = conn->impl;
     conn_text_changed(conn, *conn->end.tail, found, end->changed);
     tcp_set_broken(end, end->changed);
-}
-
-/* With COLLET_CHECKSUM: is the CRC the one that was sent? */
-static bool tcp_is_intact(struct conn *conn, uint32_t crc, uint32_t expected) {
-    bool intact = !conn->owner->config->checksum || crc == expected;
-    if (!intact)
-        tcp_set_changed(conn, CONN_BY_CHECKSUM);
-    return intact;
 }
 
 /* With COLLET_ENCRYPT: takes the seal, which is next on the socket, and decrypts the data before it. */
@@ -59,17 +51,18 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     end->assignments[*conn->end.tail & (conn->end.nslots - 1)] = (uint8_t)end->next;
     take_ahead(socket, &end->frame, sizeof(end->frame));
-    if (!take_seal(conn, socket, TCP_SEAL_FRAME, &end->frame, sizeof(end->frame)) ||
-        !tcp_is_intact(conn, tcp_frame_crc(&end->frame), end->frame.frame_crc))
+    if (!take_seal(conn, socket, TCP_SEAL_FRAME, &end->frame, sizeof(end->frame)))
         return;
-    if (end->frame.step != *conn->end.tail)
-        tcp_set_broken(end, "it sent another step than the next one");
-    else if (!fifo_header_fits(conn_layout(conn), end->frame.word))
-        tcp_set_broken(end, WIRE_TOO_LONG);
-    else
-        end->receiving = true;
+    if (!wire_frame_is_intact(conn, &end->frame)) {
+        tcp_set_changed(conn, CONN_BY_CHECKSUM);
+        return;
+    }
+    const char *fault = wire_frame_fault(conn, &end->frame, *conn->end.tail);
     end->received = 0;
-    if (end->receiving)
+    end->receiving = fault == NULL;
+    if (fault != NULL)
+        tcp_set_broken(end, fault);
+    else
         end->payload = payload_place(conn, &end->frame);
 }
 
@@ -80,9 +73,11 @@ static bool deliver_slot(struct conn *conn, struct tcp_socket *socket) {
     end->receiving = false;
     if (!take_seal(conn, socket, TCP_SEAL_PAYLOAD, end->payload, bytes))
         return false;
-    if (conn->owner->config->checksum && !tcp_is_intact(conn, crc32c(0, end->payload, bytes), end->frame.payload_crc))
+    if (!wire_payload_is_intact(conn, &end->frame, end->payload)) {
+        tcp_set_changed(conn, CONN_BY_CHECKSUM);
         return false;
-    const char *landed = end->payload != tcp_payload_at(conn, &end->frame) ? end->payload : NULL;
+    }
+    const char *landed = end->payload != wire_payload_at(conn, &end->frame) ? end->payload : NULL;
     tcp_pass_slot(end, end->frame.step, bytes);
     wire_deliver(conn, end->frame.word, end->frame.signature, end->frame.sequence, landed);
     return true;

@@ -19,19 +19,6 @@
 /* Bytes that a read may take beyond the known payload: a small slot with its frame, or several. At most the size of a FIFO. */
 #define TCP_AHEAD_BYTES (8192u + 128u)
 
-struct tcp_frame {
-    uint32_t word, signature;
-    uint64_t sequence;
-    uint64_t step;
-    /* Set with COLLET_CHECKSUM, else 0. The frame's own CRC is checked first: before, its lengths cannot be trusted. */
-    uint32_t payload_crc;
-    uint32_t frame_crc; /* CRC of all fields above */
-};
-
-static inline uint32_t tcp_frame_crc(const struct tcp_frame *frame) {
-    return crc32c(0, frame, offsetof(struct tcp_frame, frame_crc));
-}
-
 /* A socket that carries slots. */
 struct tcp_socket {
     int fd;
@@ -65,13 +52,13 @@ struct tcp_end {
     char *sealed; /* producer: [slot] encrypted bytes of each step before `sealed_to` */
     uint64_t sealed_to;
 
-    /* Producer, with COLLET_CHECKSUM: crcs[slot] has the CRC of each payload of the steps before `summed`. */
+    /* Producer: crcs[slot] has the CRC of each payload of the steps before `summed`; without COLLET_CHECKSUM 0. */
     uint64_t summed;
     uint32_t crcs[FIFO_MAX_SLOTS];
 
     /* Consumer: the slot at `tail` is being received. */
     bool receiving;
-    struct tcp_frame frame;
+    struct wire_frame frame;
     uint32_t received; /* bytes of its payload that have come */
     char *payload;     /* destination: the slot, or the place that the executor wants (layers/memory/loan.h) */
 
@@ -103,7 +90,7 @@ static inline enum collet_result tcp_err_broken(const struct conn *conn) {
 static inline size_t tcp_sealed_stride(const struct fifo_layout *layout) {
     uint32_t most =
         layout->sizes.long_bytes > layout->sizes.short_bytes ? layout->sizes.long_bytes : layout->sizes.short_bytes;
-    return sizeof(struct tcp_frame) + most + 2 * TCP_SEAL_BYTES;
+    return sizeof(struct wire_frame) + most + 2 * TCP_SEAL_BYTES;
 }
 
 /* Bytes that a seal adds to a frame, and to a payload. */
@@ -129,11 +116,6 @@ static inline void tcp_pass_slot(struct tcp_end *end, uint64_t step, uint32_t by
     end->many = end->stays && (few ? end->many : bytes >= TCP_MANY_BYTES);
     end->next = few && end->few ? 0 : end->many ? end->first : turn;
     end->few = few;
-}
-
-/* The address of the payload in its slot. (The executor may want it elsewhere.) */
-static inline char *tcp_payload_at(const struct conn *conn, const struct tcp_frame *frame) {
-    return fifo_slot_at(&conn->end, fifo_word_protocol(frame->word), frame->step);
 }
 
 #endif

@@ -17,7 +17,7 @@
 
 /* The arguments of one system call, which sends all published slots of a socket: the kernel need not end a packet at each slot. */
 struct batch {
-    struct tcp_frame frames[FIFO_MAX_SLOTS];
+    struct wire_frame frames[FIFO_MAX_SLOTS];
     struct iovec parts[2 * FIFO_MAX_SLOTS]; /* frame, payload, frame, payload … */
     int nslots;
     size_t bytes;
@@ -45,25 +45,14 @@ static uint64_t first_on_socket(const struct conn *conn, const struct tcp_socket
 }
 
 static size_t wire_bytes(const struct conn *conn, const struct fifo_slot_header *header) {
-    return sizeof(struct tcp_frame) + fifo_word_bytes(header->word) + 2 * tcp_seal_bytes(conn->impl);
+    return sizeof(struct wire_frame) + fifo_word_bytes(header->word) + 2 * tcp_seal_bytes(conn->impl);
 }
 
 /* The address of the payload: its slot, or lent memory, which the executor keeps unchanged until the call is over. */
-static char *payload_of(const struct conn *conn, const struct tcp_frame *frame) {
+static char *payload_of(const struct conn *conn, const struct wire_frame *frame) {
     const struct fifo_slot_header *header = header_of(conn, frame->step);
     bool lent = conn->end.loans.way == LOAN_WIRE && header->loan.address != 0;
-    return lent ? (char *)(uintptr_t)header->loan.address : tcp_payload_at(conn, frame);
-}
-
-static struct tcp_frame tcp_frame_of(const struct conn *conn, uint64_t step) {
-    const struct fifo_slot_header *header = header_of(conn, step);
-    const struct tcp_end *end = conn->impl;
-    struct tcp_frame frame = {header->word, header->signature, header->sequence, step, 0, 0};
-    if (conn->owner->config->checksum) {
-        frame.payload_crc = end->crcs[step & (conn->end.nslots - 1)];
-        frame.frame_crc = tcp_frame_crc(&frame);
-    }
-    return frame;
+    return lent ? (char *)(uintptr_t)header->loan.address : wire_payload_at(conn, frame);
 }
 
 static char *sealed_at(const struct conn *conn, uint64_t step) {
@@ -74,7 +63,7 @@ static char *sealed_at(const struct conn *conn, uint64_t step) {
 static void add_slot(const struct conn *conn, uint64_t step, struct batch *batch) {
     const struct fifo_slot_header *header = header_of(conn, step);
     const struct tcp_end *end = conn->impl;
-    struct tcp_frame *frame = &batch->frames[batch->nslots];
+    struct wire_frame *frame = &batch->frames[batch->nslots];
     struct iovec *parts = &batch->parts[2 * batch->nslots++];
     size_t bytes = wire_bytes(conn, header);
     batch->bytes += bytes;
@@ -83,7 +72,7 @@ static void add_slot(const struct conn *conn, uint64_t step, struct batch *batch
         parts[1] = (struct iovec){sealed_at(conn, step), 0};
         return;
     }
-    *frame = tcp_frame_of(conn, step);
+    *frame = wire_frame_of(conn, step, end->crcs[step & (conn->end.nslots - 1)]);
     parts[0] = (struct iovec){frame, sizeof(*frame)};
     parts[1] = (struct iovec){payload_of(conn, frame), fifo_word_bytes(header->word)};
 }
@@ -103,7 +92,7 @@ static void leave_out(struct batch *batch, size_t sent) {
 static ssize_t send_batch(int fd, const struct batch *batch) {
     const struct iovec *parts = batch->parts;
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = 2 * (size_t)batch->nslots};
-    char copy[sizeof(struct tcp_frame) + SMALL_BYTES];
+    char copy[sizeof(struct wire_frame) + SMALL_BYTES];
     if (batch->nslots > 1 || batch->bytes > sizeof(copy))
         return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     memcpy(copy, parts[0].iov_base, parts[0].iov_len);
@@ -146,7 +135,7 @@ static void sum_slots(struct conn *conn, uint64_t tail) {
     struct tcp_end *end = conn->impl;
     for (; end->summed != tail; end->summed++) {
         uint32_t word = header_of(conn, end->summed)->word;
-        struct tcp_frame frame = {.word = word, .step = end->summed};
+        struct wire_frame frame = {.word = word, .step = end->summed};
         end->crcs[end->summed & (conn->end.nslots - 1)] = crc32c(0, payload_of(conn, &frame), fifo_word_bytes(word));
     }
 }
@@ -155,7 +144,8 @@ static void sum_slots(struct conn *conn, uint64_t tail) {
 static void seal_slots(struct conn *conn, uint64_t tail) {
     struct tcp_end *end = conn->impl;
     for (; end->sealed_to != tail; end->sealed_to++) {
-        struct tcp_frame frame = tcp_frame_of(conn, end->sealed_to);
+        const uint32_t crc = end->crcs[end->sealed_to & (conn->end.nslots - 1)];
+        struct wire_frame frame = wire_frame_of(conn, end->sealed_to, crc);
         char *sealed = sealed_at(conn, end->sealed_to);
         tcp_seal(end->key, end->sealed_to, TCP_SEAL_FRAME, &frame, sizeof(frame), sealed);
         tcp_seal(end->key, end->sealed_to, TCP_SEAL_PAYLOAD, payload_of(conn, &frame), fifo_word_bytes(frame.word),

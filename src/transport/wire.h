@@ -9,7 +9,10 @@
 #ifndef COLLET_TRANSPORT_WIRE_H
 #define COLLET_TRANSPORT_WIRE_H
 
+#include "base/crc32c.h"
 #include "transport/conn.h"
+
+#include <stddef.h>
 
 /* Allocates zeroed host memory. For a rank on a GPU it is pinned, so the GPU can access it. */
 enum collet_result wire_memory_create(const struct conn_owner *owner, size_t bytes, void **memory_p);
@@ -24,6 +27,55 @@ static inline void wire_allow_loans(struct conn *conn, int (*only)(uint64_t addr
     conn->end.loans.only = only;
 }
 
+/* What is said of a slot ahead of its payload. Both ends are machines of one byte order. RDMA has a shorter one, whose other half goes in
+ * an immediate (verbs/verbs_end.h).
+ *
+ *    field                  the consumer checks that
+ *    step                   it is the very step that comes next
+ *    word                   its protocol and its bytes are those of a slot
+ *    signature, sequence    nothing: they become the slot's header
+ *    payload_crc            it is the CRC of what came, with COLLET_CHECKSUM; otherwise 0
+ *    frame_crc              it is the CRC of the fields above, before all else: until then no length can be trusted */
+struct wire_frame {
+    uint32_t word, signature;
+    uint64_t sequence, step;
+    uint32_t payload_crc, frame_crc;
+};
+
+static inline uint32_t wire_frame_crc(const struct wire_frame *frame) {
+    return crc32c(0, frame, offsetof(struct wire_frame, frame_crc));
+}
+
+/* Producer: the frame of a published slot. */
+static inline struct wire_frame wire_frame_of(const struct conn *conn, uint64_t step, uint32_t payload_crc) {
+    const struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
+    struct wire_frame frame = {header->word, header->signature, header->sequence, step, payload_crc, 0};
+    if (conn->owner->config->checksum)
+        frame.frame_crc = wire_frame_crc(&frame);
+    return frame;
+}
+
+#define WIRE_TOO_LONG "it sent more than a slot holds"
+
+/* Consumer: are frame and payload as they were sent? Is the frame what comes next? NULL: yes; or why not. */
+static inline bool wire_frame_is_intact(const struct conn *conn, const struct wire_frame *frame) {
+    return !conn->owner->config->checksum || wire_frame_crc(frame) == frame->frame_crc;
+}
+static inline bool wire_payload_is_intact(const struct conn *conn, const struct wire_frame *frame,
+                                          const char *payload) {
+    return !conn->owner->config->checksum || crc32c(0, payload, fifo_word_bytes(frame->word)) == frame->payload_crc;
+}
+static inline const char *wire_frame_fault(const struct conn *conn, const struct wire_frame *frame, uint64_t next) {
+    if (frame->step != next)
+        return "it sent another step than the next one";
+    return fifo_header_fits(conn_layout(conn), frame->word) ? NULL : WIRE_TOO_LONG;
+}
+
+/* The address of the payload in its slot. (The executor may want it elsewhere.) */
+static inline char *wire_payload_at(const struct conn *conn, const struct wire_frame *frame) {
+    return fifo_slot_at(&conn->end, fifo_word_protocol(frame->word), frame->step);
+}
+
 /* Producer: the position behind the published slots. */
 static inline uint64_t wire_tail(const struct conn *conn) {
     return port_load_acquire(conn->end.tail); /* pairs with fifo_publish() */
@@ -33,9 +85,6 @@ static inline uint64_t wire_tail(const struct conn *conn) {
 static inline uint64_t wire_head(const struct conn *conn) {
     return port_load_acquire(conn->end.head); /* pairs with fifo_consumed() */
 }
-
-/* An error text for a slot that came over a wire. */
-#define WIRE_TOO_LONG "it sent more than a slot holds"
 
 /* Consumer: the next slot's payload has come. Publishes the slot to the executor. landed: address of the payload; NULL: in the slot. */
 static inline void wire_deliver(struct conn *conn, uint32_t word, uint32_t signature, uint64_t sequence,

@@ -383,7 +383,7 @@ static void frames_in_pieces_of_any_size_are_put_together(void **state) {
         for (uint64_t step = 0; step < 100; step++) {
             uint32_t bytes = slots_bytes(pair.consumer, step);
             struct fifo_slot_header header = slots_header(pair.consumer, step);
-            struct tcp_frame frame = {header.word, header.signature, header.sequence, step, 0, 0};
+            struct wire_frame frame = {header.word, header.signature, header.sequence, step, 0, 0};
             memcpy(wire + length, &frame, sizeof(frame));
             length += sizeof(frame);
             for (uint32_t i = 0; i < bytes; i++)
@@ -404,7 +404,7 @@ static void frames_in_pieces_of_any_size_are_put_together(void **state) {
 static void frames_that_make_no_sense_break_the_connection(void **state) {
     (void)state;
     static const struct {
-        struct tcp_frame frame;
+        struct wire_frame frame;
         const char *what;
     } wrong[] = {
         {{8, 0, 0, 1, 0, 0}, "another step"},
@@ -416,8 +416,8 @@ static void frames_that_make_no_sense_break_the_connection(void **state) {
         struct pair pair;
         int fds[2];
         open_raw_producer(&pair, (struct shape){8, 1000, 2, 0}, fds); /* to a lower rank: slot 0 goes by socket 1 */
-        assert_int_equal(send(fds[1], &wrong[k].frame, sizeof(struct tcp_frame), MSG_NOSIGNAL),
-                         sizeof(struct tcp_frame));
+        assert_int_equal(send(fds[1], &wrong[k].frame, sizeof(struct wire_frame), MSG_NOSIGNAL),
+                         sizeof(struct wire_frame));
         expect_broken(pair.consumer, wrong[k].what);
         close_raw(&pair, fds, 2);
     }
@@ -479,7 +479,7 @@ static void a_full_fifo_reads_no_socket(void **state) {
     int fds[1];
     open_raw_producer(&pair, (struct shape){2, 1000, 1, 0}, fds);
     for (uint64_t step = 0; step < 5; step++) {
-        struct tcp_frame frame = {0, 0, 0, step, 0, 0};
+        struct wire_frame frame = {0, 0, 0, step, 0, 0};
         assert_int_equal(send(fds[0], &frame, sizeof(frame), MSG_NOSIGNAL), sizeof(frame));
     }
     for (uint64_t consumed = 0; consumed < 5; consumed++) {
@@ -506,7 +506,7 @@ static void with_checksums_slots_arrive_too(void **state) {
 }
 
 struct wire_slot {
-    struct tcp_frame frame;
+    struct wire_frame frame;
     char payload[64];
 };
 
@@ -514,7 +514,7 @@ static struct wire_slot wire_slot_of(uint64_t step) {
     struct wire_slot slot = {.frame = {.word = sizeof(slot.payload), .signature = 7, .sequence = 8, .step = step}};
     memset(slot.payload, (int)step + 'a', sizeof(slot.payload));
     slot.frame.payload_crc = crc32c(0, slot.payload, sizeof(slot.payload));
-    slot.frame.frame_crc = tcp_frame_crc(&slot.frame);
+    slot.frame.frame_crc = wire_frame_crc(&slot.frame);
     return slot;
 }
 

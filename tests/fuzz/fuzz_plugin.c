@@ -145,12 +145,13 @@ static bool with_checksum;
 static void put_frame(char *data, size_t came[PLUG_TOGETHER]) {
     const struct plug_end *end = receiving->impl;
     const uint32_t bytes = fuzz_byte(said) * 33u % (SLOT_BYTES + 1);
-    struct plug_frame frame = {.word = fifo_word(PROTOCOL_SIMPLE, bytes), .step = end->asked, .magic = PLUG_MAGIC};
+    struct wire_frame frame = {.word = fifo_word(PROTOCOL_SIMPLE, bytes), .step = end->asked};
     memset(data, 5, plug_frame_room(receiving));
     if (with_checksum) {
         static char payload[SLOT_BYTES];
         memset(payload, 5, sizeof payload);
-        frame.crc = plug_crc(&frame, payload);
+        frame.payload_crc = crc32c(0, payload, bytes);
+        frame.frame_crc = wire_frame_crc(&frame);
     }
     fuzz_patch(said, &frame, sizeof frame);
     memcpy(data, &frame, sizeof frame);

@@ -89,7 +89,7 @@ static void with_acks(struct fuzz_input *input) {
 #define SLOT_BYTES 256
 
 struct sent {
-    char bytes[8 * (sizeof(struct tcp_frame) + SLOT_BYTES + 2 * TCP_SEAL_BYTES)];
+    char bytes[8 * (sizeof(struct wire_frame) + SLOT_BYTES + 2 * TCP_SEAL_BYTES)];
     size_t size;
 };
 
@@ -100,11 +100,11 @@ static void put_slot(struct sent *sent, const struct tcp_end *end, const struct 
                      uint8_t kind) {
     char payload[SLOT_BYTES];
     const uint32_t bytes = length_of(step, kind);
-    struct tcp_frame frame = {fifo_word(PROTOCOL_SIMPLE, bytes), 7, step, step, 0, 0};
+    struct wire_frame frame = {fifo_word(PROTOCOL_SIMPLE, bytes), 7, step, step, 0, 0};
     memset(payload, (int)step, sizeof payload);
     if (config->checksum) {
         frame.payload_crc = crc32c(0, payload, bytes);
-        frame.frame_crc = tcp_frame_crc(&frame);
+        frame.frame_crc = wire_frame_crc(&frame);
     }
     char *at = sent->bytes + sent->size;
     if (end->key != NULL) {

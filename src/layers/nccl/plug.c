@@ -18,11 +18,7 @@
  * No credit goes back. A message is only received where somebody has asked for it, so a consumer without room asks for nothing,
  * and the producer's messages are not done.
  *
- *    frame field                 checked by the consumer
- *    magic, step                 is the very step that comes next
- *    word                        its protocol and its bytes are those of a slot
- *    signature, sequence         no: they become the slot header
- *    crc                         with COLLET_CHECKSUM: of the payload, and of the frame before it
+ * wire.h has the frame, and what the consumer checks.
  *
  * The consumer listens while it makes its offer, and what the plugin gives it to be found by is the offer. Which of a plugin's
  * devices: that of the ring's NIC at each end; or the devices in turn, as the consumer says.

@@ -47,17 +47,25 @@ static void ask_for_frames(struct conn *conn) {
     }
 }
 
+static bool is_intact(struct conn *conn, const struct wire_frame *frame, bool intact) {
+    char text[ERR_TEXT_BYTES];
+    if (intact)
+        return true;
+    conn_text_changed(conn, frame->step, CONN_BY_CHECKSUM, text);
+    plug_set_broken(conn, "%s", text);
+    return false;
+}
+
 /* What came as the frame of the next step; bytes: of its message, and of the payload's where both came together. */
-static bool frame_is_right(struct conn *conn, const struct plug_frame *frame, const int bytes[PLUG_TOGETHER]) {
+static bool frame_is_right(struct conn *conn, const struct wire_frame *frame, const int bytes[PLUG_TOGETHER]) {
     const struct plug_end *end = conn->impl;
     const bool alone = !plug_is_short(conn, frame->word);
     const uint32_t payload = fifo_word_bytes(frame->word);
-    const char *why = NULL;
-    if (bytes[0] < (int)sizeof(*frame) || frame->magic != PLUG_MAGIC || frame->step != end->asked)
-        why = "it sent another step than the next one";
-    else if (!fifo_header_fits(conn_layout(conn), frame->word))
-        why = WIRE_TOO_LONG;
-    else if (bytes[0] != (int)(sizeof(*frame) + (alone ? 0 : payload)))
+    if (bytes[0] >= (int)sizeof(*frame) && !is_intact(conn, frame, wire_frame_is_intact(conn, frame)))
+        return false;
+    const char *why =
+        bytes[0] < (int)sizeof(*frame) ? "it sent no whole frame" : wire_frame_fault(conn, frame, end->asked);
+    if (why == NULL && bytes[0] != (int)(sizeof(*frame) + (alone ? 0 : payload)))
         why = "the frame of a slot has another length than it says";
     if (why != NULL)
         plug_set_broken(conn, "the connection from rank %d (host %s) broke: %s", conn->peer,
@@ -112,16 +120,6 @@ static bool flush_try(struct conn *conn, struct plug_slot *slot, uint64_t step) 
     return plug_test(conn, &slot->flush_request, NULL) && slot->flushed;
 }
 
-static bool crc_is_right(struct conn *conn, const struct plug_frame *frame) {
-    char text[ERR_TEXT_BYTES];
-    if (!conn->owner->config->checksum ||
-        plug_crc(frame, plug_payload_at(conn, frame->word, frame->step)) == frame->crc)
-        return true;
-    conn_text_changed(conn, frame->step, CONN_BY_CHECKSUM, text);
-    plug_set_broken(conn, "%s", text);
-    return false;
-}
-
 /* Also of a line that has broken behind it. */
 static bool deliver_next(struct conn *conn) {
     struct plug_end *end = conn->impl;
@@ -133,7 +131,8 @@ static bool deliver_next(struct conn *conn) {
     const uint32_t failures = end->failures;
     if (plug_test(conn, &slot->payload_request, &bytes) &&
         length_is_right(conn, fifo_word_bytes(slot->frame.word), bytes) && flush_try(conn, slot, step) &&
-        crc_is_right(conn, &slot->frame)) {
+        is_intact(conn, &slot->frame,
+                  wire_payload_is_intact(conn, &slot->frame, wire_payload_at(conn, &slot->frame)))) {
         wire_deliver(conn, slot->frame.word, slot->frame.signature, slot->frame.sequence, NULL);
         return true;
     }

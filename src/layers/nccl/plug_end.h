@@ -21,22 +21,13 @@
  * Simple, however long they are: there is one place then where the next payload of its own may come. */
 #define PLUG_SHORT_BYTES 4096u
 
-/* What is said of a slot, ahead of its payload. In the byte order of the machine: both ends are the same library. */
-struct plug_frame {
-    uint32_t word, signature;
-    uint64_t sequence, step;
-    uint32_t crc; /* with COLLET_CHECKSUM: of the payload and all before it; else 0 */
-    uint32_t magic;
-};
-#define PLUG_MAGIC 0x636f6c70u
-
 /* The part of a slot that is under way. */
 struct plug_slot {
     void *frame_request; /* NULL: done, or never asked for. A consumer's may be that of the payload, too */
     void *payload_request;
     void *flush_request;
     bool flushed;            /* consumer: it needs no flush any more */
-    struct plug_frame frame; /* consumer: as it came */
+    struct wire_frame frame; /* consumer: as it came */
 };
 
 struct plug_end {
@@ -83,14 +74,14 @@ static inline size_t plug_frame_room(const struct conn *conn) {
     for (uint32_t protocol = 0; protocol < PROTOCOL_COUNT; protocol++)
         if (protocol != PROTOCOL_SIMPLE && fifo_payload_bytes(conn_layout(conn), protocol) > behind)
             behind = fifo_payload_bytes(conn_layout(conn), protocol);
-    return sizeof(struct plug_frame) + (behind + 7) / 8 * 8;
+    return sizeof(struct wire_frame) + (behind + 7) / 8 * 8;
 }
 
 /* The address of the frame of a step. A short payload stands behind it. */
-static inline struct plug_frame *plug_frame_at(const struct conn *conn, uint64_t step) {
+static inline struct wire_frame *plug_frame_at(const struct conn *conn, uint64_t step) {
     struct plug_end *end = conn->impl;
     size_t at = conn_layout(conn)->total_bytes + (step & (conn->end.nslots - 1)) * plug_frame_room(conn);
-    return (struct plug_frame *)(void *)((char *)end->memory + at);
+    return (struct wire_frame *)(void *)((char *)end->memory + at);
 }
 
 static inline char *plug_payload_at(const struct conn *conn, uint32_t word, uint64_t step) {
@@ -111,10 +102,6 @@ static inline bool plug_is_short(const struct conn *conn, uint32_t word) {
 /* Of payloads that have a message of their own. */
 static inline void *plug_payload_registration(const struct plug_end *end) {
     return end->gpu_slots != NULL ? end->gpu_registration : end->registration;
-}
-
-static inline uint32_t plug_crc(const struct plug_frame *frame, const char *payload) {
-    return crc32c(crc32c(0, payload, fifo_word_bytes(frame->word)), frame, offsetof(struct plug_frame, crc));
 }
 
 /* As transport.link_text(). */

@@ -14,10 +14,9 @@ static const struct fifo_slot_header *plug_header_of(const struct conn *conn, ui
 static size_t fill_frame(const struct conn *conn, uint64_t step) {
     const struct fifo_slot_header *header = plug_header_of(conn, step);
     const char *payload = plug_payload_at(conn, header->word, step);
-    struct plug_frame *frame = plug_frame_at(conn, step);
-    *frame = (struct plug_frame){header->word, header->signature, header->sequence, step, 0, PLUG_MAGIC};
-    if (conn->owner->config->checksum)
-        frame->crc = plug_crc(frame, payload);
+    struct wire_frame *frame = plug_frame_at(conn, step);
+    const bool sums = conn->owner->config->checksum;
+    *frame = wire_frame_of(conn, step, sums ? crc32c(0, payload, fifo_word_bytes(header->word)) : 0);
     if (!plug_is_short(conn, header->word))
         return sizeof(*frame);
     memcpy(frame + 1, payload, fifo_word_bytes(header->word));
