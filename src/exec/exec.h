@@ -103,10 +103,10 @@ struct exec_request {
     int root;           /* root; or the peer of a send or receive; else 0 */
     uint16_t scaling;   /* enum work_scaling, with its factor; neither changes the plan */
     uint64_t factor;
-    bool by_copies;  /* GPUs: copy engines do the work, not a kernel */
-    bool may_switch; /* GPUs: the buffers lie in windows that let switches compute the sum (gpu_mark()) */
-    bool may_lend;   /* GPUs: the buffers lie in windows, so payloads may be lent (gpu_mark()) */
-    uint64_t manner; /* options of this call alone, for who chooses (layers/tuner/manner.h); 0: none */
+    bool by_copies;        /* GPUs: copy engines do the work, not a kernel */
+    bool may_switch;       /* GPUs: the buffers lie in windows that let switches compute the sum (gpu_mark()) */
+    bool may_lend;         /* GPUs: the buffers lie in windows, so payloads may be lent (gpu_mark()) */
+    uint64_t call_options; /* options of this call alone, for who chooses (layers/tuner/call_options.h); 0: none */
     /* Only if blocks have their own counts (prog_is_counted); then `count` is their mean: */
     uint32_t counts_hash;         /* hash of the counts of all ranks; 0 if only pairs know them */
     struct exec_extents *extents; /* blocks of this rank's buffers; freed with the request */

@@ -199,7 +199,7 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
         *choice_p = choose_p2p(planner, request, class_bytes(class));
         return COLLET_SUCCESS;
     }
-    if (request->manner != 0)
+    if (request->call_options != 0)
         return chooser_choose(planner->chooser, &planner->limits, request, class_bytes(class), choice_p);
     /* Tunes the class, not the call. Whichever call of the class comes first, all ranks choose alike. */
     if (choice->algorithm == NULL) {
@@ -286,7 +286,7 @@ static uint32_t signature_of(const struct exec_request *request, const struct pl
     uint32_t hash = hash_mix(p2p ? PROG_COLLECTIVE_COUNT : (uint32_t)request->collective, request->count);
     hash = hash_mix(hash, (uint64_t)request->type << 8 | (uint64_t)request->op);
     hash = hash_mix(hash, p2p ? 0 : (uint64_t)request->counts_hash << 32 | (uint64_t)request->root);
-    hash = hash_mix(hash, (listed ? (uint64_t)(choice->algorithm - algorithms) : 0) + request->manner);
+    hash = hash_mix(hash, (listed ? (uint64_t)(choice->algorithm - algorithms) : 0) + request->call_options);
     return hash_mix(hash, (uint64_t)(choice->protocol | (uint32_t)request->by_copies << 8) << 32 | choice->chunk_bytes);
 }
 
@@ -305,7 +305,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
     plan_extent(request->collective, planned_count(request), nranks, program->progs[0]->nslices, args);
     args->chunk_elems = plan_chunk_elems(choice.chunk_bytes, elem_bytes);
     args->nchannels = (uint32_t)choice.nchannels;
-    if (planner->chan->owner.gpu == NULL && !planner->limits.channels_given && request->manner == 0)
+    if (planner->chan->owner.gpu == NULL && !planner->limits.channels_given && request->call_options == 0)
         args->nchannels = (uint32_t)plan_channels(choice.nchannels, args->block_elems * elem_bytes);
     args->elem_bytes = elem_bytes;
     args->divisor = request->op == COLLET_AVG ? (uint32_t)nranks : 1;
@@ -323,7 +323,7 @@ static enum collet_result call_prepare(struct planner *planner, const struct exe
 static bool same_request(const struct exec_request *a, const struct exec_request *b) {
     return a->count == b->count && a->collective == b->collective && a->type == b->type && a->op == b->op &&
            a->root == b->root && a->counts_hash == b->counts_hash && a->by_copies == b->by_copies &&
-           a->may_switch == b->may_switch && a->may_lend == b->may_lend && a->manner == b->manner;
+           a->may_switch == b->may_switch && a->may_lend == b->may_lend && a->call_options == b->call_options;
 }
 
 static enum collet_result call_find(struct planner *planner, const struct exec_request *request,

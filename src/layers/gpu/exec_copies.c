@@ -52,7 +52,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/types.h"
-#include "layers/tuner/manner.h"
+#include "layers/tuner/call_options.h"
 
 /* Can all ranks compute the place of OUT? Not if only the root has OUT, or if in a call in place it differs from rank to rank. */
 static bool can_take(enum prog_collective collective) {
@@ -71,8 +71,8 @@ bool exec_copies_take(const struct chan *chan, const struct exec_request *reques
     const int nranks = chan->owner.nranks;
     const struct copies *copies = __atomic_load_n(&chan->copies, __ATOMIC_ACQUIRE); /* pairs with exec_copies_open() */
     size_t blocks = prog_facts[request->collective].out == PROG_PER_RANK ? (size_t)nranks : 1;
-    const struct manner manner = manner_unpack(request->manner);
-    if (manner.by_kernels || manner.algorithms != 0)
+    const struct call_options options = call_options_unpack(request->call_options);
+    if (options.by_kernels || options.algorithms != 0)
         return false;
     if (copies == NULL || prog_is_p2p(request->collective))
         return copies != NULL && can_take_message(copies, request);

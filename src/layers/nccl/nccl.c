@@ -491,7 +491,7 @@ NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataT
 /* A call without type and operator yet, unless its options are refused. */
 static ncclResult_t call_with(const void *config, struct exec_request request, ncclDataType_t type, ncclRedOp_t op,
                               const void *in, void *out, ncclComm_t comm, cudaStream_t stream) {
-    enum collet_result result = group_poison(nccl_call_read(config, request.collective, &request.manner));
+    enum collet_result result = group_poison(nccl_call_read(config, request.collective, &request.call_options));
     if (result == COLLET_SUCCESS)
         result = values_check(type, op, comm, stream);
     if (result != COLLET_SUCCESS)
@@ -534,10 +534,10 @@ NEWER(ncclResult_t, AllGatherConfig, const void *in, void *out, size_t count, nc
 /* In place it is made of messages, which have no options. */
 NEWER(ncclResult_t, AlltoAllConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
       cudaStream_t stream, const void *config) {
-    uint64_t manner;
+    uint64_t options;
     if (in != out || in == NULL)
         return WITH_OPTIONS(type, ncclSum, .collective = PROG_ALLTOALL, .count = count);
-    enum collet_result result = group_poison(nccl_call_read(config, PROG_ALLTOALL, &manner));
+    enum collet_result result = group_poison(nccl_call_read(config, PROG_ALLTOALL, &options));
     if (result != COLLET_SUCCESS)
         return reply(result);
     COPY(type, comm, stream, alltoall_in_place(out, count, TYPES[type], comm, stream));

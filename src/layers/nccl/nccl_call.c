@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "layers/nccl/words_choice.h"
-#include "layers/tuner/manner.h"
+#include "layers/tuner/call_options.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -62,7 +62,7 @@ static void warn_once(const struct call_config *config, enum prog_collective col
 }
 
 static enum collet_result read_selection(const struct call_config *config, enum prog_collective collective,
-                                         struct manner *manner) {
+                                         struct call_options *options) {
     struct selection selection;
     const bool forced = config->forceAlgSelection != 0;
     if (is_set(config->forceAlgSelection) && config->forceAlgSelection != 0 && config->forceAlgSelection != 1)
@@ -80,16 +80,16 @@ static enum collet_result read_selection(const struct call_config *config, enum 
         warn_once(config, collective, selection.missing, selection.is_empty ? "it chooses freely" : "the rest counts");
     if (selection.is_empty)
         return COLLET_SUCCESS;
-    manner->algorithms = selection.algorithms;
-    manner->protocols = selection.protocols;
-    manner->insists = forced && (selection.algorithms != 0 || selection.protocols != 0);
+    options->algorithms = selection.algorithms;
+    options->protocols = selection.protocols;
+    options->insists = forced && (selection.algorithms != 0 || selection.protocols != 0);
     return COLLET_SUCCESS;
 }
 
-static enum collet_result read_policy(const struct call_config *config, struct manner *manner) {
+static enum collet_result read_policy(const struct call_config *config, struct call_options *options) {
     if (is_set(config->CTAPolicy) && (config->CTAPolicy < 0 || config->CTAPolicy > 3))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.CTAPolicy is %d: 0 … 3", config->CTAPolicy);
-    manner->by_kernels = is_set(config->CTAPolicy) && !(config->CTAPolicy & POLICY_ZERO);
+    options->by_kernels = is_set(config->CTAPolicy) && !(config->CTAPolicy & POLICY_ZERO);
     return COLLET_SUCCESS;
 }
 
@@ -105,11 +105,11 @@ static void tell(const struct call_config *config, const void *completion) {
 
 static int channels_of(int ctas) { return !is_set(ctas) ? 0 : ctas < CHANNELS_MAX ? ctas : CHANNELS_MAX; }
 
-enum collet_result nccl_call_read(const void *from, enum prog_collective collective, uint64_t *manner_p) {
+enum collet_result nccl_call_read(const void *from, enum prog_collective collective, uint64_t *options_p) {
     struct call_config config;
     const void *completion = NULL;
     size_t size;
-    *manner_p = 0;
+    *options_p = 0;
     if (from == NULL)
         return COLLET_SUCCESS;
     memcpy(&size, from, sizeof size);
@@ -119,11 +119,11 @@ enum collet_result nccl_call_read(const void *from, enum prog_collective collect
     if (size >= sizeof config + sizeof completion)
         memcpy(&completion, (const char *)from + sizeof config, sizeof completion);
     COLLET_TRY(check_channels(&config));
-    struct manner manner = {.fewest = channels_of(config.minCTAs), .most = channels_of(config.maxCTAs)};
-    COLLET_TRY(read_selection(&config, collective, &manner));
-    COLLET_TRY(read_policy(&config, &manner));
+    struct call_options options = {.fewest = channels_of(config.minCTAs), .most = channels_of(config.maxCTAs)};
+    COLLET_TRY(read_selection(&config, collective, &options));
+    COLLET_TRY(read_policy(&config, &options));
     tell(&config, completion);
-    *manner_p = manner_pack(&manner);
+    *options_p = call_options_pack(&options);
     return COLLET_SUCCESS;
 }
 
@@ -131,7 +131,7 @@ enum collet_result nccl_call_check(const struct exec_request *request, struct co
     struct exec_request checked = *request;
     struct plan_choice choice;
     size_t block_bytes;
-    if (!manner_unpack(request->manner).insists)
+    if (!call_options_unpack(request->call_options).insists)
         return COLLET_SUCCESS;
     COLLET_TRY(coll_check(comm, &checked, NULL, &block_bytes));
     return comm_choose(comm, &checked, &choice);

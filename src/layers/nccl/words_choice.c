@@ -13,7 +13,7 @@
 
 #include "base/names.h"
 #include "fifo/protocol.h"
-#include "layers/tuner/manner.h"
+#include "layers/tuner/call_options.h"
 
 #include <stdlib.h>
 #include <strings.h>
@@ -274,7 +274,7 @@ static uint32_t algorithm_bits(enum prog_collective collective, const char *here
     uint32_t bits = 0;
     while (here != NULL && name_next(&here, name)) {
         const struct algorithm *algorithm = algorithm_find(collective, name);
-        bits |= algorithm != NULL ? manner_bit(algorithm) : 0;
+        bits |= algorithm != NULL ? call_options_bit(algorithm) : 0;
     }
     return bits;
 }
@@ -282,7 +282,7 @@ static uint32_t algorithm_bits(enum prog_collective collective, const char *here
 static uint32_t all_algorithms(enum prog_collective collective) {
     uint32_t bits = 0;
     for (int k = 0; algorithms[k].name != NULL; k++)
-        bits |= algorithms[k].collective == collective ? manner_bit(&algorithms[k]) : 0;
+        bits |= algorithms[k].collective == collective ? call_options_bit(&algorithms[k]) : 0;
     return bits;
 }
 

@@ -16,7 +16,7 @@ void words_of_protocols(const char *value, struct words *words);
 
 /* What one call selects, as NCCL_ALGO would for its collective; names of protocols may be in the list, too. */
 struct selection {
-    uint32_t algorithms, protocols;  /* as in struct manner; 0: any */
+    uint32_t algorithms, protocols;  /* as in struct call_options; 0: any */
     char missing[CONFIG_TEXT_BYTES]; /* names that mean nothing for this collective here */
     bool is_empty;                   /* they leave nothing */
 };

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "exec/exec.h"
 #include "layers/tuner/advice.h"
-#include "layers/tuner/manner.h"
+#include "layers/tuner/call_options.h"
 #include "layers/tuner/model.h"
 
 #include <stdlib.h>
@@ -129,14 +129,15 @@ static enum collet_result choose_and_warn(const struct chooser *chooser, struct 
     return COLLET_SUCCESS;
 }
 
-/* ---- calls with a manner of their own ---- */
+/* ---- calls with options of their own ---- */
 
 static const struct own_choice *own_find(const struct chooser *chooser, const struct exec_request *request,
                                          uint64_t bytes) {
     const struct own_choice *own = chooser->own;
-    while (own != NULL && (own->request.manner != request->manner || own->request.collective != request->collective ||
-                           own->request.may_switch != request->may_switch ||
-                           own->request.may_lend != request->may_lend || own->bytes != bytes))
+    while (own != NULL &&
+           (own->request.call_options != request->call_options || own->request.collective != request->collective ||
+            own->request.may_switch != request->may_switch || own->request.may_lend != request->may_lend ||
+            own->bytes != bytes))
         own = own->next;
     return own;
 }
@@ -144,13 +145,13 @@ static const struct own_choice *own_find(const struct chooser *chooser, const st
 static enum collet_result own_make(const struct chooser *chooser, struct tuner_limits *limits,
                                    const struct exec_request *request, uint64_t bytes, struct plan_choice *choice) {
     const struct prog_shape *whole = chooser->model->machine.whole;
-    const struct manner manner = manner_unpack(request->manner);
+    const struct call_options options = call_options_unpack(request->call_options);
     struct tuner_limits held = *limits;
-    COLLET_TRY(manner_hold(&manner, request->collective, whole, &held));
+    COLLET_TRY(call_options_restrict(&options, request->collective, whole, &held));
     COLLET_TRY(choose_and_warn(chooser, &held, request, bytes, choice));
     limits->warned_of_channels = held.warned_of_channels;
     const bool spares = chooser->chan->owner.gpu == NULL && !limits->channels_given;
-    return spares ? manner_spare(&manner, whole, bytes, choice) : COLLET_SUCCESS;
+    return spares ? call_options_spare(&options, whole, bytes, choice) : COLLET_SUCCESS;
 }
 
 static enum collet_result choose_own(struct chooser *chooser, struct tuner_limits *limits,
@@ -170,6 +171,6 @@ static enum collet_result choose_own(struct chooser *chooser, struct tuner_limit
 
 enum collet_result chooser_choose(struct chooser *chooser, struct tuner_limits *limits,
                                   const struct exec_request *request, uint64_t bytes, struct plan_choice *choice) {
-    return request->manner != 0 ? choose_own(chooser, limits, request, bytes, choice)
-                                : choose_and_warn(chooser, limits, request, bytes, choice);
+    return request->call_options != 0 ? choose_own(chooser, limits, request, bytes, choice)
+                                      : choose_and_warn(chooser, limits, request, bytes, choice);
 }
