@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "boot/apology.h"
+#include "boot/abort_notice.h"
 #include "boot/edge.h"
 #include "boot/hub.h"
 #include "boot/member.h"
@@ -55,19 +55,19 @@ enum collet_result boot_check_id(const struct collet_unique_id *unique_id) {
     return id_unpack(unique_id, &id);
 }
 
-static void apologize(const struct collet_unique_id *unique_id, int rank, enum collet_result code, const char *text,
-                      uint64_t patience_ns) {
+static void give_notice(const struct collet_unique_id *unique_id, int rank, enum collet_result code, const char *text,
+                        uint64_t patience_ns) {
     SCOPED_ID struct id id;
     struct failure failure = {.code = code, .rank = rank};
     snprintf(failure.text, sizeof failure.text, "%s", text);
     if (id_unpack(unique_id, &id) == COLLET_SUCCESS)
-        apology_make(&id, &failure, patience_ns);
+        abort_notice_send(&id, &failure, patience_ns);
 }
 
 void boot_cancel_id(const struct collet_unique_id *unique_id, enum collet_result code, const char *text) {
     SCOPED_ID struct id id;
     if (id_unpack(unique_id, &id) == COLLET_SUCCESS && !id.listed) /* rank 0 opens that of a listed id, when it joins */
-        apologize(unique_id, -1, code, text, 0);
+        give_notice(unique_id, -1, code, text, 0);
 }
 
 void boot_excuse(const struct collet_unique_id *unique_id, int rank, enum collet_result code) {
@@ -75,7 +75,7 @@ void boot_excuse(const struct collet_unique_id *unique_id, int rank, enum collet
     if (code == COLLET_ERR_INVALID_ARGUMENT) /* the rank may still come, with other arguments */
         return;
     snprintf(text, sizeof text, "%s", err_last());
-    apologize(unique_id, rank, code, text, EXCUSE_NS);
+    give_notice(unique_id, rank, code, text, EXCUSE_NS);
     err_adopt(code, text);
 }
 

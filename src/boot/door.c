@@ -20,30 +20,30 @@
 
 #define UNPROVEN_NS 5000000000ull
 #define UNPROVEN_MAX 256
-#define YOUNG_NS 500000000ull    /* minimum time before a new entrant may be removed: it may be honest */
+#define YOUNG_NS 500000000ull    /* minimum time before a new connection may be removed: it may be honest */
 #define ACCEPTS_PER_TURN 32      /* maximum, so that handshakes go on between bursts of connections */
 #define BREATHER_NS 100000000ull /* pause if no descriptor is free */
 
-struct entrant {
+struct pending {
     struct door *door;
     struct wire *wire;
     struct auth auth;
     uint64_t deadline_ns;
-    struct entrant *next, **link;
+    struct pending *next, **link;
 };
 
-/* The list of entrants at all doors of this process, oldest first. Only the watch thread uses it, so it needs no lock. */
-static struct entrant **oldest(void) {
+/* The list of pending connections at all doors of this process, oldest first. Only the watch thread uses it, so it needs no lock. */
+static struct pending **oldest(void) {
     struct process *process = process_lock();
     process_unlock();
-    return &process->entrants;
+    return &process->pending;
 }
 
 /* Have unproven connections used up their share of this process's descriptors? */
 static bool is_crowded(void) {
     struct rlimit limit;
     rlim_t count = 0;
-    for (const struct entrant *entrant = *oldest(); entrant != NULL; entrant = entrant->next)
+    for (const struct pending *pending = *oldest(); pending != NULL; pending = pending->next)
         count++;
     return count >= UNPROVEN_MAX || (count > 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && count >= limit.rlim_cur / 4);
 }
@@ -69,24 +69,24 @@ enum collet_result door_open(struct door *door, int family, int port, const char
     return COLLET_SUCCESS;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- entrants */
+/* ------------------------------------------------------------------------------------------------- pending connections */
 
-/* Removes the entrant from the list. Returns its wire. */
-static struct wire *entrant_leave(struct entrant *entrant) {
-    struct wire *wire = entrant->wire;
-    *entrant->link = entrant->next;
-    if (entrant->next != NULL)
-        entrant->next->link = entrant->link;
-    entrant->door->nentrants--;
-    if (entrant->door->full)
-        watch_change(&entrant->door->listener, EPOLLIN);
-    entrant->door->full = false;
-    auth_stop(&entrant->auth);
-    free(entrant);
+/* Removes the connection from the list. Returns its wire. */
+static struct wire *pending_leave(struct pending *pending) {
+    struct wire *wire = pending->wire;
+    *pending->link = pending->next;
+    if (pending->next != NULL)
+        pending->next->link = pending->link;
+    pending->door->npending--;
+    if (pending->door->full)
+        watch_change(&pending->door->listener, EPOLLIN);
+    pending->door->full = false;
+    auth_stop(&pending->auth);
+    free(pending);
     return wire;
 }
 
-/* Are there many entrants, all of them new? Then others must wait outside. Otherwise the oldest one may be removed. */
+/* Are there many pending connections, all of them new? Then others must wait outside. Otherwise the oldest one may be removed. */
 static bool is_full(struct door *door) {
     const uint64_t old_ns = is_crowded() ? (*oldest())->deadline_ns - UNPROVEN_NS + YOUNG_NS : 0;
     door->full = os_now_ns() < old_ns;
@@ -94,54 +94,54 @@ static bool is_full(struct door *door) {
         watch_change(&door->listener, 0);
         watch_timer_set(&door->timer, old_ns);
     } else if (old_ns != 0)
-        wire_destroy(entrant_leave(*oldest()));
+        wire_destroy(pending_leave(*oldest()));
     return door->full;
 }
 
-static void entrant_ready(struct wire *wire) {
-    struct entrant *entrant = wire->owner;
-    struct door *door = entrant->door;
-    switch (auth_try(&entrant->auth, wire)) {
+static void pending_ready(struct wire *wire) {
+    struct pending *pending = wire->owner;
+    struct door *door = pending->door;
+    switch (auth_try(&pending->auth, wire)) {
     case AUTH_WAITING: break;
-    case AUTH_PROVEN: door->proven(door, entrant_leave(entrant)); break;
+    case AUTH_PROVEN: door->proven(door, pending_leave(pending)); break;
     case AUTH_REFUSED:
         door->has_refused = true;
         log_info(BOOT, "port %d: refused a connection that does not know the secret", door->port);
-        wire_destroy(entrant_leave(entrant));
+        wire_destroy(pending_leave(pending));
         break;
-    case AUTH_LOST: wire_destroy(entrant_leave(entrant)); break;
+    case AUTH_LOST: wire_destroy(pending_leave(pending)); break;
     }
 }
 
-static void entrant_create(struct door *door, int fd) {
-    struct entrant *entrant = patient_malloc(sizeof *entrant);
-    if (entrant == NULL) {
+static void pending_create(struct door *door, int fd) {
+    struct pending *pending = patient_malloc(sizeof *pending);
+    if (pending == NULL) {
         close(fd);
         return;
     }
-    *entrant = (struct entrant){.door = door};
-    if (wire_create(fd, entrant_ready, entrant, &entrant->wire) != COLLET_SUCCESS) {
-        free(entrant);
+    *pending = (struct pending){.door = door};
+    if (wire_create(fd, pending_ready, pending, &pending->wire) != COLLET_SUCCESS) {
+        free(pending);
         return;
     }
-    entrant->deadline_ns = os_now_ns() + UNPROVEN_NS;
-    for (entrant->link = oldest(); *entrant->link != NULL;)
-        entrant->link = &(*entrant->link)->next;
-    *entrant->link = entrant;
-    door->nentrants++;
-    auth_start(&entrant->auth, true, door->key, door->port, entrant->wire);
+    pending->deadline_ns = os_now_ns() + UNPROVEN_NS;
+    for (pending->link = oldest(); *pending->link != NULL;)
+        pending->link = &(*pending->link)->next;
+    *pending->link = pending;
+    door->npending++;
+    auth_start(&pending->auth, true, door->key, door->port, pending->wire);
     if (door->timer.link == NULL)
-        watch_timer_set(&door->timer, entrant->deadline_ns);
+        watch_timer_set(&door->timer, pending->deadline_ns);
 }
 
-/* Removes entrants whose time is over. Listens again after a pause. */
+/* Removes pending connections whose time is over. Listens again after a pause. */
 static void door_timer(struct watch_timer *timer) {
     struct door *door = WATCH_OWNER(timer, struct door, timer);
     while (*oldest() != NULL && (*oldest())->deadline_ns <= os_now_ns())
-        wire_destroy(entrant_leave(*oldest()));
+        wire_destroy(pending_leave(*oldest()));
     door->full = false;
     watch_change(&door->listener, EPOLLIN);
-    if (door->nentrants > 0)
+    if (door->npending > 0)
         watch_timer_set(timer, (*oldest())->deadline_ns);
 }
 
@@ -154,7 +154,7 @@ static bool make_room_for_next(struct door *door) {
     if (os_more_descriptors())
         return true;
     if (*oldest() != NULL) {
-        wire_destroy(entrant_leave(*oldest()));
+        wire_destroy(pending_leave(*oldest()));
         return true;
     }
     const bool own_limit = errno == EMFILE;
@@ -176,7 +176,7 @@ static void door_ready(struct watch_fd *listener, uint32_t events) {
         if (fd >= 0 && !address_came_to(fd, door->ifname))
             close(fd);
         else if (fd >= 0)
-            entrant_create(door, fd);
+            pending_create(door, fd);
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             return;
         else if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) &&
@@ -202,10 +202,10 @@ void door_close(struct door *door) {
     if (door->listener.fd < 0)
         return;
     if (door->serving) {
-        for (struct entrant *entrant = *oldest(), *next; entrant != NULL; entrant = next) {
-            next = entrant->next;
-            if (entrant->door == door)
-                wire_destroy(entrant_leave(entrant));
+        for (struct pending *pending = *oldest(), *next; pending != NULL; pending = next) {
+            next = pending->next;
+            if (pending->door == door)
+                wire_destroy(pending_leave(pending));
         }
         watch_timer_stop(&door->timer);
         watch_remove(&door->listener);

@@ -17,7 +17,7 @@ struct door {
     bool v6, serving;
     char ifname[CONFIG_TEXT_BYTES]; /* interfaces by which connections may come (COLLET_SOCKET_IFNAME); "": all */
     uint8_t key[SECRET_BYTES];
-    int nentrants;    /* number of connections without a proof yet */
+    int npending;     /* number of connections without a proof yet */
     bool full;        /* does not listen until one of them leaves, or the oldest of all doors is old */
     bool has_refused; /* some connection did not know the key */
     struct watch_timer timer;

@@ -35,7 +35,7 @@ struct process {
     struct exporter *exporter;        /* NULL: nobody wants metrics */
     struct rendezvous *meetings;      /* only for the watch thread, without the lock */
     int shortcuts;                    /* likewise: number of shortcuts of all communicators (boot/shortcut.h) */
-    struct entrant *entrants;         /* likewise: unproven connections at its doors (boot/door.h), the oldest first */
+    struct pending *pending;          /* likewise: unproven connections at its doors (boot/door.h), the oldest first */
 };
 
 /* Locks the process. Critical sections are short; a hub's lock may be taken inside. */

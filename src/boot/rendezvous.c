@@ -5,7 +5,7 @@
  *      guests                                    meeting point
  *      (handshake, auth.h)  ◀──────────────────▶ door
  *      JOIN card            ───────────────────▶ writes it into the table; REJECTs one that cannot be right, and init ends
- *      ABSENT failure       ───────────────────▶ instead: this rank will not come (apology.h), and init ends
+ *      ABSENT failure       ───────────────────▶ instead: this rank will not come (abort_notice.h), and init ends
  *      ASK                  ───────────────────▶ a guest that has waited for long
  *                           ◀─────────────────── NEWS: the ranks that are missing
  *                           ◀─────────────────── SEAT: where it stands in the tree, once the last rank has come; and to the
