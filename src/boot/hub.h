@@ -93,9 +93,9 @@ struct hub {
     struct id id;
     struct hub *next; /* next one in the process's list of gathering hubs */
 
-    /* Used only by the watch (census.c, reception.c): */
-    struct census *censuses;
-    uint64_t census_count;
+    /* Used only by the watch (status_query.c, status_socket.c): */
+    struct status_query *queries;
+    uint64_t status_query_count;
     struct hub *next_received;
 };
 

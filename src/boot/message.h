@@ -29,7 +29,7 @@ enum boot_subject {
     BOOT_VOTE,        /* boot: a vote, to the judge of a consent */
     BOOT_JUDGE,       /* boot: the judge is now waiting for votes */
     BOOT_VERDICT,     /* boot: the judge's decision */
-    BOOT_CENSUS,      /* boot: what is a rank doing? Asked by somebody outside */
+    BOOT_QUERY,       /* boot: what is a rank doing? Asked by somebody outside */
     BOOT_REPORT,      /* boot: the answer to that */
     BOOT_TESTED,      /* chan: to the producer: its test data came unchanged */
     BOOT_WINDOW,      /* chan: a window begins or ends */
@@ -53,7 +53,7 @@ void boot_say(struct boot *boot, const void *status, size_t bytes); /* sets the 
 /* Sets the address of this rank's counter of collectives; NULL: it has none any more. */
 void boot_count_at(struct boot *boot, const uint64_t *calls);
 
-/* Describes what a rank is doing, for collet-status (census.h). Boot only carries the bytes. The watch thread calls the reporter while it
+/* Describes what a rank is doing, for collet-status (status_query.h). Boot only carries the bytes. The watch thread calls the reporter while it
  * holds locks of this room. */
 #define BOOT_REPORT_BYTES 960
 struct boot_reporter {

@@ -28,14 +28,14 @@ struct process {
     bool probe_made;
     struct watch *watch;
     struct hub *gathering;
-    uint64_t issues;                  /* number of the newest group with calls on streams */
-    struct boot *sayers;              /* ranks of this process that wait in a call */
-    struct collet_comm *free_handles; /* handles of destroyed communicators, for reuse */
-    struct reception *reception;      /* NULL: none yet */
-    struct exporter *exporter;        /* NULL: nobody wants metrics */
-    struct rendezvous *meetings;      /* only for the watch thread, without the lock */
-    int shortcuts;                    /* likewise: number of shortcuts of all communicators (boot/shortcut.h) */
-    struct pending *pending;          /* likewise: unproven connections at its doors (boot/door.h), the oldest first */
+    uint64_t issues;                     /* number of the newest group with calls on streams */
+    struct boot *sayers;                 /* ranks of this process that wait in a call */
+    struct collet_comm *free_handles;    /* handles of destroyed communicators, for reuse */
+    struct status_socket *status_socket; /* NULL: none yet */
+    struct exporter *exporter;           /* NULL: nobody wants metrics */
+    struct rendezvous *meetings;         /* only for the watch thread, without the lock */
+    int shortcuts;                       /* likewise: number of shortcuts of all communicators (boot/shortcut.h) */
+    struct pending *pending; /* likewise: unproven connections at its doors (boot/door.h), the oldest first */
 };
 
 /* Locks the process. Critical sections are short; a hub's lock may be taken inside. */

@@ -34,7 +34,7 @@
 #define DOORS 6
 #define DESCRIPTORS 400 /* that the process may have */
 #define STRANGERS 120   /* at each door */
-#define VISITORS 16     /* that a desk has room for: DESK_VISITORS_MAX */
+#define CLIENTS 16      /* that a server has room for: SERVER_CLIENTS_MAX */
 #define LISTENERS 12
 
 static int descriptors(void) {
@@ -168,7 +168,7 @@ static void show_metrics(void) {
     setenv("COLLET_METRICS", where, 1);
     EXPECT(collet_get_unique_id(&id) == COLLET_SUCCESS);
     EXPECT(collet_comm_init_rank(&comm, 1, id, 0) == COLLET_SUCCESS);
-    const pid_t pid = strangers_at(&port, 1, 2 * VISITORS);
+    const pid_t pid = strangers_at(&port, 1, 2 * CLIENTS);
     usleep(500000);
     for (int k = 0; k < 3; k++) {
         const char *question = "GET /metrics HTTP/1.1\r\n\r\n";
@@ -183,7 +183,7 @@ static void show_metrics(void) {
     }
     kill(pid, SIGKILL);
 }
-static void silent_visitors_make_room_for_who_asks(void **state) {
+static void silent_clients_make_room_for_who_asks(void **state) {
     (void)state;
     child_run(show_metrics);
 }
@@ -193,7 +193,7 @@ int main(void) {
         cmocka_unit_test(strangers_at_all_doors_together_get_a_part_of_the_descriptors),
         cmocka_unit_test(a_forked_child_has_doors_of_its_own),
         cmocka_unit_test(strangers_get_no_more_sockets_than_ranks),
-        cmocka_unit_test(silent_visitors_make_room_for_who_asks),
+        cmocka_unit_test(silent_clients_make_room_for_who_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,9 +11,9 @@
 #define RANKS 3
 
 /* A rank that waits for the next one. */
-static struct census_rank rank_of(int rank) {
+static struct query_rank rank_of(int rank) {
     struct report report = {.calls = 7, .ncalls = 1, .name = "name", .error = ""};
-    struct census_rank of = {
+    struct query_rank of = {
         .rank = rank, .pid = 1000 + rank, .host = "host", .asked = 1, .answered = 1, .bytes = sizeof report};
     report.call[0] = (struct report_call){
         .sequence = 7, .idle_ns = 1000000000, .waits_for = (rank + 1) % RANKS, .algorithm = "ring"};
@@ -22,14 +22,14 @@ static struct census_rank rank_of(int rank) {
 }
 
 static void put_job(struct fuzz_input *input, FILE *out) {
-    struct reception_head head = {.version = COLLET_VERSION,
-                                  .rank_bytes = sizeof(struct census_rank),
-                                  .tag = fuzz_byte(input) % 2,
-                                  .nranks = RANKS};
+    struct status_head head = {.version = COLLET_VERSION,
+                               .rank_bytes = sizeof(struct query_rank),
+                               .tag = fuzz_byte(input) % 2,
+                               .nranks = RANKS};
     fuzz_patch(input, &head, sizeof head);
     fwrite(&head, sizeof head, 1, out);
     for (int rank = 0; rank < RANKS; rank++) {
-        struct census_rank of = rank_of(rank);
+        struct query_rank of = rank_of(rank);
         fuzz_patch(input, &of, sizeof of);
         fwrite(&of, sizeof of, 1, out);
     }

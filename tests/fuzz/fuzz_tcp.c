@@ -36,7 +36,7 @@ static bool say_hello(int fd, const struct tcp_listener *listener, struct fuzz_i
 static void with_strangers(struct fuzz_input *input) {
     const struct sockaddr_un unnamed = {.sun_family = AF_UNIX}; /* the kernel gives it a name */
     struct tcp_listener listener = {.nsockets = SOCKETS, .ifname = "", .token = {1, 2, 3}};
-    int fds[TCP_SOCKETS_MAX], visitors[8], n = 0, proven = 0, taken = 0;
+    int fds[TCP_SOCKETS_MAX], clients[8], n = 0, proven = 0, taken = 0;
     memset(listener.fds, 0xff, sizeof listener.fds);
     for (int k = 0; k < TCP_STRANGERS_MAX; k++)
         listener.strangers[k].fd = -1;
@@ -45,7 +45,7 @@ static void with_strangers(struct fuzz_input *input) {
         abort();
     enum collet_result result = COLLET_IN_PROGRESS;
     while (n < 8 && input->size > 0 && result == COLLET_IN_PROGRESS) {
-        proven += say_hello(visitors[n++] = fuzz_connect(listener.fd), &listener, input);
+        proven += say_hello(clients[n++] = fuzz_connect(listener.fd), &listener, input);
         result = tcp_listen_try(&listener, fds);
     }
     for (int k = 0; k < SOCKETS; k++)
@@ -55,7 +55,7 @@ static void with_strangers(struct fuzz_input *input) {
     if (result == COLLET_SUCCESS)
         close_all(fds, SOCKETS);
     tcp_listen_stop(&listener);
-    close_all(visitors, n);
+    close_all(clients, n);
 }
 
 /* ---- acks ---- */

@@ -9,7 +9,7 @@
 #include "base/output.h"
 #include "base/thread.h"
 #include "boot/address.h"
-#include "layers/observe/desk.h"
+#include "layers/observe/server.h"
 #include "layers/observe/metrics.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 #define NEVER_NS (100ull * 365 * 86400 * 1000000000) /* a thread of its own may wait as long as it takes */
 
 struct exporter {
-    struct desk desk;
+    struct server server;
     struct watch_task start;
     char where[CONFIG_TEXT_BYTES]; /* COLLET_METRICS */
     bool is_file;
@@ -74,21 +74,21 @@ static char *make_page(size_t *bytes) {
 /* ---- over HTTP ---- */
 
 /* A request without a body ends with an empty line. */
-static enum desk_question read_request(const char *text, size_t bytes) {
+static enum server_question read_request(const char *text, size_t bytes) {
     if (memcmp(text, "GET ", bytes < 4 ? bytes : 4) != 0)
-        return DESK_NONSENSE;
+        return SERVER_NONSENSE;
     const bool ends = memmem(text, bytes, "\n\r\n", 3) != NULL || memmem(text, bytes, "\n\n", 2) != NULL;
-    return ends ? DESK_COMPLETE : DESK_INCOMPLETE;
+    return ends ? SERVER_COMPLETE : SERVER_INCOMPLETE;
 }
 
-static void answer(struct visitor *visitor) {
+static void answer(struct client *client) {
     size_t bytes = 0;
     char head[sizeof METRICS_HTTP_HEAD + 20];
     SCOPED_FREE char *page = make_page(&bytes);
     if (page == NULL)
         return;
-    visitor_put(visitor, head, (size_t)snprintf(head, sizeof head, METRICS_HTTP_HEAD, bytes));
-    visitor_put(visitor, page, bytes);
+    client_put(client, head, (size_t)snprintf(head, sizeof head, METRICS_HTTP_HEAD, bytes));
+    client_put(client, page, bytes);
 }
 
 static enum collet_result bad_value(const char *text) {
@@ -214,7 +214,7 @@ static enum collet_result begin_to_write(struct exporter *exporter) {
 
 static void begin_to_show(struct watch_task *task) {
     struct exporter *exporter = WATCH_OWNER(task, struct exporter, start);
-    if (desk_open(&exporter->desk, exporter->fd) != COLLET_SUCCESS)
+    if (server_open(&exporter->server, exporter->fd) != COLLET_SUCCESS)
         log_warn(INIT, "COLLET_METRICS: %s", err_last());
 }
 
@@ -225,7 +225,7 @@ static enum collet_result exporter_create(const char *where, struct exporter **e
     COLLET_TRY(memory_get(&exporter, 1, sizeof *exporter, "no memory for metrics"));
     exporter->fd = -1;
     exporter->is_file = strchr(where, '/') != NULL;
-    exporter->desk = (struct desk){.reads = read_request, .answer = answer};
+    exporter->server = (struct server){.reads = read_request, .answer = answer};
     snprintf(exporter->where, sizeof exporter->where, "%s", where);
     watch_task_init(&exporter->start, watch, begin_to_show);
     *exporter_p = exporter;

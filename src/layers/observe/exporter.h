@@ -2,7 +2,7 @@
  *
  * COLLET_METRICS: this process shows its ranks, even while the program hangs. The watch does it, and for a file a thread of its own.
  *
- *      9400, 9400-9407, ADDRESS:9400     a desk at the first of these ports that is free: HTTP, one page whatever is asked for
+ *      9400, 9400-9407, ADDRESS:9400     a server at the first of these ports that is free: HTTP, one page whatever is asked for
  *      /run/collet.%p.prom               a file, written anew every 10 s
  */
 #ifndef COLLET_LAYERS_OBSERVE_EXPORTER_H

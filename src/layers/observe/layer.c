@@ -6,11 +6,11 @@
 
 #include "api/comm.h"
 #include "base/memory.h"
-#include "layers/observe/census.h"
+#include "layers/observe/status_query.h"
 #include "layers/observe/clock.h"
 #include "layers/observe/exporter.h"
 #include "layers/observe/journal.h"
-#include "layers/observe/reception.h"
+#include "layers/observe/status_socket.h"
 #include "layers/observe/report.h"
 #include "layers/observe/selftest.h"
 #include "layers/observe/tracer.h"
@@ -111,16 +111,16 @@ __attribute__((no_sanitize("thread"))) static void observe_print(const struct co
 
 static bool observe_hear(struct hub *hub, const struct letter *letter, struct letter **answer) {
     const uint64_t subject = letter->key >> 56;
-    if (subject == BOOT_CENSUS)
-        *answer = census_answer(hub, letter);
+    if (subject == BOOT_QUERY)
+        *answer = status_query_answer(hub, letter);
     else if (subject == BOOT_REPORT)
-        census_hear(hub, letter);
-    return subject == BOOT_CENSUS || subject == BOOT_REPORT;
+        status_query_hear(hub, letter);
+    return subject == BOOT_QUERY || subject == BOOT_REPORT;
 }
 
 const struct layer layer_observe = {
-    .hub_begin = reception_add,
-    .hub_end = reception_remove,
+    .hub_begin = status_socket_add,
+    .hub_end = status_socket_remove,
     .hub_hear = observe_hear,
     .comm_join = observe_join,
     .comm_open = observe_open,

@@ -33,7 +33,7 @@ static const char *const fates[] = {
 /* Has the asked process yet to hear that all ranks have come and are connected? */
 static bool is_being_created(const struct status_job *job) {
     for (int k = 0; k < job->nranks; k++) {
-        const struct census_rank *rank = &job->ranks[k].rank;
+        const struct query_rank *rank = &job->ranks[k].rank;
         if (rank->local && !rank->asked && rank->state == PEER_ALIVE)
             return true;
     }

@@ -25,12 +25,12 @@ void status_jobs_free(struct status_jobs *jobs) {
 
 /* ---- sockets ---- */
 
-/* The next name of a reception in /proc/net/unix, and the process in it; false: there are no more. */
+/* The next name of a status socket in /proc/net/unix, and the process in it; false: there are no more. */
 static bool next_name(FILE *list, char name[64], int *pid) {
     char line[256];
     while (fgets(line, sizeof(line), list) != NULL) {
-        const char *at = strstr(line, "@" RECEPTION_NAME);
-        if (at != NULL && sscanf(at, "@%63[a-z0-9.-]", name) == 1 && sscanf(name, RECEPTION_NAME "%d.", pid) == 1)
+        const char *at = strstr(line, "@" STATUS_SOCKET_NAME);
+        if (at != NULL && sscanf(at, "@%63[a-z0-9.-]", name) == 1 && sscanf(name, STATUS_SOCKET_NAME "%d.", pid) == 1)
             return true;
     }
     return false;
@@ -117,12 +117,12 @@ static bool receive(int fd, void *data, size_t bytes, uint64_t deadline_ns) {
 /* ---- answers ---- */
 
 /* What is read is of the same user, and yet it may be anything. */
-static bool is_sound(const struct census_rank *rank, int number) {
+static bool is_sound(const struct query_rank *rank, int number) {
     return rank->rank == number && memchr(rank->host, '\0', sizeof(rank->host)) != NULL &&
            rank->bytes <= sizeof(rank->report);
 }
 
-static bool receive_job(int fd, const struct reception_head *head, struct status_job *job, uint64_t deadline_ns) {
+static bool receive_job(int fd, const struct status_head *head, struct status_job *job, uint64_t deadline_ns) {
     *job = (struct status_job){.tag = head->tag, .nranks = head->nranks};
     job->ranks = calloc((size_t)head->nranks, sizeof(*job->ranks));
     for (int k = 0; job->ranks != NULL && k < head->nranks; k++) {
@@ -140,10 +140,10 @@ static bool receive_job(int fd, const struct reception_head *head, struct status
 
 /* The next communicator that the process tells of; false: there are no more. */
 static bool next_job(int fd, struct status_job *job, uint64_t deadline_ns, const char **why) {
-    struct reception_head head;
+    struct status_head head;
     if (!receive(fd, &head, sizeof(head), deadline_ns))
         return false;
-    if (head.version != COLLET_VERSION || head.rank_bytes != sizeof(struct census_rank) || head.nranks < 1 ||
+    if (head.version != COLLET_VERSION || head.rank_bytes != sizeof(struct query_rank) || head.nranks < 1 ||
         head.nranks > BOOT_RANKS_MAX) {
         *why = "it has another version of collet";
         return false;
@@ -152,7 +152,7 @@ static bool next_job(int fd, struct status_job *job, uint64_t deadline_ns, const
 }
 
 static int ask(int pid, bool named, bool all, uint64_t tag) {
-    const struct reception_request request = {.version = COLLET_VERSION, .all = all, .tag = tag};
+    const struct status_request request = {.version = COLLET_VERSION, .all = all, .tag = tag};
     const int fd = connect_to_process(pid, named);
     if (fd >= 0 && send(fd, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request)) {
         close(fd);
@@ -162,7 +162,7 @@ static int ask(int pid, bool named, bool all, uint64_t tag) {
 }
 
 /* What the process of a rank that has not answered knows of itself. */
-static void ask_directly(struct status_job *job, const struct census_rank *silent, uint64_t deadline_ns) {
+static void ask_directly(struct status_job *job, const struct query_rank *silent, uint64_t deadline_ns) {
     struct status_job own;
     const char *why;
     const int fd = ask(silent->pid, true, false, job->tag);
@@ -178,7 +178,7 @@ static void ask_directly(struct status_job *job, const struct census_rank *silen
 
 static void ask_silent_ranks(struct status_job *job, uint64_t deadline_ns) {
     for (int k = 0; k < job->nranks; k++) {
-        const struct census_rank *r = &job->ranks[k].rank;
+        const struct query_rank *r = &job->ranks[k].rank;
         const uint64_t limit_ns = os_now_ns() + DIRECT_NS;
         if (r->asked && !r->answered && !r->stopped && limit_ns < deadline_ns)
             ask_directly(job, r, limit_ns);

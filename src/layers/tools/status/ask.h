@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asks processes what their communicators are doing (layers/observe/reception.h).
+ * Asks processes what their communicators are doing (layers/observe/status_socket.h).
  *
  *      process asked ── over the control plane ──▶ all ranks         1 s at most
  *            │ some did not answer: questions pass through other processes, and one of those may be stopped
@@ -11,10 +11,10 @@
 #define COLLET_LAYERS_TOOLS_STATUS_ASK_H
 
 #include "layers/observe/report.h"
-#include "layers/observe/reception.h"
+#include "layers/observe/status_socket.h"
 
 struct status_rank {
-    struct census_rank rank;
+    struct query_rank rank;
     bool has_report;
     struct report report;
     int blocks;                        /* so many ranks wait for it, if only through others (blame.h) … */

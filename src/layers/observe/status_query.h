@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A census: what every rank of a communicator is doing, found out in one go, for somebody outside (reception.h).
+ * A status query: what every rank of a communicator is doing, found out in one go, for somebody outside (status_socket.h).
  *
- *      census ── CENSUS ──▶ tree ──▶ watch of each process: what the rank's reporter says
+ *      status query ── QUERY ──▶ tree ──▶ watch of each process: what the rank's reporter says
  *             ◀── REPORT ── tree ◀──                                      over when all have answered, or after 1 s
  *
  * Belongs to the watch thread.
  */
-#ifndef COLLET_LAYERS_OBSERVE_CENSUS_H
-#define COLLET_LAYERS_OBSERVE_CENSUS_H
+#ifndef COLLET_LAYERS_OBSERVE_STATUS_QUERY_H
+#define COLLET_LAYERS_OBSERVE_STATUS_QUERY_H
 
 #include "boot/hub.h"
 #include "seams/observe.h"
@@ -17,7 +17,7 @@
 void boot_report_by(struct boot *boot, const struct boot_reporter *reporter);
 
 /* What is known of a rank. It leaves the process as it is. */
-struct census_rank {
+struct query_rank {
     int32_t rank, pid, node; /* as in struct peer_info; pid 0: it is not known yet */
     int32_t state;           /* enum peer_state */
     int32_t local;           /* 1: of the asked process */
@@ -28,25 +28,25 @@ struct census_rank {
     char report[BOOT_REPORT_BYTES];
 };
 
-struct census {
-    struct hub *hub;           /* a reference */
-    struct census_rank *ranks; /* [hub->nranks] */
+struct status_query {
+    struct hub *hub;          /* a reference */
+    struct query_rank *ranks; /* [hub->nranks] */
     uint64_t number;
     int missing; /* answers */
     struct watch_timer deadline;
-    void (*done)(struct census *census); /* `ranks` is complete; the census is freed behind it */
+    void (*done)(struct status_query *query); /* `ranks` is complete; the status query is freed behind it */
     void *owner;
-    struct census *next; /* of the hub's */
+    struct status_query *next; /* of the hub's */
 };
 
 /* Asks all ranks, or those of this process. done() may be called before it returns. */
-enum collet_result census_begin(struct hub *hub, bool all, void (*done)(struct census *census), void *owner);
-/* Every census of the hub is over. */
-void census_end_all(struct hub *hub);
+enum collet_result status_query_begin(struct hub *hub, bool all, void (*done)(struct status_query *query), void *owner);
+/* Every status query of the hub is over. */
+void status_query_end_all(struct hub *hub);
 
-/* A message CENSUS asks a rank what it is doing: its answer; NULL if the rank has left, or there is no memory. A message REPORT is
+/* A message QUERY asks a rank what it is doing: its answer; NULL if the rank has left, or there is no memory. A message REPORT is
  * such an answer. */
-struct letter *census_answer(struct hub *hub, const struct letter *question);
-void census_hear(struct hub *hub, const struct letter *report);
+struct letter *status_query_answer(struct hub *hub, const struct letter *question);
+void status_query_hear(struct hub *hub, const struct letter *report);
 
 #endif

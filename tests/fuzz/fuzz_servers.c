@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Questions to this process: HTTP requests to the exporter of COLLET_METRICS, and collet-status at the reception. Visitors come
- * with anything, in pieces, and may leave at any time; of the ranks that a census asks, one answers with anything.
+ * Questions to this process: HTTP requests to the exporter of COLLET_METRICS, and collet-status at the status socket. Clients come
+ * with anything, in pieces, and may leave at any time; of the ranks that a status query asks, one answers with anything.
  *
- *      visitor ── bytes ──▶ desk ──▶ page            rank 1 lives here; ranks 0 and 2 elsewhere
- *                                ──▶ census ── question ──▶ ranks
+ *      client ── bytes ──▶ server ──▶ page           rank 1 lives here; ranks 0 and 2 elsewhere
+ *                                 ──▶ status query ── question ──▶ ranks
  */
-#define read_request read_http /* the reception has one, too */
+#define read_request read_http /* the status socket has one, too */
 #include "layers/observe/exporter.c"
 #undef read_request
 #include "boot/hub.c"
-#include "layers/observe/reception.c"
+#include "layers/observe/status_socket.c"
 #include "boot/table.h"
 
 #include "fuzz.h"
@@ -53,11 +53,11 @@ static void hear_a_rank(struct hub *hub, struct fuzz_input *input) {
     const uint8_t kind = fuzz_byte(input);
     size_t bytes;
     const uint8_t *data = fuzz_bytes(input, fuzz_byte(input), &bytes);
-    const uint64_t number = hub->census_count - (kind >> 1 & 1);
+    const uint64_t number = hub->status_query_count - (kind >> 1 & 1);
     struct letter *letter = letter_create(1, kind & 1 ? 2 : 0, boot_key(BOOT_REPORT, number), data, bytes);
     if (letter == NULL)
         return;
-    census_hear(hub, letter);
+    status_query_hear(hub, letter);
     letter_free(letter);
 }
 
@@ -79,17 +79,17 @@ static void hear_out(int fd, bool http, const char *asked, size_t nasked) {
     }
 }
 
-static void visit(struct desk *desk, struct hub *hub, struct fuzz_input *input) {
-    char asked[DESK_QUESTION_BYTES];
+static void visit(struct server *server, struct hub *hub, struct fuzz_input *input) {
+    char asked[SERVER_QUESTION_BYTES];
     size_t nasked = 0, bytes;
     const uint8_t kind = fuzz_byte(input);
-    const bool http = desk->admits == NULL;
-    const int fd = fuzz_connect(desk->listener.fd);
-    struct reception_request request = {.version = COLLET_VERSION, .all = kind >> 1 & 1};
-    desk->listener.ready(&desk->listener, EPOLLIN);
+    const bool http = server->admits == NULL;
+    const int fd = fuzz_connect(server->listener.fd);
+    struct status_request request = {.version = COLLET_VERSION, .all = kind >> 1 & 1};
+    server->listener.ready(&server->listener, EPOLLIN);
     if (kind & 1 && !http && send(fd, &request, sizeof request, MSG_NOSIGNAL) != sizeof request)
         abort();
-    for (int k = 0; k < PIECES_MOST && input->size > 0 && watch_latest != NULL && desk->visitors > 0; k++) {
+    for (int k = 0; k < PIECES_MOST && input->size > 0 && watch_latest != NULL && server->clients > 0; k++) {
         const uint8_t *piece = fuzz_bytes(input, 1 + fuzz_byte(input), &bytes);
         if (send(fd, piece, bytes, MSG_NOSIGNAL) < 0)
             break;
@@ -100,18 +100,18 @@ static void visit(struct desk *desk, struct hub *hub, struct fuzz_input *input) 
         if (kind & 4)
             hear_a_rank(hub, input);
     }
-    census_end_all(hub);
+    status_query_end_all(hub);
     shutdown(fd, kind & 8 ? SHUT_RDWR : SHUT_WR);
     hear_out(fd, http, asked, nasked);
     close(fd);
     watch_fire_all();
-    if (desk->visitors != 0)
+    if (server->clients != 0)
         abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static struct exporter exporter = {.desk = {.reads = read_http, .answer = answer}};
-    static struct reception reception = {.desk = {.reads = read_request, .answer = begin_censuses}};
+    static struct exporter exporter = {.server = {.reads = read_http, .answer = answer}};
+    static struct status_socket status_socket = {.server = {.reads = read_request, .answer = begin_queries}};
     static int listeners[2] = {-1, -1};
     struct fuzz_input input = {data, size};
     struct watch_task work;
@@ -119,15 +119,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (listeners[0] < 0) {
         process_lock()->exporter = &exporter;
         process_unlock();
-        desk_open(&exporter.desk, listeners[0] = listen_here());
-        desk_open(&reception.desk, listeners[1] = listen_here());
-        reception.desk.admits = is_of_same_user;
-        watch_latest = NULL; /* those that come are visitors */
+        server_open(&exporter.server, listeners[0] = listen_here());
+        server_open(&status_socket.server, listeners[1] = listen_here());
+        status_socket.server.admits = is_of_same_user;
+        watch_latest = NULL; /* those that come are clients */
     }
     struct hub *hub = make_hub(&work, &boot);
-    reception.hubs = hub;
+    status_socket.hubs = hub;
     while (input.size > 0)
-        visit(fuzz_byte(&input) % 2 ? &reception.desk : &exporter.desk, hub, &input);
+        visit(fuzz_byte(&input) % 2 ? &status_socket.server : &exporter.server, hub, &input);
     hub_remove(boot);
     hub_release(hub);
     return 0;
