@@ -47,7 +47,7 @@ struct boot {
     char rejected_text[ERR_TEXT_BYTES];
     struct letter_queue mailboxes[MAILBOX_COUNT]; /* by hash of (from, key); in order of arrival */
     struct boot_clock clock;
-    struct consent_memory *spare_memory; /* consent.c */
+    struct agreement_memory *spare_memory; /* agreement.c */
 
     /* Protected by the process's lock: */
     const uint64_t *calls; /* number of its collectives so far; NULL: unknown */
@@ -85,7 +85,7 @@ struct hub {
     int failed_word; /* stored last, with release: a reader that sees it may read the text */
     char failed_text[ERR_TEXT_BYTES];
 
-    struct consent_memory *consents;       /* agreements of ranks of this process */
+    struct agreement_memory *agreements;   /* agreements of ranks of this process */
     struct letter_queue outbox;            /* letters for the watch's side */
     uint64_t flushes_wanted, flushes_done; /* boot_destroy() waits until the kernel has its goodbye */
 

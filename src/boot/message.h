@@ -26,9 +26,9 @@ enum boot_subject {
     BOOT_SPLIT,       /* api: a communicator is made of this one */
     BOOT_QUESTION,    /* boot: what is a rank waiting in? */
     BOOT_ANSWER,      /* boot: the answer */
-    BOOT_VOTE,        /* boot: a vote, to the judge of a consent */
-    BOOT_JUDGE,       /* boot: the judge is now waiting for votes */
-    BOOT_VERDICT,     /* boot: the judge's decision */
+    BOOT_VOTE,        /* boot: a vote, to the coordinator of an agreement */
+    BOOT_COORDINATOR, /* boot: the coordinator is now waiting for votes */
+    BOOT_DECISION,    /* boot: the coordinator's decision */
     BOOT_QUERY,       /* boot: what is a rank doing? Asked by somebody outside */
     BOOT_REPORT,      /* boot: the answer to that */
     BOOT_TESTED,      /* chan: to the producer: its test data came unchanged */

@@ -590,7 +590,7 @@ static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
 /* --------------------------------------------------------------------------------------------------------- connecting */
 
 static size_t longest_frame(const struct tree *tree) {
-    return TABLE_PART_BYTES + (size_t)tree->hub->nranks; /* a decision has one byte per rank (consent.h) */
+    return TABLE_PART_BYTES + (size_t)tree->hub->nranks; /* a decision has one byte per rank (agreement.h) */
 }
 
 static struct edge *add_edge(struct tree *tree, struct wire *wire, int place) {

@@ -60,7 +60,7 @@ struct outcome {
     char text[256];
 };
 
-enum verdict { NOT_RUN, ALL_THERE, WITHOUT, SAME_ERROR, DISAGREE, BROKEN, SKIPPED };
+enum decision { NOT_RUN, ALL_THERE, WITHOUT, SAME_ERROR, DISAGREE, BROKEN, SKIPPED };
 
 struct job {
     struct trial trial;
@@ -70,7 +70,7 @@ struct job {
     uint64_t struck_ns, longest_ns;
     pid_t pids[NRANKS_MAX];
     struct outcome outcomes[NRANKS_MAX];
-    enum verdict verdict;
+    enum decision decision;
     char why[1500];
 };
 
@@ -181,33 +181,33 @@ static bool all_have_one_error(const struct job *job, unsigned ranks) {
     return first != COLLET_SUCCESS;
 }
 
-static enum verdict judge(const struct job *job, unsigned ranks, unsigned part) {
+static enum decision judge(const struct job *job, unsigned ranks, unsigned part) {
     return all_have_that_of(job, ranks, everybody(job)) ? ALL_THERE
            : all_have_that_of(job, ranks, part)         ? WITHOUT
            : all_have_one_error(job, ranks)             ? SAME_ERROR
                                                         : DISAGREE;
 }
 
-static void blame(struct job *job, enum verdict verdict, const char *what) {
+static void blame(struct job *job, enum decision decision, const char *what) {
     static const char *const names[] = {"", "that of all", "a smaller one", "the same error", "not the same"};
     size_t used = (size_t)snprintf(
         job->why, sizeof job->why, "%s: %d hosts of %d ranks%s, victims 0x%x, after_us %d: %s",
         fault_names[job->trial.fault], job->trial.hosts, job->trial.per_host, job->trial.striped ? ", striped" : "",
-        job->trial.victims, job->trial.after_us, what != NULL ? what : names[verdict]);
+        job->trial.victims, job->trial.after_us, what != NULL ? what : names[decision]);
     for (int rank = 0; rank < job->nranks; rank++) {
         const struct outcome *o = &job->outcomes[rank];
         if (used < sizeof job->why)
             used += (size_t)snprintf(job->why + used, sizeof job->why - used, "\n  rank %d: %s %d, rank %d of %d %.90s",
                                      rank, o->done ? "got" : "waits", (int)o->result, o->rank, o->count, o->text);
     }
-    job->verdict = what != NULL ? BROKEN : verdict;
+    job->decision = what != NULL ? BROKEN : decision;
 }
 
 /* A victim that lives got an error, or what the others have. Who was cut off may have a communicator of itself alone. */
-static bool victims_may(const struct job *job, enum verdict others) {
+static bool victims_may(const struct job *job, enum decision others) {
     bool good = true;
     for (int rank = 0; rank < job->nranks && job->trial.fault != KILL && job->trial.fault != STOP; rank++) {
-        const enum verdict own = has(job->trial.victims, rank) ? judge(job, 1u << rank, 1u << rank) : SAME_ERROR;
+        const enum decision own = has(job->trial.victims, rank) ? judge(job, 1u << rank, 1u << rank) : SAME_ERROR;
         good &= own == SAME_ERROR || (own == ALL_THERE && others == ALL_THERE) || job->trial.fault == GLITCH ||
                 (own == WITHOUT && job->trial.fault == CUT);
     }
@@ -311,8 +311,8 @@ static void look(struct job *job) {
         return;
     }
     const unsigned part = others | goes_on(job);
-    job->verdict = judge(job, part, part);
-    job->sums = job->verdict == WITHOUT;
+    job->decision = judge(job, part, part);
+    job->sums = job->decision == WITHOUT;
     set(&job->go, 1);
     if (!await_all(job, others, ENDED))
         blame(job, BROKEN, "not all others end after the shrink");
@@ -322,14 +322,14 @@ static void look(struct job *job) {
         send_signal(job, SIGCONT);
     if (job->trial.fault != KILL && job->trial.fault != STOP && !await_all(job, victims, DONE))
         blame(job, BROKEN, "a victim that lives does not end");
-    else if (job->verdict == DISAGREE || (job->verdict != BROKEN && !victims_may(job, job->verdict)))
+    else if (job->decision == DISAGREE || (job->decision != BROKEN && !victims_may(job, job->decision)))
         blame(job, DISAGREE, NULL);
 }
 
 static void conduct(struct job *job) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (job->trial.fault == CUT && !cables_open()) {
-        job->verdict = SKIPPED;
+        job->decision = SKIPPED;
         _exit(0);
     }
     for (int rank = 0; rank < job->nranks; rank++) {
@@ -400,15 +400,15 @@ static int run_fast_trials(void **state) {
     return 0;
 }
 
-static void check(int first, int n, enum verdict expected) {
+static void check(int first, int n, enum decision expected) {
     bool good = true, skipped = false;
     for (struct job *job = &fast_jobs[first]; job < &fast_jobs[first + n]; job++) {
-        skipped |= job->verdict == SKIPPED;
-        if (job->verdict == expected || job->verdict == SKIPPED)
+        skipped |= job->decision == SKIPPED;
+        if (job->decision == expected || job->decision == SKIPPED)
             continue;
         good = false;
         if (job->why[0] == '\0')
-            blame(job, job->verdict, NULL);
+            blame(job, job->decision, NULL);
         print_error("%s\n", job->why);
     }
     if (!good)
@@ -474,7 +474,7 @@ static bool print_table(const struct job *jobs, int n) {
             if ((int)jobs[k].trial.fault != fault)
                 continue;
             trials++;
-            counts[jobs[k].verdict]++;
+            counts[jobs[k].decision]++;
             longest_ns = jobs[k].longest_ns > longest_ns ? jobs[k].longest_ns : longest_ns;
             if (jobs[k].why[0] != '\0')
                 fprintf(stderr, "%s\n", jobs[k].why);

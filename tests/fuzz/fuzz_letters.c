@@ -5,7 +5,7 @@
  *
  *      rank 0 ◀── letters ── changed ── letters ──▶ rank 1, rank 2           all in this thread
  *
- *      surveys (topo/probe/survey.h), agreements (layers/elastic/agree.h), consents (layers/elastic/consent.h), offers of shared memory (transport/shm.c) and of
+ *      surveys (topo/probe/survey.h), agreements (layers/elastic/oob_allgather.h), agreements (layers/elastic/agreement.h), offers of shared memory (transport/shm.c) and of
  *      sockets (transport/tcp_link.c), and what a rank says that it waits in (exec/exec_inquest.c)
  */
 #include "exec/exec_inquest.c"
@@ -14,8 +14,8 @@
 #include "common/local_boots.h"
 #include "fuzz.h"
 
-#include "layers/elastic/agree.h"
-#include "layers/elastic/consent.h"
+#include "layers/elastic/oob_allgather.h"
+#include "layers/elastic/agreement.h"
 #include "boot/hub.h"
 #include "topo/probe/survey.c"
 #include "transport/tcp_end.h"
@@ -98,62 +98,63 @@ static void with_surveys(struct job *job, struct fuzz_input *input) {
         survey_destroy(surveys[rank]);
 }
 
-/* ---- agreements and consents ---- */
+/* ---- agreements and agreements ---- */
 
 static const int all_ranks[RANKS] = {0, 1, 2};
 
-static void with_agreements(struct job *job, struct fuzz_input *input) {
-    struct agreement agreements[RANKS];
-    struct agreement_terms terms[RANKS];
+static void with_allgathers(struct job *job, struct fuzz_input *input) {
+    struct oob_allgather allgathers[RANKS];
+    struct oob_allgather_terms terms[RANKS];
     const uint64_t key = boot_key(BOOT_SPLIT, 2);
     enum collet_result results[RANKS];
     char entry[8] = "entry";
     for (int rank = 0; rank < RANKS; rank++) {
-        terms[rank] = (struct agreement_terms){job->boots[rank], key, all_ranks, RANKS, rank, sizeof entry, "it", 60};
-        if (agreement_start(&agreements[rank], &terms[rank], entry) != COLLET_SUCCESS)
+        terms[rank] =
+            (struct oob_allgather_terms){job->boots[rank], key, all_ranks, RANKS, rank, sizeof entry, "it", 60};
+        if (oob_allgather_start(&allgathers[rank], &terms[rank], entry) != COLLET_SUCCESS)
             abort();
     }
     tamper(job, 1, 0, key, input);
-    results[0] = agreement_try(&agreements[0]);
+    results[0] = oob_allgather_try(&allgathers[0]);
     tamper(job, 0, 1, key, input);
     for (int rank = 1; rank < RANKS; rank++)
-        results[rank] = agreement_try(&agreements[rank]);
+        results[rank] = oob_allgather_try(&allgathers[rank]);
     if (results[0] == COLLET_SUCCESS && results[2] != COLLET_SUCCESS)
         abort(); /* nobody has changed that */
     for (int rank = 0; rank < RANKS; rank++)
-        agreement_fini(&agreements[rank]);
+        oob_allgather_fini(&allgathers[rank]);
 }
 
-static void with_consents(struct job *job, struct fuzz_input *input) {
-    struct consent consents[RANKS];
-    struct consent_terms terms[RANKS];
+static void with_agreements(struct job *job, struct fuzz_input *input) {
+    struct agreement agreements[RANKS];
+    struct agreement_terms terms[RANKS];
     const uint64_t key = boot_key(BOOT_SPLIT, 4) & BOOT_KEY_REST;
     const uint8_t kind = fuzz_byte(input);
     for (int rank = 0; rank < RANKS; rank++) {
-        terms[rank] = (struct consent_terms){.boot = job->boots[rank],
-                                             .key = key,
-                                             .ranks = all_ranks,
-                                             .nranks = RANKS,
-                                             .self = rank,
-                                             .call = "it",
-                                             .timeout_s = 60};
+        terms[rank] = (struct agreement_terms){.boot = job->boots[rank],
+                                               .key = key,
+                                               .ranks = all_ranks,
+                                               .nranks = RANKS,
+                                               .self = rank,
+                                               .call = "it",
+                                               .timeout_s = 60};
         const bool no = kind >> rank & 1;
-        if (consent_start(&consents[rank], &terms[rank], no ? COLLET_ERR_REMOTE : COLLET_SUCCESS) != COLLET_SUCCESS)
+        if (agreement_start(&agreements[rank], &terms[rank], no ? COLLET_ERR_REMOTE : COLLET_SUCCESS) != COLLET_SUCCESS)
             abort();
     }
     for (int turn = 0; turn < 3; turn++) {
         for (int rank = 0; rank < RANKS; rank++)
-            if (consents[rank].vote.number != 0 && consent_try(&consents[rank]) == COLLET_SUCCESS) {
-                struct consent_verdict *verdict = consents[rank].verdict;
-                if (verdict->sum.code != COLLET_SUCCESS)
-                    (void)err_adopt((enum collet_result)verdict->sum.code, verdict->sum.text);
-                consents[rank].vote.number = 0; /* it has its verdict */
+            if (agreements[rank].vote.number != 0 && agreement_try(&agreements[rank]) == COLLET_SUCCESS) {
+                struct agreement_decision *decision = agreements[rank].decision;
+                if (decision->sum.code != COLLET_SUCCESS)
+                    (void)err_adopt((enum collet_result)decision->sum.code, decision->sum.text);
+                agreements[rank].vote.number = 0; /* it has its decision */
             }
         tamper(job, 1, 0, boot_key(BOOT_VOTE, key), input);
-        tamper(job, 0, 1, boot_key(BOOT_VERDICT, key), input);
+        tamper(job, 0, 1, boot_key(BOOT_DECISION, key), input);
     }
     for (int rank = 0; rank < RANKS; rank++)
-        consent_fini(&consents[rank]);
+        agreement_fini(&agreements[rank]);
 }
 
 /* ---- offers ---- */
@@ -255,8 +256,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     job_begin(&job);
     switch (kind) {
     case 0: with_surveys(&job, &input); break;
-    case 1: with_agreements(&job, &input); break;
-    case 2: with_consents(&job, &input); break;
+    case 1: with_allgathers(&job, &input); break;
+    case 2: with_agreements(&job, &input); break;
     case 3: with_offers(&job, &input); break;
     default: with_answers(&job, &input);
     }

@@ -2,9 +2,9 @@
  *
  * A communicator of the ranks that are left. Its parent may have failed, and more ranks may die on the way:
  *
- *    agree        who lives? (layers/elastic/consent.h)  The judge has an id for them.
+ *    agree        who lives? (layers/elastic/agreement.h)  The coordinator has an id for them.
  *    keep_watch   they join as with any id
- *    settle       have all joined? (layers/elastic/consent.h)
+ *    settle       have all joined? (layers/elastic/agreement.h)
  *                   all have         ─▶ done
  *                   somebody died    ─▶ agree, without it
  *                   somebody cannot  ─▶ the same error on all
@@ -38,7 +38,7 @@ static enum collet_result name_rank(const struct collet_comm *parent, enum colle
     return err_adopt(result, text);
 }
 
-/* ---- consents ---- */
+/* ---- agreements ---- */
 
 /* Shrinks are distinguished by a hash of their ranks: a rank that takes part in one may be excluded from the next one. */
 #define HASH_OF_NONE 0xcbf29ce484222325u
@@ -51,57 +51,58 @@ static uint64_t hash_of_ranks(const struct split *s) {
     return hash;
 }
 
-static enum collet_result give_id(void *giver, const uint8_t *lives, char gift[CONSENT_GIFT_BYTES]) {
+static enum collet_result give_id(void *giver, const uint8_t *lives, char payload[AGREEMENT_PAYLOAD_BYTES]) {
     const struct split *s = giver;
     struct collet_unique_id id;
     COLLET_TRY(name_rank(s->parent, split_make_id(s, lives, &id)));
-    memcpy(gift, id.bytes, sizeof id.bytes);
+    memcpy(payload, id.bytes, sizeof id.bytes);
     return COLLET_SUCCESS;
 }
 
-static struct consent_terms terms_of(struct split *s, bool settles) {
-    return (struct consent_terms){.boot = s->parent->boot,
-                                  .key = hash_of_ranks(s),
-                                  .ranks = s->ranks,
-                                  .nranks = s->nranks,
-                                  .self = s->self,
-                                  .leaving_is_no = settles,
-                                  .give = settles ? NULL : give_id,
-                                  .giver = s,
-                                  .call = s->way->call,
-                                  .timeout_s = (int)s->parent->config.init_timeout};
+static struct agreement_terms terms_of(struct split *s, bool settles) {
+    return (struct agreement_terms){.boot = s->parent->boot,
+                                    .key = hash_of_ranks(s),
+                                    .ranks = s->ranks,
+                                    .nranks = s->nranks,
+                                    .self = s->self,
+                                    .leaving_is_no = settles,
+                                    .give = settles ? NULL : give_id,
+                                    .giver = s,
+                                    .call = s->way->call,
+                                    .timeout_s = (int)s->parent->config.init_timeout};
 }
 
-static enum collet_result start_consent(struct split *s, bool settles, enum collet_result code) {
-    const struct consent_terms terms = terms_of(s, settles);
-    consent_fini(&s->consent);
+static enum collet_result start_agreement(struct split *s, bool settles, enum collet_result code) {
+    const struct agreement_terms terms = terms_of(s, settles);
+    agreement_fini(&s->agreement);
     late_begin(&s->late, os_now_ns(), s->parent->config.warn_after);
-    enum collet_result result = name_rank(s->parent, consent_start(&s->consent, &terms, name_rank(s->parent, code)));
+    enum collet_result result =
+        name_rank(s->parent, agreement_start(&s->agreement, &terms, name_rank(s->parent, code)));
     if (result != COLLET_SUCCESS)
-        consent_give_up(&s->consent, result, err_last());
+        agreement_give_up(&s->agreement, result, err_last());
     return result;
 }
 
-/* Makes progress with the consent. If votes are missing, the judge can say whose. */
-static enum collet_result try_consent(struct split *s) {
-    const struct consent *consent = &s->consent;
-    const enum collet_result result = consent_try(&s->consent);
+/* Makes progress with the agreement. If votes are missing, the coordinator can say whose. */
+static enum collet_result try_agreement(struct split *s) {
+    const struct agreement *agreement = &s->agreement;
+    const enum collet_result result = agreement_try(&s->agreement);
     char who[160];
     size_t used = 0;
     if (result != COLLET_IN_PROGRESS || !late_look(&s->late))
         return result;
-    for (int k = 0; k < s->nranks && consent->judge == s->self && used + 16 < sizeof who; k++)
-        if (k != s->self && consent->votes[k].number == 0)
+    for (int k = 0; k < s->nranks && agreement->coordinator == s->self && used + 16 < sizeof who; k++)
+        if (k != s->self && agreement->votes[k].number == 0)
             used += (size_t)snprintf(who + used, sizeof who - used, "%s%d", used > 0 ? ", " : "", s->ranks[k]);
     if (used == 0)
-        snprintf(who, sizeof who, "%d, which has not said yet who lives", s->ranks[consent->judge]);
+        snprintf(who, sizeof who, "%d, which has not said yet who lives", s->ranks[agreement->coordinator]);
     log_always(BOOT, "rank %d %s: for %s of rank %s", s->parent->rank, late_text(&s->late), s->way->call, who);
     return result;
 }
 
 /* Removes the ranks that are not alive. */
 static void keep_survivors(struct split *s) {
-    const uint8_t *lives = s->consent.verdict->lives;
+    const uint8_t *lives = s->agreement.decision->lives;
     const int self = s->ranks[s->self], nranks = s->nranks;
     s->nranks = 0;
     for (int k = 0; k < nranks; k++) {
@@ -113,21 +114,21 @@ static void keep_survivors(struct split *s) {
     }
 }
 
-/* The verdict's code; its text becomes the last error. */
-static enum collet_result check_verdict(const struct split *s) {
-    const struct consent_verdict *verdict = s->consent.verdict;
-    if (!verdict->lives[s->self])
+/* The decision's code; its text becomes the last error. */
+static enum collet_result check_decision(const struct split *s) {
+    const struct agreement_decision *decision = s->agreement.decision;
+    if (!decision->lives[s->self])
         return err_set(COLLET_ERR_REMOTE, "the other ranks count this process as lost, and shrank without it");
-    if (verdict->sum.code == COLLET_SUCCESS)
+    if (decision->sum.code == COLLET_SUCCESS)
         return COLLET_SUCCESS;
-    return err_adopt((enum collet_result)verdict->sum.code, verdict->sum.text);
+    return err_adopt((enum collet_result)decision->sum.code, decision->sum.text);
 }
 
 /* ---- the stages ---- */
 
 static enum collet_result shrink_begin(struct collet_comm *comm) {
     COLLET_TRY(split_enter(comm->split));
-    return start_consent(comm->split, false, COLLET_SUCCESS);
+    return start_agreement(comm->split, false, COLLET_SUCCESS);
 }
 
 /* As long as the parent works: does any rank wait in a collective? That collective ends with the parent. */
@@ -151,12 +152,12 @@ static void excuse(const struct split *s, enum collet_result code) {
 static enum collet_result shrink_agree(struct collet_comm *comm) {
     struct split *s = comm->split;
     COLLET_TRY(check_parent(s));
-    enum collet_result result = try_consent(s);
+    enum collet_result result = try_agreement(s);
     if (result == COLLET_IN_PROGRESS)
         COLLET_TRY(look_for_others(s));
     COLLET_TRY(result);
-    COLLET_TRY(check_verdict(s));
-    memcpy(s->id.bytes, s->consent.verdict->gift, sizeof s->id.bytes);
+    COLLET_TRY(check_decision(s));
+    memcpy(s->id.bytes, s->agreement.decision->payload, sizeof s->id.bytes);
     keep_survivors(s);
     comm->rank = s->self;
     comm->nranks = s->nranks;
@@ -167,15 +168,15 @@ static enum collet_result shrink_agree(struct collet_comm *comm) {
     return result;
 }
 
-/* A rank without a free descriptor cannot join, nor tell the meeting point. But the judge, which has the meeting point, receives its
+/* A rank without a free descriptor cannot join, nor tell the meeting point. But the coordinator, which has the meeting point, receives its
  * vote. */
 static enum collet_result hear_excuses(struct split *s) {
-    struct consent_vote no;
+    struct agreement_vote no;
     if (s->self != 0 || os_now_ns() < s->look_ns)
         return COLLET_SUCCESS;
     s->look_ns = os_now_ns() + EXCUSES_EVERY_NS;
-    const struct consent_terms terms = terms_of(s, true);
-    if (!consent_hears_no(&terms, &no))
+    const struct agreement_terms terms = terms_of(s, true);
+    if (!agreement_hears_no(&terms, &no))
         return COLLET_SUCCESS;
     boot_cancel_id(&s->id, (enum collet_result)no.code, no.text);
     return err_adopt((enum collet_result)no.code, no.text);
@@ -188,7 +189,7 @@ static enum collet_result shrink_keep_watch(struct collet_comm *comm) {
 }
 
 static bool somebody_died(const struct split *s) {
-    return memchr(s->consent.verdict->lives, 0, (size_t)s->nranks) != NULL;
+    return memchr(s->agreement.decision->lives, 0, (size_t)s->nranks) != NULL;
 }
 
 static enum collet_result shrink_settle(struct collet_comm *comm, enum collet_result result) {
@@ -197,16 +198,16 @@ static enum collet_result shrink_settle(struct collet_comm *comm, enum collet_re
         return result;
     if (s->stage == SPLIT_KEEP_WATCH) {
         s->stage = SPLIT_SETTLE;
-        COLLET_TRY(start_consent(s, true, result));
+        COLLET_TRY(start_agreement(s, true, result));
     }
     COLLET_TRY(check_parent(s));
-    COLLET_TRY(try_consent(s));
-    if (!s->consent.verdict->lives[s->self] || !somebody_died(s))
-        return check_verdict(s);
+    COLLET_TRY(try_agreement(s));
+    if (!s->agreement.decision->lives[s->self] || !somebody_died(s))
+        return check_decision(s);
     comm_close(comm);
     keep_survivors(s);
     s->stage = SPLIT_AGREE;
-    COLLET_TRY(start_consent(s, false, COLLET_SUCCESS));
+    COLLET_TRY(start_agreement(s, false, COLLET_SUCCESS));
     return COLLET_IN_PROGRESS;
 }
 
@@ -215,14 +216,14 @@ static void shrink_give_up(struct collet_comm *comm, enum collet_result code, co
     struct split *s = comm->split;
     if (!comm_is_live(s->parent))
         return;
-    if (s->stage == SPLIT_KEEP_WATCH && start_consent(s, true, code) != COLLET_SUCCESS)
+    if (s->stage == SPLIT_KEEP_WATCH && start_agreement(s, true, code) != COLLET_SUCCESS)
         return;
-    consent_give_up(&s->consent, code, text);
+    agreement_give_up(&s->agreement, code, text);
 }
 
 /* Refuses if there is no memory for the list of ranks. */
 static void shrink_refuse(struct collet_comm *parent, const int *exclude_ranks, int count, enum collet_result code) {
-    struct consent_terms terms = {.boot = parent->boot, .key = HASH_OF_NONE};
+    struct agreement_terms terms = {.boot = parent->boot, .key = HASH_OF_NONE};
     for (int rank = 0; rank < parent->nranks; rank++) {
         int k = 0;
         while (k < count && exclude_ranks[k] != rank)
@@ -232,7 +233,7 @@ static void shrink_refuse(struct collet_comm *parent, const int *exclude_ranks, 
         terms.key = hash_with(terms.key, rank);
         terms.nranks++;
     }
-    consent_refuse(&terms, name_rank(parent, code), err_last());
+    agreement_refuse(&terms, name_rank(parent, code), err_last());
 }
 
 const struct split_way shrink_way = {"collet_comm_shrink()",

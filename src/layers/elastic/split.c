@@ -4,7 +4,7 @@
  * they trust already:
  *
  *     begin        each rank says what it wants: │ call │ colour │ key │ nranks of grow │ has an id? │
- *     agree        all have what all want (layers/elastic/agree.h); each finds out with whom it is, and as which rank
+ *     agree        all have what all want (layers/elastic/oob_allgather.h); each finds out with whom it is, and as which rank
  *     await_id     the leader of each new communicator has or makes a unique id, and sends it to the others of it
  *     keep_watch   they join as with any id; whoever dies in the parent is not waited for
  *
@@ -32,16 +32,16 @@ static enum collet_result begin(struct collet_comm *comm) {
     COLLET_TRY(boot_check(s->parent->boot));
     s->key = boot_key(BOOT_SPLIT, __atomic_fetch_add(&s->parent->splits, 1, __ATOMIC_RELAXED) << 1);
     const int timeout_s = (int)s->parent->config.init_timeout;
-    const struct agreement_terms terms = {.boot = s->parent->boot,
-                                          .key = s->key,
-                                          .ranks = s->ranks,
-                                          .nranks = s->nranks,
-                                          .self = s->self,
-                                          .entry_bytes = sizeof s->wish,
-                                          .call = s->way->call,
-                                          .timeout_s = timeout_s};
+    const struct oob_allgather_terms terms = {.boot = s->parent->boot,
+                                              .key = s->key,
+                                              .ranks = s->ranks,
+                                              .nranks = s->nranks,
+                                              .self = s->self,
+                                              .entry_bytes = sizeof s->wish,
+                                              .call = s->way->call,
+                                              .timeout_s = timeout_s};
     s->deadline_ns = os_now_ns() + 2 * (uint64_t)timeout_s * 1000000000u;
-    return agreement_start(&s->agreement, &terms, &s->wish);
+    return oob_allgather_start(&s->allgather, &terms, &s->wish);
 }
 
 /* ---- agree ---- */
@@ -107,11 +107,11 @@ static enum collet_result lead(struct split *s) {
 
 static enum collet_result agree(struct collet_comm *comm) {
     struct split *s = comm->split;
-    enum collet_result result = agreement_try(&s->agreement);
+    enum collet_result result = oob_allgather_try(&s->allgather);
     if (result == COLLET_IN_PROGRESS)
         COLLET_TRY(split_look_for_callers(s));
     COLLET_TRY(result);
-    const struct wish *wishes = (const void *)s->agreement.table;
+    const struct wish *wishes = (const void *)s->allgather.table;
     COLLET_TRY(check_wishes(s, wishes));
     s->stage = SPLIT_AWAIT_ID;
     if (s->wish.color == COLLET_SPLIT_NOCOLOR) {
@@ -225,8 +225,8 @@ static void end(struct collet_comm *comm) {
         s->way->give_up(comm, COLLET_ERR_REMOTE, text);
         comm_leave(s->parent);
     }
+    oob_allgather_fini(&s->allgather);
     agreement_fini(&s->agreement);
-    consent_fini(&s->consent);
     free(s->ranks);
     sodium_memzero(s, sizeof *s); /* its id has a secret */
     free(s);
@@ -273,9 +273,9 @@ void split_discard(struct collet_comm *comm) {
 }
 
 const struct layer layer_elastic = {
-    .rank_begin = consent_stock,
-    .hub_hear = consent_hear,
-    .hub_free = consent_forget,
+    .rank_begin = agreement_stock,
+    .hub_hear = agreement_hear,
+    .hub_free = agreement_forget,
     .comm_failed = refuse,
 };
 

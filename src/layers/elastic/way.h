@@ -6,8 +6,8 @@
 #define COLLET_LAYERS_ELASTIC_WAY_H
 
 #include "api/comm.h"
-#include "layers/elastic/agree.h"
-#include "layers/elastic/consent.h"
+#include "layers/elastic/oob_allgather.h"
+#include "layers/elastic/agreement.h"
 #include "seams/elastic.h"
 #include "seams/layer.h"
 
@@ -32,11 +32,11 @@ struct split {
     int leader;       /* rank of the parent that has the id */
     uint64_t key;     /* key of the letters; its last bit is free */
     struct collet_unique_id id;
-    bool made_id;                  /* this rank made the id, and has its meeting point */
-    struct agreement agreement;    /* for split and grow */
-    struct consent consent;        /* for shrink */
-    uint64_t deadline_ns, look_ns; /* time to give up; time of the next look for ranks that do something else */
-    int asked;                     /* the rank that was asked what it does; −1: none */
+    bool made_id;                   /* this rank made the id, and has its meeting point */
+    struct oob_allgather allgather; /* for split and grow */
+    struct agreement agreement;     /* for shrink */
+    uint64_t deadline_ns, look_ns;  /* time to give up; time of the next look for ranks that do something else */
+    int asked;                      /* the rank that was asked what it does; −1: none */
     uint64_t question;
     struct late late; /* a wait for the id, or for the others' shrink */
 };

@@ -2,7 +2,7 @@
 #include "layers/gpu/window_meet.h"
 
 #include "base/memory.h"
-#include "layers/elastic/agree.h"
+#include "layers/elastic/oob_allgather.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -27,26 +27,26 @@ static void give_and_pause(struct window_meeting *meeting) {
 enum collet_result window_agree(struct window_meeting *meeting, const char *call, const void *entry, size_t entry_bytes,
                                 void *table) {
     const struct conn_owner *owner = &meeting->chan->owner;
-    struct agreement agreement = {0};
+    struct oob_allgather allgather = {0};
     SCOPED_FREE int *ranks = NULL;
     COLLET_TRY(memory_get(&ranks, (size_t)owner->nranks, sizeof *ranks, "no memory for %d ranks", owner->nranks));
     for (int rank = 0; rank < owner->nranks; rank++)
         ranks[rank] = rank;
-    const struct agreement_terms terms = {.boot = owner->boot,
-                                          .key = boot_key(BOOT_WINDOW, ++meeting->chan->window_meetings),
-                                          .ranks = ranks,
-                                          .nranks = owner->nranks,
-                                          .self = owner->rank,
-                                          .entry_bytes = entry_bytes,
-                                          .call = call,
-                                          .timeout_s = (int)((meeting->chan->timeout_ms + 999) / 1000)};
-    enum collet_result result = agreement_start(&agreement, &terms, entry);
+    const struct oob_allgather_terms terms = {.boot = owner->boot,
+                                              .key = boot_key(BOOT_WINDOW, ++meeting->chan->window_meetings),
+                                              .ranks = ranks,
+                                              .nranks = owner->nranks,
+                                              .self = owner->rank,
+                                              .entry_bytes = entry_bytes,
+                                              .call = call,
+                                              .timeout_s = (int)((meeting->chan->timeout_ms + 999) / 1000)};
+    enum collet_result result = oob_allgather_start(&allgather, &terms, entry);
     if (result == COLLET_SUCCESS)
-        while ((result = agreement_try(&agreement)) == COLLET_IN_PROGRESS)
+        while ((result = oob_allgather_try(&allgather)) == COLLET_IN_PROGRESS)
             give_and_pause(meeting);
     if (result == COLLET_SUCCESS)
-        memcpy(table, agreement.table, (size_t)owner->nranks * entry_bytes);
-    agreement_fini(&agreement);
+        memcpy(table, allgather.table, (size_t)owner->nranks * entry_bytes);
+    oob_allgather_fini(&allgather);
     meeting->deadline_ns = os_now_ns() + (uint64_t)meeting->chan->timeout_ms * 1000000u;
     return result;
 }

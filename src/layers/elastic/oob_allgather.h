@@ -5,16 +5,16 @@
  *
  *      each rank ── its entry ──▶ the first rank ── the table ──▶ 8 ranks, each ── the table ──▶ 8 more …
  */
-#ifndef COLLET_LAYERS_ELASTIC_AGREE_H
-#define COLLET_LAYERS_ELASTIC_AGREE_H
+#ifndef COLLET_LAYERS_ELASTIC_OOB_ALLGATHER_H
+#define COLLET_LAYERS_ELASTIC_OOB_ALLGATHER_H
 
 #include "base/wait.h"
 #include "topo/probe/bundle.h"
 
 /* The ranks that take part, and the call that they make. */
-struct agreement_terms {
+struct oob_allgather_terms {
     struct boot *boot;
-    uint64_t key;       /* key of the letters; unique among these ranks' agreements at any time */
+    uint64_t key;       /* key of the letters; unique among these ranks' allgathers at any time */
     const int *ranks;   /* ranks that take part, in the same order on each rank */
     int nranks, self;   /* number of ranks; index of this rank among them */
     size_t entry_bytes; /* at most BOOT_MESSAGE_BYTES */
@@ -22,9 +22,9 @@ struct agreement_terms {
     int timeout_s;
 };
 
-struct agreement {
-    struct agreement_terms terms;
-    char *table;   /* entries in the order of terms.ranks; complete if agreement_try() succeeds */
+struct oob_allgather {
+    struct oob_allgather_terms terms;
+    char *table;   /* entries in the order of terms.ranks; complete if oob_allgather_try() succeeds */
     int next;      /* first rank only: index of the entry that it waits for */
     uint8_t *have; /* first rank only: [index] its entry has come */
     struct bundle bundle;
@@ -32,12 +32,13 @@ struct agreement {
     struct late late;
 };
 
-/* Sends this rank's entry. terms->ranks and ->call must stay valid until agreement_fini(). */
-enum collet_result agreement_start(struct agreement *agreement, const struct agreement_terms *terms, const void *entry);
+/* Sends this rank's entry. terms->ranks and ->call must stay valid until oob_allgather_fini(). */
+enum collet_result oob_allgather_start(struct oob_allgather *allgather, const struct oob_allgather_terms *terms,
+                                       const void *entry);
 
 /* SUCCESS: the table is complete. IN_PROGRESS: call again. Else why it cannot become complete. */
-enum collet_result agreement_try(struct agreement *agreement);
+enum collet_result oob_allgather_try(struct oob_allgather *allgather);
 
-void agreement_fini(struct agreement *agreement); /* does nothing if zeroed */
+void oob_allgather_fini(struct oob_allgather *allgather); /* does nothing if zeroed */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who lives, and one verdict of all that do, whatever the order of deaths and letters. The ranks are of one process and
+ * Who lives, and one decision of all that do, whatever the order of deaths and letters. The ranks are of one process and
  * are polled one by one, so each order can be made.
  */
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include "base/os.h"
 #include "boot/boot.h"
 #include "boot/hub.h"
-#include "layers/elastic/consent.h"
+#include "layers/elastic/agreement.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,30 +27,30 @@ static int timeout_s = 60;
 struct table {
     struct config configs[NRANKS];
     struct boot *boots[NRANKS];
-    struct consent consents[NRANKS];
-    int gifts; /* so many ids were made */
+    struct agreement agreements[NRANKS];
+    int payloads; /* so many ids were made */
 };
 
-static enum collet_result give_number(void *giver, const uint8_t *lives, char gift[CONSENT_GIFT_BYTES]) {
+static enum collet_result give_number(void *giver, const uint8_t *lives, char payload[AGREEMENT_PAYLOAD_BYTES]) {
     (void)lives;
-    snprintf(gift, CONSENT_GIFT_BYTES, "gift %d", ++*(int *)giver);
+    snprintf(payload, AGREEMENT_PAYLOAD_BYTES, "payload %d", ++*(int *)giver);
     return COLLET_SUCCESS;
 }
 
 static enum collet_result ask_about(struct table *table, uint64_t key, int rank, bool leaving_is_no,
                                     enum collet_result code) {
-    const struct consent_terms terms = {.boot = table->boots[rank],
-                                        .key = key,
-                                        .ranks = all_ranks,
-                                        .nranks = NRANKS,
-                                        .self = rank,
-                                        .leaving_is_no = leaving_is_no,
-                                        .give = give_number,
-                                        .giver = &table->gifts,
-                                        .call = "shrink",
-                                        .timeout_s = timeout_s};
-    consent_fini(&table->consents[rank]);
-    return consent_start(&table->consents[rank], &terms, code);
+    const struct agreement_terms terms = {.boot = table->boots[rank],
+                                          .key = key,
+                                          .ranks = all_ranks,
+                                          .nranks = NRANKS,
+                                          .self = rank,
+                                          .leaving_is_no = leaving_is_no,
+                                          .give = give_number,
+                                          .giver = &table->payloads,
+                                          .call = "shrink",
+                                          .timeout_s = timeout_s};
+    agreement_fini(&table->agreements[rank]);
+    return agreement_start(&table->agreements[rank], &terms, code);
 }
 
 static enum collet_result ask(struct table *table, int rank, bool leaving_is_no, enum collet_result code) {
@@ -61,7 +61,7 @@ static int set_up(void **state) {
     static struct table table;
     struct collet_unique_id id;
     const struct boot_self self = {.device = 0};
-    table = (struct table){.gifts = 0};
+    table = (struct table){.payloads = 0};
     assert_int_equal(boot_unique_id_fresh(true, &id), COLLET_SUCCESS);
     for (int rank = 0; rank < NRANKS; rank++) {
         table.configs[rank] = *config_process();
@@ -77,7 +77,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     struct table *table = *state;
     for (int rank = 0; rank < NRANKS; rank++) {
-        consent_fini(&table->consents[rank]);
+        agreement_fini(&table->agreements[rank]);
         boot_destroy(table->boots[rank]);
     }
     return 0;
@@ -92,12 +92,12 @@ static void dies_before_telling(struct table *table, int rank, const int *ranks,
     dies(table, rank);
     for (int k = 0; k < n; k++) {
         struct letter *letter;
-        while ((letter = hub_collect(table->boots[ranks[k]], rank, boot_key(BOOT_VERDICT, 77))) != NULL)
+        while ((letter = hub_collect(table->boots[ranks[k]], rank, boot_key(BOOT_DECISION, 77))) != NULL)
             free(letter);
     }
 }
 
-static enum collet_result poll_rank(struct table *table, int rank) { return consent_try(&table->consents[rank]); }
+static enum collet_result poll_rank(struct table *table, int rank) { return agreement_try(&table->agreements[rank]); }
 
 static void waits(struct table *table, int rank) { assert_int_equal(poll_rank(table, rank), COLLET_IN_PROGRESS); }
 
@@ -113,25 +113,25 @@ static void agree(struct table *table, const int *ranks, int n) {
         }
 }
 
-static void check_verdict(const struct table *table, int rank, const char *gift, const char *lives) {
-    const struct consent_verdict *verdict = table->consents[rank].verdict;
-    assert_int_equal(verdict->sum.code, COLLET_SUCCESS);
-    assert_string_equal(verdict->gift, gift);
+static void check_decision(const struct table *table, int rank, const char *payload, const char *lives) {
+    const struct agreement_decision *decision = table->agreements[rank].decision;
+    assert_int_equal(decision->sum.code, COLLET_SUCCESS);
+    assert_string_equal(decision->payload, payload);
     for (int k = 0; k < NRANKS; k++)
-        assert_int_equal(verdict->lives[k], lives[k] == '1');
+        assert_int_equal(decision->lives[k], lives[k] == '1');
 }
 
-static void all_that_live_get_the_gift_of_the_lowest(void **state) {
+static void all_that_live_get_the_payload_of_the_lowest(void **state) {
     struct table *table = *state;
     agree(table, all_ranks, NRANKS);
     for (int rank = 0; rank < NRANKS; rank++)
-        check_verdict(table, rank, "gift 1", "1111");
+        check_decision(table, rank, "payload 1", "1111");
     dies(table, 0);
     for (int rank = 1; rank < NRANKS; rank++)
         ask(table, rank, false, COLLET_SUCCESS);
     agree(table, &all_ranks[1], NRANKS - 1);
     for (int rank = 1; rank < NRANKS; rank++)
-        check_verdict(table, rank, "gift 2", "0111");
+        check_decision(table, rank, "payload 2", "0111");
 }
 
 static void the_death_of_a_rank_that_has_voted_leaves_it_out(void **state) {
@@ -141,11 +141,11 @@ static void the_death_of_a_rank_that_has_voted_leaves_it_out(void **state) {
     dies(table, 2);
     agree(table, survivors, 3);
     for (int k = 0; k < 3; k++)
-        check_verdict(table, survivors[k], "gift 1", "1101");
+        check_decision(table, survivors[k], "payload 1", "1101");
 }
 
-/* All have voted. Rank 0 has its verdict, and so has one other rank. */
-static void judge_with_one_listener(struct table *table, int listener) {
+/* All have voted. Rank 0 has its decision, and so has one other rank. */
+static void coordinator_with_one_listener(struct table *table, int listener) {
     for (int rank = 1; rank < NRANKS; rank++)
         waits(table, rank);
     assert_int_equal(poll_rank(table, 0), COLLET_SUCCESS);
@@ -153,49 +153,49 @@ static void judge_with_one_listener(struct table *table, int listener) {
 }
 
 /* Rank 0 dies before it tells ranks 1 and 3. */
-static void a_verdict_that_one_survivor_has_had_is_that_of_all(void **state) {
+static void a_decision_that_one_survivor_has_had_is_that_of_all(void **state) {
     struct table *table = *state;
     const int others[] = {1, 3};
-    judge_with_one_listener(table, 2);
+    coordinator_with_one_listener(table, 2);
     dies_before_telling(table, 0, others, 2);
     agree(table, others, 2);
     for (int rank = 1; rank < NRANKS; rank++)
-        check_verdict(table, rank, "gift 1", "1111");
+        check_decision(table, rank, "payload 1", "1111");
 }
 
-/* The next judge has had the verdict itself, and looks for no votes any more: its watch answers. */
-static void a_judge_that_has_gone_on_still_answers(void **state) {
+/* The next coordinator has had the decision itself, and looks for no votes any more: its watch answers. */
+static void a_coordinator_that_has_gone_on_still_answers(void **state) {
     struct table *table = *state;
     const int others[] = {2, 3};
-    judge_with_one_listener(table, 1);
+    coordinator_with_one_listener(table, 1);
     dies_before_telling(table, 0, others, 2);
     agree(table, others, 2);
     for (int rank = 1; rank < NRANKS; rank++)
-        check_verdict(table, rank, "gift 1", "1111");
+        check_decision(table, rank, "payload 1", "1111");
 }
 
-/* Two judges die, each when one rank has its verdict. */
-static void two_judges_may_die(void **state) {
+/* Two coordinators die, each when one rank has its decision. */
+static void two_coordinators_may_die(void **state) {
     struct table *table = *state;
     const int last[] = {2};
-    judge_with_one_listener(table, 3);
+    coordinator_with_one_listener(table, 3);
     dies_before_telling(table, 0, last, 1);
     dies(table, 1);
     agree(table, last, 1);
-    check_verdict(table, 2, "gift 1", "1111");
-    check_verdict(table, 3, "gift 1", "1111");
+    check_decision(table, 2, "payload 1", "1111");
+    check_decision(table, 3, "payload 1", "1111");
 }
 
-/* Rank 0 died with its verdict, and whoever had it too. Those that are left make their own. */
-static void a_verdict_that_only_the_dead_had_is_forgotten(void **state) {
+/* Rank 0 died with its decision, and whoever had it too. Those that are left make their own. */
+static void a_decision_that_only_the_dead_had_is_forgotten(void **state) {
     struct table *table = *state;
     const int others[] = {1, 3};
-    judge_with_one_listener(table, 2);
+    coordinator_with_one_listener(table, 2);
     dies_before_telling(table, 0, others, 2);
     dies(table, 2);
     agree(table, others, 2);
-    check_verdict(table, 1, "gift 2", "0101");
-    check_verdict(table, 3, "gift 2", "0101");
+    check_decision(table, 1, "payload 2", "0101");
+    check_decision(table, 3, "payload 2", "0101");
 }
 
 static void one_no_is_the_no_of_all_with_its_text(void **state) {
@@ -207,22 +207,22 @@ static void one_no_is_the_no_of_all_with_its_text(void **state) {
     }
     agree(table, all_ranks, NRANKS);
     for (int rank = 0; rank < NRANKS; rank++) {
-        const struct consent_verdict *verdict = table->consents[rank].verdict;
-        assert_int_equal(verdict->sum.code, COLLET_ERR_SYSTEM);
-        assert_string_equal(verdict->sum.text, "rank 2 has no memory");
-        assert_int_equal(verdict->lives[2], 1);
+        const struct agreement_decision *decision = table->agreements[rank].decision;
+        assert_int_equal(decision->sum.code, COLLET_ERR_SYSTEM);
+        assert_string_equal(decision->sum.text, "rank 2 has no memory");
+        assert_int_equal(decision->lives[2], 1);
     }
-    assert_int_equal(table->gifts, 1);
+    assert_int_equal(table->payloads, 1);
 }
 
 static void a_rank_that_gives_up_is_a_no_at_once(void **state) {
     struct table *table = *state;
     const int others[] = {0, 2, 3};
-    consent_give_up(&table->consents[1], COLLET_ERR_REMOTE, "rank 1 gave up");
+    agreement_give_up(&table->agreements[1], COLLET_ERR_REMOTE, "rank 1 gave up");
     agree(table, others, 3);
     for (int k = 0; k < 3; k++) {
-        assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_REMOTE);
-        assert_string_equal(table->consents[others[k]].verdict->sum.text, "rank 1 gave up");
+        assert_int_equal(table->agreements[others[k]].decision->sum.code, COLLET_ERR_REMOTE);
+        assert_string_equal(table->agreements[others[k]].decision->sum.text, "rank 1 gave up");
     }
 }
 
@@ -232,27 +232,27 @@ static void a_rank_that_has_voted_may_still_give_up(void **state) {
     const int others[] = {0, 2, 3};
     waits(table, 1);
     waits(table, 0); /* has that vote */
-    consent_give_up(&table->consents[1], COLLET_ERR_MISMATCH, "rank 1 gave up");
+    agreement_give_up(&table->agreements[1], COLLET_ERR_MISMATCH, "rank 1 gave up");
     assert_true(hub_set_state(table->boots[0]->hub, 1, PEER_LEFT, 0));
     agree(table, others, 3);
     for (int k = 0; k < 3; k++)
-        assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_MISMATCH);
+        assert_int_equal(table->agreements[others[k]].decision->sum.code, COLLET_ERR_MISMATCH);
 }
 
-static void a_judge_that_gives_up_is_a_no_too(void **state) {
+static void a_coordinator_that_gives_up_is_a_no_too(void **state) {
     struct table *table = *state;
     waits(table, 0);
     waits(table, 1);
-    consent_give_up(&table->consents[0], COLLET_ERR_REMOTE, "rank 0 gave up");
+    agreement_give_up(&table->agreements[0], COLLET_ERR_REMOTE, "rank 0 gave up");
     agree(table, &all_ranks[1], NRANKS - 1);
     for (int rank = 1; rank < NRANKS; rank++) {
-        assert_int_equal(table->consents[rank].verdict->sum.code, COLLET_ERR_REMOTE);
-        assert_string_equal(table->consents[rank].verdict->sum.text, "rank 0 gave up");
+        assert_int_equal(table->agreements[rank].decision->sum.code, COLLET_ERR_REMOTE);
+        assert_string_equal(table->agreements[rank].decision->sum.text, "rank 0 gave up");
     }
 }
 
 /* Ranks 1 and 3 come at once, rank 0 comes when their patience is nearly over, and rank 2 never does: all hear of rank 2. */
-static void a_judge_that_comes_late_still_names_who_is_missing(void **state) {
+static void a_coordinator_that_comes_late_still_names_who_is_missing(void **state) {
     struct table *table = *state;
     const int others[] = {0, 1, 3};
     timeout_s = 1;
@@ -267,8 +267,8 @@ static void a_judge_that_comes_late_still_names_who_is_missing(void **state) {
     timeout_s = 60;
     agree(table, others, 3);
     for (int k = 0; k < 3; k++) {
-        assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_TIMEOUT);
-        assert_non_null(strstr(table->consents[others[k]].verdict->sum.text, "for rank 2"));
+        assert_int_equal(table->agreements[others[k]].decision->sum.code, COLLET_ERR_TIMEOUT);
+        assert_non_null(strstr(table->agreements[others[k]].decision->sum.text, "for rank 2"));
     }
 }
 
@@ -276,32 +276,32 @@ static void a_rank_without_memory_refuses_another_question_too(void **state) {
     struct table *table = *state;
     const int others[] = {0, 1, 3};
     agree(table, all_ranks, NRANKS);
-    const struct consent_terms another = {.boot = table->boots[2], .key = 78, .nranks = NRANKS};
-    consent_refuse(&another, COLLET_ERR_NO_MEMORY, "rank 2 has no memory");
+    const struct agreement_terms another = {.boot = table->boots[2], .key = 78, .nranks = NRANKS};
+    agreement_refuse(&another, COLLET_ERR_NO_MEMORY, "rank 2 has no memory");
     for (int k = 0; k < 3; k++)
         ask_about(table, another.key, others[k], false, COLLET_SUCCESS);
     agree(table, others, 3);
     for (int k = 0; k < 3; k++) {
-        assert_int_equal(table->consents[others[k]].verdict->sum.code, COLLET_ERR_NO_MEMORY);
-        assert_string_equal(table->consents[others[k]].verdict->sum.text, "rank 2 has no memory");
+        assert_int_equal(table->agreements[others[k]].decision->sum.code, COLLET_ERR_NO_MEMORY);
+        assert_string_equal(table->agreements[others[k]].decision->sum.text, "rank 2 has no memory");
     }
 }
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(all_that_live_get_the_gift_of_the_lowest),
+        TEST(all_that_live_get_the_payload_of_the_lowest),
         TEST(the_death_of_a_rank_that_has_voted_leaves_it_out),
-        TEST(a_verdict_that_one_survivor_has_had_is_that_of_all),
-        TEST(a_judge_that_has_gone_on_still_answers),
-        TEST(two_judges_may_die),
-        TEST(a_verdict_that_only_the_dead_had_is_forgotten),
+        TEST(a_decision_that_one_survivor_has_had_is_that_of_all),
+        TEST(a_coordinator_that_has_gone_on_still_answers),
+        TEST(two_coordinators_may_die),
+        TEST(a_decision_that_only_the_dead_had_is_forgotten),
         TEST(one_no_is_the_no_of_all_with_its_text),
         TEST(a_rank_that_gives_up_is_a_no_at_once),
         TEST(a_rank_that_has_voted_may_still_give_up),
-        TEST(a_judge_that_gives_up_is_a_no_too),
-        TEST(a_judge_that_comes_late_still_names_who_is_missing),
+        TEST(a_coordinator_that_gives_up_is_a_no_too),
+        TEST(a_coordinator_that_comes_late_still_names_who_is_missing),
         TEST(a_rank_without_memory_refuses_another_question_too),
     };
-    return cmocka_run_group_tests_name("consent", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("agreement", tests, NULL, NULL);
 }

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The ranks that live agree on one decision, also if some of them die on the way.
+ *
+ *      each rank ── vote ──▶ the lowest rank that lives ── decision ──▶ each rank that lives
+ *                            (the coordinator) has all their votes
+ *
+ * A coordinator says when it begins to wait. So a rank that came early waits on: the coordinator will name whoever does not come.
+ *
+ * If the coordinator dies half-way, some ranks have its decision and others have not. Those turn to the next rank that lives:
+ *
+ *      rank 0 dies; rank 2 has its decision, and has gone on
+ *      rank 3 ── vote ──▶ rank 1, the coordinator now ── vote ──▶ rank 2's watch, which remembers
+ *             ◀─ decision ──────────────────────  ◀─ decision ──
+ *
+ * So there is one decision for all that live:
+ *    A coordinator needs an answer of every rank that lives: its vote, or the decision that it has had.
+ *    A rank that has turned to the next coordinator takes nothing from an earlier one any more. So its vote says that it has had no
+ *    decision, and will have none but the new coordinator's.
+ *
+ * It works on a communicator that has failed. Deaths are news of the tree (tree.h): all ranks that can reach each other hear
+ * of the same deaths. Ranks that lose each other, and live, come to decisions of their own.
+ */
+#ifndef COLLET_LAYERS_ELASTIC_AGREEMENT_H
+#define COLLET_LAYERS_ELASTIC_AGREEMENT_H
+
+#include "boot/hub.h"
+
+#include "base/err.h"
+
+/* A rank's vote. */
+struct agreement_vote {
+    uint64_t number; /* number of the agreement, among those with its key; agreement_start() counts */
+    int32_t code;    /* SUCCESS: yes. Else: no, with the reason */
+    int32_t zero;
+    char text[ERR_TEXT_BYTES];
+};
+
+/* The sum of all votes. Its code and text are those of the lowest rank that said no; REMOTE only if no rank gave another reason. */
+#define AGREEMENT_PAYLOAD_BYTES COLLET_UNIQUE_ID_BYTES
+struct agreement_decision {
+    struct agreement_vote sum;
+    char payload[AGREEMENT_PAYLOAD_BYTES]; /* from the coordinator, if the code is SUCCESS */
+    uint8_t lives[];                       /* [index in terms.ranks] is this rank alive? */
+};
+
+/* The ranks that take part, and the call that they make. */
+struct agreement_terms {
+    struct boot *boot;
+    uint64_t key;     /* only the last 56 bits; unique among these ranks' agreements at any time */
+    const int *ranks; /* ranks that take part, in the same order on each rank */
+    int nranks, self; /* number of ranks; index of this rank among them */
+    /* A rank that destroys its communicator counts as a "no". Otherwise it counts as dead. */
+    bool leaving_is_no;
+    /* Makes the coordinator's payload if all say yes. NULL: there is no payload. */
+    enum collet_result (*give)(void *giver, const uint8_t *lives, char payload[AGREEMENT_PAYLOAD_BYTES]);
+    void *giver;
+    const char *call; /* the call that each rank must make, for texts */
+    int timeout_s;    /* maximum time for which the coordinator waits for votes */
+};
+
+struct agreement {
+    struct agreement_terms terms;
+    struct agreement_vote vote;
+    struct agreement_vote *votes; /* [index in terms.ranks]; number 0: no vote yet */
+    struct agreement_decision *decision;
+    int coordinator;                        /* index in terms.ranks */
+    uint64_t deadline_ns, say_ns, pause_ns; /* time to give up; time of the next vote; pause after it */
+};
+
+/* Votes. code: SUCCESS, or a failure whose text is the thread's last error. terms->ranks and ->call must stay valid until
+ * agreement_fini(). */
+enum collet_result agreement_start(struct agreement *agreement, const struct agreement_terms *terms,
+                                   enum collet_result code);
+
+/* SUCCESS: agreement->decision is set. IN_PROGRESS: call again. Else why there will be none. */
+enum collet_result agreement_try(struct agreement *agreement);
+
+/* Has any rank already said no to this rank's next agreement with these terms? *no: the last such vote. */
+bool agreement_hears_no(const struct agreement_terms *terms, struct agreement_vote *no);
+
+/* For a rank that cannot even vote: others that ask are told that it says no, and why. Uses boot, key and nranks of terms. It needs no new
+ * memory, if this rank starts an agreement after each such call. */
+void agreement_refuse(const struct agreement_terms *terms, enum collet_result code, const char *text);
+
+/* For a rank that stops early: says no, as agreement_refuse(), and tells the others at once. Also if agreement_start() failed. */
+void agreement_give_up(struct agreement *agreement, enum collet_result code, const char *text);
+
+void agreement_fini(struct agreement *agreement); /* does nothing if zeroed */
+
+/* Called for the layer (seams/layer.h). Each rank has spare memory for one decision, so it can say no when there is no memory. */
+enum collet_result agreement_stock(struct boot *boot);
+/* Is this letter a vote for this process? A vote that a rank sends to a higher rank is only a question. */
+bool agreement_hear(struct hub *hub, const struct letter *letter, struct letter **answer);
+void agreement_forget(struct hub *hub);
+
+#endif
