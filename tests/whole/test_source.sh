@@ -163,7 +163,7 @@ a_long_function_is_noticed() {
 # Whatever makes a descriptor in the library has os_high() or OS_DESCRIPTOR() around it, or is os_fopen() (base/os.h).
 makers='socket|accept4?|eventfd|epoll_create1|memfd_create|open|openat|dup|pipe2?|socketpair|mkstemp|fopen|opendir|inotify_init1|timerfd_create'
 descriptors_made_low() { # files
-    sed -E 's:"[^"]*"::g; s:/\*.*::; /^ *\* /d' "$@" | grep -E "[^a-z_>.]($makers)\(|SYS_pidfd_open" | grep -vE 'os_high\(|OS_DESCRIPTOR\(|static |^ *(int|FILE|DIR) \*?[a-z_]+\('
+    sed -E 's:"[^"]*"::g; s:/\*.*::; /^ *\* /d' "$@" | grep -E "[^a-z_>.]($makers)\(|SYS_pidfd_open|F_DUPFD(_CLOEXEC)?, [0-2]\b" | grep -vE 'os_high\(|OS_DESCRIPTOR\(|static |^ *(int|FILE|DIR) \*?[a-z_]+\('
 }
 descriptors_are_above_the_terminal() {
     local file bad=0
@@ -173,10 +173,13 @@ descriptors_are_above_the_terminal() {
     done
     return $bad
 }
-a_low_descriptor_is_noticed() { descriptors_made_low <(echo '    int fd = socket(AF_INET, SOCK_STREAM, 0);') | grep -q socket; }
+a_low_descriptor_is_noticed() {
+    descriptors_made_low <(echo '    int fd = socket(AF_INET, SOCK_STREAM, 0);') | grep -q socket &&
+        descriptors_made_low <(echo '    int fd = fcntl(other, F_DUPFD_CLOEXEC, 0);') | grep -q DUPFD
+}
 
 # A reader of what others say has a fuzz target, or a reason in tests/fuzz/readers.txt to have none; and each target has a reader.
-reading_calls='recv|recvmsg|readv?|fgets|getline|getdelim|fscanf|dlsym|getenv|xmlCtxtReadMemory|boot_try_recv|bundle_try_recv|agreement_try|wire_take|wire_next'
+reading_calls='recv|recvmsg|readv?|fgets|getline|getdelim|fscanf|dlsym|getenv|xmlCtxtReadMemory|boot_try_recv|bundle_try_recv|oob_allgather_try|wire_take|wire_next'
 readers_are_fuzzed() {
     local file target bad=0 lines
     lines=$(grep -v '^#' tests/fuzz/readers.txt)
