@@ -10,6 +10,7 @@
  *   repeat           rank 0       all, after board_meet
  *   message          rank 0       all, after board_meet
  *   times[r]         rank r       rank 0, after board_meet
+ *   switches[r]      rank r       rank 0, after board_meet
  */
 #ifndef COLLET_BENCH_BOARD_H
 #define COLLET_BENCH_BOARD_H
@@ -35,10 +36,11 @@ struct board {
     int arrived;        /* at the meeting in progress */
     int meeting;        /* number of meetings held */
     int last_iteration; /* number of the last one to be timed, -1: not yet known */
-    unsigned spinning;  /* arrivals at barriers of copy_loop.c, where nobody sleeps */
+    unsigned spinning;  /* arrivals at barriers of limit_loop.c, where nobody sleeps */
     bool repeat;
     char message[256];
     struct board_seat seats[BOARD_MAX_RANKS];
+    long switches[BOARD_MAX_RANKS];                      /* involuntary ones, while calls were timed */
     double times[BOARD_MAX_RANKS][BOARD_MAX_ITERATIONS]; /* microseconds */
 };
 

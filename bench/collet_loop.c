@@ -6,6 +6,7 @@
 #include "loop.h"
 
 #include <collet.h>
+#include <stdio.h>
 #include <string.h>
 
 static void must(enum collet_result result, const char *call) {
@@ -44,6 +45,19 @@ static void release(void *state, void *buffer) {
     must(collet_mem_free(buffer), "collet_mem_free");
 }
 
+/* "twoshot/Simple/1/131072/44.92": algorithm, protocol, channels, bytes of a chunk, predicted microseconds. */
+static void plan(void *state, const char *collective, size_t count, char text[LOOP_PLAN_BYTES]) {
+    char said[128], algorithm[32], protocol[32];
+    int channels;
+    unsigned chunk;
+    double predicted;
+    must(collet_comm_plan((struct collet_comm *)state, collective, count, COLLET_FLOAT32, said, sizeof(said)),
+         "collet_comm_plan");
+    if (sscanf(said, "%31[^,], %31[^,], %d channel(s), chunk %u bytes, predicted %lf us", algorithm, protocol,
+               &channels, &chunk, &predicted) == 5)
+        snprintf(text, LOOP_PLAN_BYTES, "%s/%s/%d/%u/%.2f", algorithm, protocol, channels, chunk, predicted);
+}
+
 /* Rank 0 makes the id, after the fork, and the board carries it to the others. */
 static struct collet_comm *comm_create(struct board *board, int rank) {
     struct collet_unique_id id;
@@ -68,6 +82,7 @@ int main(int argc, char **argv) {
         .state = comm,
         .align = align,
         .calls = {allreduce, allgather, reducescatter, alltoall, broadcast, reduce},
+        .plan = plan,
     };
     if (options.registered) {
         library.allocate = allocate;

@@ -2,8 +2,9 @@
  *
  * The timing loop: for each size  probe → warm up → time → probe → check, and one line of output. See loop.h.
  *
- *   sample collective=allreduce bytes=4096 us=1.38 iterations=10000 class=near before_ns=115 after_ns=114 attempts=1
+ *   sample collective=allreduce bytes=4096 us=1.38 iterations=10000 class=near before_ns=115 after_ns=114 attempts=1 switches=0,2 plan=…
  *
+ * switches: how often each rank lost its CPU to another thread while calls were timed. plan: what the library says of the call, if anything.
  * class: near, far or one-cpu. A line of class busy (other programs used the CPUs) or changed (the probes before and
  * after differed), at every attempt, is not for use.
  */
@@ -15,17 +16,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NEAR_BELOW_NS 220.0
-#define PROBE_NS 2000000
-#define BUSY_ABOVE_NS 1000.0 /* no two sockets are that far apart: the probe had to share a CPU */
+#define PROBE_NS 2000000      /* for all pairs of CPUs together */
+#define PROBE_LEAST_NS 200000 /* for each of them */
+#define BUSY_ABOVE_NS 1000.0  /* no two sockets are that far apart: the probe had to share a CPU */
 #define BUSY_NAPS 5
 #define BUSY_NAP_US 20000
 #define ATTEMPTS 4 /* at one size, until both probes agree */
 #define COLD_ITERATIONS 3
 #define MIN_ITERATIONS 5
+#define LINE_BYTES 64
 #define LIFE_SECONDS 300 /* of a process, whatever happens */
 
 enum line_class { CLASS_NEAR, CLASS_FAR, CLASS_ONE_CPU, CLASS_BUSY, CLASS_CHANGED };
@@ -46,10 +50,11 @@ struct measurement {
 /* ---- the options ---- */
 
 static void usage(const char *program) {
-    bench_die("usage: %s [-n RANKS] [-p] [-R] [-b BOARD] [-c COLLECTIVES] [-s 8,4K,2M] [-t MILLISECONDS]\n"
+    bench_die("usage: %s [-n RANKS] [-p] [-R] [-w] [-b BOARD] [-c COLLECTIVES] [-s 8,4K,2M] [-t MILLISECONDS]\n"
               "  -n  fork that many ranks           -p  pin each of them to a CPU\n"
               "  -b  file shared by launched ranks  -s  bytes of the larger buffer  -t  time spent on each size\n"
-              "  -c  names with commas; all unless given                       -R  registered buffers",
+              "  -c  names with commas; all unless given                       -R  registered buffers\n"
+              "  -w  of the limit: ranks write into buffers of others, instead of reading there",
               program);
 }
 
@@ -90,11 +95,12 @@ static bool collectives_read(struct loop_options *options, char *text) {
 struct loop_options loop_options_read(int argc, char **argv) {
     struct loop_options options = {.milliseconds = 100, .nranks = 2, .collectives = (1u << LOOP_COLLECTIVES) - 1};
     sizes_read(&options, "8,512,4K,32K,256K,2M,16M");
-    for (int letter; (letter = getopt(argc, argv, "n:pRb:c:s:t:")) != -1;) {
+    for (int letter; (letter = getopt(argc, argv, "n:pRwb:c:s:t:")) != -1;) {
         switch (letter) {
         case 'n': options.nranks = atoi(optarg); break;
         case 'p': options.pinned = true; break;
         case 'R': options.registered = true; break;
+        case 'w': options.pushes = true; break;
         case 'b': options.board_path = optarg; break;
         case 't': options.milliseconds = atoi(optarg); break;
         case 'c':
@@ -132,6 +138,8 @@ static cpu_set_t cpus_in_use(const struct board *board) {
 /* The longest round trip between the first CPU in use and another one; 0 if there is no other. */
 static double longest_round_trip_ns(const cpu_set_t *cpus) {
     double longest = 0;
+    const int pairs = CPU_COUNT(cpus) - 1;
+    const uint64_t each_ns = pairs < PROBE_NS / PROBE_LEAST_NS ? PROBE_NS / (pairs > 0 ? pairs : 1) : PROBE_LEAST_NS;
     for (int first = -1, cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET(cpu, cpus))
             continue;
@@ -140,7 +148,7 @@ static double longest_round_trip_ns(const cpu_set_t *cpus) {
             continue;
         }
         struct line_trips trips;
-        bool answered = line_probe(first, cpu, PROBE_NS, &trips);
+        bool answered = line_probe(first, cpu, each_ns, &trips);
         longest =
             fmax(longest, answered ? trips.median_ns : 2 * BUSY_ABOVE_NS); /* as if the CPUs were busy: they are */
     }
@@ -174,6 +182,9 @@ static double probe_together(struct board *board, int rank) {
 
 /* ---- time ---- */
 
+/* Small whole numbers, different on each rank: their sum is exact in any order. */
+static float element(int rank, size_t i) { return (float)(rank + 1 + (int)(i % 7)); }
+
 static double now_us(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -184,9 +195,20 @@ static void call(const struct measurement *m) {
     m->library->calls[m->collective](m->library->state, m->in, m->out, m->count);
 }
 
+/* A program computes its inputs anew before each call: this writes each cache line of this rank's input, outside of what is timed. Else
+ * the lines would stay in the caches of those ranks that read them where they lie. */
+static void rewrite_input(const struct measurement *m) {
+    volatile float *input = m->collective == LOOP_BROADCAST ? m->out : m->in;
+    if (m->collective == LOOP_BROADCAST && m->rank != 0)
+        return;
+    for (size_t i = 0; i < m->elems; i += LINE_BYTES / sizeof(float))
+        input[i] = element(m->rank, i);
+}
+
 /* Makes connections and touches pages. */
 static void warm_up(const struct measurement *m) {
     for (int i = 0; i < COLD_ITERATIONS; i++) {
+        rewrite_input(m);
         m->library->align(m->library->state);
         call(m);
     }
@@ -195,22 +217,31 @@ static void warm_up(const struct measurement *m) {
     board_meet(m->board);
 }
 
+/* How often this process has lost its CPU to another one. */
+static long switches_so_far(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
 /* Rank 0 watches the clock and declares an iteration the last one before it enters the align of it: every rank that has
  * left that align sees the declaration. */
 static void time_iterations(const struct measurement *m, double limit_us) {
     int i = -1, *last = &m->board->last_iteration;
     double *times = m->board->times[m->rank], from, to = now_us(), deadline = to + limit_us;
+    const long before = switches_so_far();
     do {
         i++;
         bool enough = i + 1 == BOARD_MAX_ITERATIONS || (i + 1 >= MIN_ITERATIONS && to > deadline);
         if (m->rank == 0 && enough)
             __atomic_store_n(last, i, __ATOMIC_RELEASE); /* pairs with the load below, through the library's align */
+        rewrite_input(m);
         m->library->align(m->library->state);
         from = now_us();
         call(m);
         to = now_us();
         times[i] = to - from;
     } while (i + 1 < BOARD_MAX_ITERATIONS && __atomic_load_n(last, __ATOMIC_ACQUIRE) != i);
+    m->board->switches[m->rank] = switches_so_far() - before;
     board_meet(m->board);
 }
 
@@ -230,6 +261,20 @@ static double median_us(struct board *board) {
     return slowest[iterations / 2];
 }
 
+static void print_sample(const struct measurement *m, enum line_class class, double before, double after, int number) {
+    const struct board *board = m->board;
+    char plan[LOOP_PLAN_BYTES] = "";
+    printf("sample collective=%s bytes=%zu us=%.3f iterations=%d class=%s before_ns=%.0f after_ns=%.0f attempts=%d",
+           collective_names[m->collective], m->elems * sizeof(float), median_us(m->board), board->last_iteration + 1,
+           class_names[class], before, after, number);
+    for (int r = 0; r < board->nranks; r++)
+        printf("%s%ld", r == 0 ? " switches=" : ",", board->switches[r]);
+    if (m->library->plan != NULL)
+        m->library->plan(m->library->state, collective_names[m->collective], m->count, plan);
+    printf("%s%s\n", plan[0] != '\0' ? " plan=" : "", plan);
+    fflush(stdout);
+}
+
 /* One attempt at one size; true, on every rank, if it has to be repeated. */
 static bool attempt(const struct measurement *m, int milliseconds, int number) {
     struct board *board = m->board;
@@ -241,20 +286,13 @@ static bool attempt(const struct measurement *m, int milliseconds, int number) {
         enum line_class class = classify(before) == classify(after) ? classify(before) : CLASS_CHANGED;
         board->repeat = (class == CLASS_CHANGED || class == CLASS_BUSY) && number < ATTEMPTS;
         if (!board->repeat)
-            printf(
-                "sample collective=%s bytes=%zu us=%.3f iterations=%d class=%s before_ns=%.0f after_ns=%.0f attempts=%d\n",
-                collective_names[m->collective], m->elems * sizeof(float), median_us(board), board->last_iteration + 1,
-                class_names[class], before, after, number);
-        fflush(stdout);
+            print_sample(m, class, before, after, number);
     }
     board_meet(board);
     return board->repeat;
 }
 
 /* ---- results ---- */
-
-/* Small whole numbers, different on each rank: their sum is exact in any order. */
-static float element(int rank, size_t i) { return (float)(rank + 1 + (int)(i % 7)); }
 
 static float sum_of(const struct measurement *m, size_t i) {
     float sum = 0;

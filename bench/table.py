@@ -5,11 +5,12 @@
    table.py SAMPLES FACTS [--markdown FILE] [--overview]
 
 With --overview one table for each case (number of ranks), all collectives in it, one column for each peer: its best way.
+Where collet ran with several algorithms (bench-peers.sh --candidates), a table more: what its choice loses against the best of them.
 
 SAMPLES has lines of key=value words: round case ranks library way collective bytes us class before_ns after_ns …  (see loop.c)
 FACTS has lines about the machine and the versions, repeated as they are.
 
-The limit is a bare copy of the bytes that must move (copy_loop.c). A library's number at its best is the least median of its default and of the ways in which its ranks were bound, whatever
+The limit only moves what must move between ranks, the faster one of two ways (limit_loop.c). A library's number at its best is the least median of its default and of the ways in which its ranks were bound, whatever
 way that is at each size. Ways in which it was given other settings than its defaults count in the last ratio only, which
 compares collet with the strongest peer that could be had.
 """
@@ -22,22 +23,28 @@ import statistics
 OURS = "collet"
 LIMIT = "limit"
 REGISTERED = "registered"
-NAMES = {"collet": "collet", "openmpi": "Open MPI", "mpich": "MPICH", "impi": "Intel MPI", "gloo": "Gloo"}
+NAMES = {"collet": "collet", "openmpi": "Open MPI", "mpich": "MPICH", "impi": "Intel MPI", "oneccl": "oneCCL", "gloo": "Gloo"}
 WIRES = {"shm": "Shared memory", "tcp": "TCP on loopback"}
 CLASSES = {"near": "near", "far": "far", "one-cpu": "one CPU"}
-TUNED = {"copying"}
+TUNED = {"copying", "xhc"}
 APART = {REGISTERED}  # has a column of its own
-LEGEND = """Limit: every rank copies what it must at least get from other ranks, all at the same time. Registered: collet
-with buffers of collet_mem_alloc(). First column of each library: its default (Intel MPI binds all ranks, Open MPI
+CHOSEN = "bound"  # the way of collet that candidates are compared with
+LIMIT_LEGEND = """Limit: every rank, bound to a CPU, moves what it must at least move between ranks, all at the same time and without a
+word; the faster one of reading it where others have written it, and of writing it where others need it. """
+SWITCHES_LEGEND = """ Switches: involuntary ones in 1,000 calls, of the rank of collet (default) that lost its CPU most."""
+LEGEND = LIMIT_LEGEND + """Registered: collet
+with buffers of collet_mem_alloc(). First column of each library: its default (Intel MPI, also for oneCCL, binds all ranks, Open MPI
 2 ranks to a core each; the others, and Open MPI with more ranks, bind nothing). Best: the least, at each size, of the default, ranks bound to one CPU each and ranks bound
 to none; bound ranks of Open MPI yield when idle where they outnumber the CPUs. Ratio: the fastest peer ÷ collet, above 1
 where collet is faster; by defaults, by bests, and by bests with Open MPI tuned too (in shared memory: bound, messages
-copied twice). Runs: the fewest behind a number of the row."""
+copied twice). Runs: the fewest behind a number of the row.""" + SWITCHES_LEGEND
 
-OVERVIEW_LEGEND = """Limit: every rank copies what it must at least get from other ranks, all at the same time. Default, bound:
+OVERVIEW_LEGEND = LIMIT_LEGEND + """Default, bound:
 collet with ordinary buffers, its ranks left alone or bound to one CPU each. Registered: collet with buffers of
 collet_mem_alloc(). A peer's number is the least of its default and its other binding. Last column: the best peer ÷ the best
-of default and bound, above 1 where collet is faster. Runs: the fewest behind a number of the row."""
+of default and bound, above 1 where collet is faster. Runs: the fewest behind a number of the row.""" + SWITCHES_LEGEND
+CANDIDATES_LEGEND = """Candidates: ordinary buffers, bound ranks. Regret: the time of what the planner chose ÷ the least time of an algorithm.
+Predicted: of the chosen one, by its model."""
 
 
 def read_samples(path):
@@ -45,10 +52,16 @@ def read_samples(path):
         return [dict(word.split("=", 1) for word in line.split()) for line in file]
 
 
+def is_candidate(sample):
+    return sample["way"].startswith("candidate")
+
+
 def medians_of(samples):
-    """{library: {bytes: {way: median}}} and the smallest number of runs behind a median, for each size."""
+    """{library: {bytes: {way: median}}} and the smallest number of runs behind a median, for each size. Candidates are left out."""
     times = collections.defaultdict(list)
     for s in samples:
+        if is_candidate(s):
+            continue
         times[s["library"], int(s["bytes"]), s["way"]].append(float(s["us"]))
     medians = collections.defaultdict(lambda: collections.defaultdict(dict))
     runs = {}
@@ -76,6 +89,20 @@ def ratio_text(peers, ours):
     return f"{min(peers) / ours:.2f}" if peers and ours else "–"
 
 
+def switches_text(samples, size):
+    """Of collet's default runs: the median of the rank that lost its CPU most, in 1,000 calls."""
+    most = [
+        1000 * max(map(int, s["switches"].split(","))) / int(s["iterations"])
+        for s in samples
+        if s["library"] == OURS and s["way"] == "default" and int(s["bytes"]) == size and "switches" in s
+    ]
+    return f"{statistics.median(most):.0f}" if most else "–"
+
+
+def limit_of(medians, size):
+    return min(medians[LIMIT][size].values(), default=None)
+
+
 def table_of(samples):
     """Rows of text, the first of them the heading."""
     medians, runs = medians_of(samples)
@@ -83,7 +110,7 @@ def table_of(samples):
     heading = ["bytes", LIMIT, REGISTERED]
     for library in libraries:
         heading += [NAMES[library], "best"]
-    rows = [heading + ["ratio", "best", "tuned", "runs"]]
+    rows = [heading + ["ratio", "best", "tuned", "switches", "runs"]]
     for size in sorted(runs):
         default = {library: medians[library][size].get("default") for library in libraries}
         tuned = {
@@ -96,30 +123,62 @@ def table_of(samples):
         }
         row = [
             size_text(size),
-            time_text(medians[LIMIT][size].get("default")),
+            time_text(limit_of(medians, size)),
             time_text(medians[OURS][size].get(REGISTERED)),
         ]
         for library in libraries:
             row += [time_text(default[library]), time_text(best[library])]
         for times in (default, best, tuned):
             row.append(ratio_text([us for library, us in times.items() if library != OURS], times.get(OURS)))
-        rows.append(row + [str(runs[size])])
+        rows.append(row + [switches_text(samples, size), str(runs[size])])
     return rows
 
 
 def overview_rows(samples):
     """Rows of text, the first of them the heading: every collective and size of one case."""
     peers = [library for library in NAMES if library != OURS and any(s["library"] == library for s in samples)]
-    rows = [["collective", "bytes", LIMIT, "default", "bound", REGISTERED, *map(NAMES.get, peers), "best peer ÷ best ordinary", "runs"]]
+    rows = [["collective", "bytes", LIMIT, "default", "bound", REGISTERED, *map(NAMES.get, peers), "best peer ÷ best ordinary", "switches", "runs"]]
     for collective in collectives_of(samples):
-        medians, runs = medians_of([s for s in samples if s["collective"] == collective])
+        chosen = [s for s in samples if s["collective"] == collective]
+        medians, runs = medians_of(chosen)
         for size in sorted(runs):
             ours = medians[OURS][size]
             theirs = [best_of(medians[peer][size]) for peer in peers]
-            times = [medians[LIMIT][size].get("default"), *(ours.get(way) for way in ("default", "bound", REGISTERED)), *theirs]
+            times = [limit_of(medians, size), *(ours.get(way) for way in ("default", "bound", REGISTERED)), *theirs]
             ratio = ratio_text(theirs, best_of(ours))
-            rows.append([collective, size_text(size), *map(time_text, times), ratio, str(runs[size])])
+            rows.append([collective, size_text(size), *map(time_text, times), ratio, switches_text(chosen, size), str(runs[size])])
     return rows
+
+
+def name_of(plan):
+    """Algorithm and protocol: "twoshot/Simple/1/131072/44.92" also has channels, bytes of a chunk, predicted µs."""
+    return " ".join(plan.split("/")[:2])
+
+
+def candidate_rows(samples):
+    """Rows of text, the first of them the heading: what was chosen, and what was fastest; only the heading where nothing is to compare."""
+    rows = [["collective", "bytes", "chosen", "µs", "predicted", "best", "µs", "regret", "candidates", "runs"]]
+    measured = [s for s in samples if s["library"] == OURS and "plan" in s and (is_candidate(s) or s["way"] == CHOSEN)]
+    for collective in collectives_of(measured):
+        for size in sorted({int(s["bytes"]) for s in measured if s["collective"] == collective}):
+            cell = [s for s in measured if (s["collective"], int(s["bytes"])) == (collective, size)]
+            rows += candidate_row(collective, size, cell)
+    return rows
+
+
+def candidate_row(collective, size, cell):
+    chosen = [s["plan"] for s in cell if s["way"] == CHOSEN]
+    times = collections.defaultdict(list)
+    for s in cell:
+        times[name_of(s["plan"])].append(float(s["us"]))
+    if not chosen or len(times) < 2:
+        return []
+    medians = {plan: statistics.median(us) for plan, us in times.items()}
+    ours, best = name_of(chosen[-1]), min(medians, key=medians.get)
+    runs = str(min(map(len, times.values())))
+    predicted = time_text(float(chosen[-1].split("/")[4]))
+    regret = f"{medians[ours] / medians[best]:.2f}"
+    return [[collective, size_text(size), ours, time_text(medians[ours]), predicted, best, time_text(medians[best]), regret, str(len(times)), runs]]
 
 
 def best_of(ways):
@@ -148,6 +207,14 @@ def overview_tables(samples, cpus):
             if chosen:
                 title = title_of(case, name, chosen, cpus) if name else case_title(case, chosen, cpus) + round_trip_text(chosen)
                 yield title, overview_rows(chosen)
+
+
+def candidate_tables(samples, cpus):
+    """(title, rows) of each case in which collet ran with several algorithms."""
+    for case in cases_of(samples):
+        chosen = [s for s in samples if s["case"] == case]
+        if any(map(is_candidate, chosen)):
+            yield "candidates: " + case_title(case, chosen, cpus), candidate_rows(chosen)
 
 
 def near_or_far(cpus):
@@ -201,6 +268,10 @@ def report(samples, facts, heading, layout, overview):
     for title, rows in (overview_tables if overview else detailed_tables)(samples, cpus):
         lines += [heading + title, "", *layout(rows), ""]
     legend = OVERVIEW_LEGEND if overview else LEGEND
+    candidates = list(candidate_tables(samples, cpus))
+    for title, rows in candidates:
+        lines += [heading + title, "", *layout(rows), ""]
+    legend += " " + CANDIDATES_LEGEND if candidates else ""
     lines += [legend.replace("\n", " "), f"Dropped: {total - len(samples)} of {total} samples (busy CPUs; near turning far)."]
     return "\n".join(lines)
 

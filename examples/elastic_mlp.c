@@ -8,13 +8,13 @@
  *   rank 2 ── allreduce ─ update ───┼─ error ─ revoke ┤
  *   rank 3 ── allreduce ────────────┼─ error ─ revoke ┘
  *
- *   revoke     A rank that waits for another one than the dead would wait on. So whoever sees an error stops the call of all.
- *   shrink     The survivors agree on who lives and get a communicator of their own.
- *   catch up   An allreduce may have ended on some ranks, which have taken that step, and failed on others. Those take the
- *              parameters of a rank that is ahead. From there on all have the same bits again.
+ *   revoke     A rank that waits for a living rank would wait on. So a rank that sees an error stops the calls of all ranks.
+ *   shrink     The survivors agree on who lives, and get a new communicator.
+ *   catch up   The last allreduce may have succeeded on some ranks, which have done that step, and failed on others. The latter take
+ *              the parameters of a rank that is ahead. From then on all ranks have the same bits again.
  *
  * Each survivor takes a larger part of the batch, so the sum of the gradients remains that of the whole batch. Another
- * rank may die anywhere in this, also while the others shrink.
+ * rank may die at any time, also while the others shrink.
  *
  *   elastic_mlp 4 1@30 0@60      four processes; rank 1 is killed in step 30 and rank 0 in step 60
  */
@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Only what nobody can go on from. */
+/* For calls without which the program cannot go on. */
 #define CHECK(call) check((call), #call)
 
 static void check(enum collet_result result, const char *call) {
@@ -40,11 +40,11 @@ static void check(enum collet_result result, const char *call) {
 
 struct trainer {
     struct collet_comm *comm;
-    int rank, nranks; /* of comm */
-    int step;         /* the next one */
-    int dies_in;      /* this step; −1: it does not */
+    int rank, nranks; /* This rank's number in comm, and the size of comm */
+    int step;         /* Number of the next step */
+    int dies_in;      /* This rank is killed in this step; −1: it is not killed */
     float parameters[MLP_COUNT];
-    float sums[MLP_COUNT + 1]; /* gradients, and behind them the loss */
+    float sums[MLP_COUNT + 1]; /* Gradients, and behind them the loss */
 };
 
 static void set_comm(struct trainer *t, struct collet_comm *comm) {
@@ -53,7 +53,7 @@ static void set_comm(struct trainer *t, struct collet_comm *comm) {
     CHECK(collet_comm_count(comm, &t->nranks));
 }
 
-/* Any failure leaves parameters and step as they were. */
+/* Does one step. If it fails, parameters and step are unchanged. */
 static enum collet_result train_step(struct trainer *t) {
     static struct pass pass;
     const int begin = part_begin(t->rank, t->nranks), end = part_begin(t->rank + 1, t->nranks);
@@ -72,7 +72,7 @@ static enum collet_result train_step(struct trainer *t) {
     return COLLET_SUCCESS;
 }
 
-/* All take the parameters of the lowest rank that has come furthest. */
+/* All ranks take the parameters of the rank that has done the most steps; of several, the lowest. */
 static enum collet_result catch_up(struct trainer *t) {
     int64_t best = (int64_t)t->step * t->nranks + (t->nranks - 1 - t->rank);
     enum collet_result result = collet_allreduce(&best, &best, 1, COLLET_INT64, COLLET_MAX, t->comm, NULL);
@@ -97,7 +97,7 @@ static void go_on_without_the_dead(struct trainer *t) {
     } while (catch_up(t) != COLLET_SUCCESS);
 }
 
-/* Do all have the same bits? */
+/* Do all ranks have the same bits? */
 static int report(struct trainer *t) {
     uint64_t hash = 0xcbf29ce484222325u, least = 0, most = 0;
     for (size_t i = 0; i < MLP_COUNT; i++) {
@@ -126,7 +126,7 @@ static int train(struct collet_comm *comm, int dies_in) {
     return status;
 }
 
-/* "1@30": in which step is this rank killed? */
+/* In which step is this rank killed? An argument such as "1@30" says that rank 1 is killed in step 30. */
 static int step_of_death(int rank, int argc, char **argv) {
     int victim, step;
     for (int i = 2; i < argc; i++)
@@ -141,9 +141,9 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: %s PROCESSES [RANK@STEP …]\n", argv[0]);
         return 2;
     }
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what a rank has printed is not lost with it */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* Lines that a rank has printed are not lost when it is killed */
     struct collet_unique_id id;
-    CHECK(collet_get_unique_id(&id)); /* they meet in the parent, which outlives them */
+    CHECK(collet_get_unique_id(&id)); /* The ranks meet in the parent, which lives longer than they do */
     for (int rank = 0; rank < nprocs; rank++) {
         if (fork() != 0)
             continue;
@@ -151,7 +151,7 @@ int main(int argc, char **argv) {
         CHECK(collet_comm_init_rank(&comm, nprocs, id, rank));
         return train(comm, step_of_death(rank, argc, argv));
     }
-    int failed = 0; /* to be killed is no failure */
+    int failed = 0; /* A killed rank is no failure */
     for (int status; wait(&status) > 0;)
         failed |= WIFEXITED(status) && WEXITSTATUS(status) != 0;
     return failed;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The smallest program that does something together with others: every rank gives its number, all get the sum.
+ * The smallest program with a collective: every rank gives its number, and all get the sum.
  *
  *   mpirun -np 4 hello_allreduce
  *   for r in 0 1 2 3; do RANK=$r WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 hello_allreduce & done; wait
- *   hello_allreduce                  alone: one rank, which has nobody to wait for
+ *   hello_allreduce                  one rank, which waits for no other
  */
 #include "collet.h"
 
@@ -21,7 +21,8 @@ static void check(enum collet_result result) {
 int main(void) {
     struct collet_comm *comm;
     int rank, nranks;
-    check(collet_comm_init_from_env(&comm, NULL)); /* who am I, how many are we, where do we meet */
+    /* The environment says which rank this is, how many there are, and where they meet. */
+    check(collet_comm_init_from_env(&comm, NULL));
     check(collet_comm_rank(comm, &rank));
     check(collet_comm_count(comm, &nranks));
 

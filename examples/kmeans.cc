@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet from C++: a communicator that ends itself, errors that are exceptions, vectors that know their type. The program
- * finds clusters of points (k-means); every rank has a part of the points.
+ * collet from C++: a communicator that is destroyed automatically, errors that are exceptions, vectors that know their type. The
+ * program finds clusters of points (k-means). Every rank has a part of the points.
  *
  *      rank 0            rank 1            rank 2
  *     · ·  ·  ·         ·  ··   ·         · ·  ·  ·       each point goes to the nearest of 5 centres
@@ -10,7 +10,7 @@
  *        ╭─────────────────┼─────────────────╮
  *     new centres       new centres       new centres     sum / number: the same on every rank
  *
- * The points have whole numbers for coordinates, so sums are exact in any order: the result is that of one rank, bit for bit.
+ * Coordinates are whole numbers, so sums are exact in any order: the result is the result of one rank, bit for bit.
  *
  *   kmeans --procs 4
  */
@@ -41,7 +41,7 @@ template <> constexpr collet_type type_of<int32_t>() { return COLLET_INT32; }
 template <> constexpr collet_type type_of<int64_t>() { return COLLET_INT64; }
 
 class communicator {
-    /* An exception on its way through here means that the other ranks wait for nothing: abort tells them. */
+    /* If an exception destroys the communicator, other ranks may wait for this one forever: abort tells them. */
     struct ending {
         void operator()(collet_comm *comm) const {
             std::uncaught_exceptions() > 0 ? collet_comm_abort(comm) : collet_comm_destroy(comm);
@@ -64,7 +64,7 @@ constexpr int clusters = 5, points = 6000, coordinates = 2;
 using point = std::array<int64_t, coordinates>;
 using centres = std::array<point, clusters>;
 
-/* Point i lies near one of five places; where exactly follows from i. */
+/* Makes point i, which lies near one of five places. Its coordinates depend only on i. */
 point make_point(uint64_t i) {
     static const centres places = {{{2000, 3000}, {9000, 1000}, {5000, 8000}, {1000, 9000}, {8000, 6000}}};
     point p = places[i % clusters];
@@ -82,7 +82,7 @@ int64_t squared_distance(const point &a, const point &b) {
     return sum;
 }
 
-/* What ranks add up: per cluster a sum per coordinate and a number of points; the cost is last. */
+/* The numbers that ranks add up: for each cluster a sum per coordinate and a number of points. The cost is last. */
 struct totals {
     std::vector<int64_t> numbers = std::vector<int64_t>(clusters * (coordinates + 1) + 1);
     int64_t *of(int cluster) { return &numbers[cluster * (coordinates + 1)]; }
@@ -104,7 +104,7 @@ totals assign(const std::vector<point> &mine, const centres &at) {
     return sum;
 }
 
-/* Moves the centres to the middle of their points; true if one of them moved. */
+/* Moves the centres to the mean of their points. True: a centre has moved. */
 bool move(centres &at, totals &sum) {
     centres before = at;
     for (int k = 0; k < clusters; k++)
@@ -114,7 +114,8 @@ bool move(centres &at, totals &sum) {
     return at != before;
 }
 
-/* All points that rank `rank` of n has; with add_up doing nothing, rank 0 of 1 has all of them. */
+/* Clusters the points of rank `rank` of n, with add_up() to add numbers of all ranks. Rank 0 of 1 has all points, and an add_up() that does
+ * nothing. */
 template <typename AddUp> centres find_clusters(int rank, int nranks, AddUp add_up) {
     std::vector<point> mine;
     for (int i = points * rank / nranks; i < points * (rank + 1) / nranks; i++)
@@ -133,7 +134,7 @@ template <typename AddUp> centres find_clusters(int rank, int nranks, AddUp add_
 
 int main(int argc, char **argv) try {
     job job = job_start(argc, argv);
-    communicator comm(job.comm); /* from here on it ends by itself */
+    communicator comm(job.comm); /* From here on it is destroyed automatically */
     if (job.rank == 0)
         printf("k-means: %d points on %d ranks, %d clusters\n", points, job.nranks, clusters);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A mixture of experts: small networks of which each sample visits one, the one that the router names. The experts live on
- * different ranks, so samples travel to them, and the results travel home. Nobody knows beforehand how many go where.
+ * A mixture of experts. An expert is a small network. A router chooses one expert for each sample. The experts are on
+ * different ranks, so samples travel to their experts, and results travel back. How many samples go where is different in each step.
  *
  *      rank 0: samples       rank 1: samples        rank 2: samples
  *        a b c d e             f g h i j              k l m n o
  *          │ router: a c ▶ 0, d ▶ 2, b e ▶ 5 …          │
- *          │ allgather: how many each rank has for each expert        so all ranks know what comes
+ *          │ allgather: how many each rank has for each expert        so all ranks know all counts
  *        ╭─┴──────────────── alltoallv ─────────────────┴─╮           samples, sorted by expert
  *      experts 0, 1          experts 2, 3           experts 4, 5
  *        a c f k               d g h                  b e i …         forward
@@ -15,10 +15,10 @@
  *        ╭─┴──────────────── alltoallv ─────────────────┴─╮           gradients of the outputs
  *      backward and update: an expert is on one rank only, so there is no gradient to add up
  *
- * In alltoallv each pair of ranks has a count of its own. A plain alltoall would pad every block to the largest one.
+ * In alltoallv each pair of ranks has its own count. A plain alltoall would pad every block to the length of the largest one.
  *
- * The router is not trained: it is a random direction per expert, and a sample goes to the expert whose direction is
- * nearest to it.
+ * The router is not trained. Each expert has a random direction, and a sample goes to the expert whose direction is nearest to the
+ * sample.
  *
  *   moe_alltoallv --procs 4
  */
@@ -27,7 +27,7 @@
 
 enum { EXPERTS = 6, MOST_RANKS = EXPERTS };
 
-/* An expert has two layers: the first and the last one of the toy model. */
+/* An expert has two layers: the first and the last layer of the model in common/mlp.h. */
 static const struct layer first_layer = {FEATURES, WIDTH, true}, last_layer = {WIDTH, OUTPUTS, false};
 enum { FIRST_COUNT = WIDTH * (FEATURES + 1), EXPERT_COUNT = FIRST_COUNT + OUTPUTS * (WIDTH + 1) };
 
@@ -76,14 +76,14 @@ static int route(const float *x) {
 
 /* ------------------------------------------------------------------------------------------------------- communication */
 
-/* The experts of rank r: expert_begin(r) … expert_begin(r + 1) − 1. */
+/* Rank r has the experts expert_begin(r) … expert_begin(r + 1) − 1. */
 static int expert_begin(const struct job *job, int rank) { return EXPERTS * rank / job->nranks; }
 
-/* Who has how many samples for whom in this step. All ranks know all of it. */
+/* How many samples of each rank go to each expert in this step. All ranks know all these counts. */
 struct traffic {
     int32_t rows[MOST_RANKS][EXPERTS];
-    size_t out[MOST_RANKS],
-        in[MOST_RANKS]; /* this rank's: samples to the experts of rank r; samples of rank r to mine */
+    /* out[r]: this rank's samples for the experts of rank r. in[r]: samples of rank r for this rank's experts. */
+    size_t out[MOST_RANKS], in[MOST_RANKS];
 };
 
 static void traffic_learn(struct job *job, struct traffic *traffic, const int32_t *mine) {
@@ -98,7 +98,7 @@ static void traffic_learn(struct job *job, struct traffic *traffic, const int32_
     }
 }
 
-/* Rows of `width` floats: out[r] of them to rank r, in[r] from rank r, both in the order of ranks. */
+/* Exchanges rows of `width` floats: out[r] rows go to rank r, and in[r] rows come from rank r. Rows stand in the order of ranks. */
 static void exchange(struct job *job, int width, const size_t *out, const float *from, const size_t *in, float *to) {
     size_t send_counts[MOST_RANKS], send_at[MOST_RANKS + 1] = {0}, counts[MOST_RANKS], at[MOST_RANKS + 1] = {0};
     for (int rank = 0; rank < job->nranks; rank++) {
@@ -113,8 +113,8 @@ static void exchange(struct job *job, int width, const size_t *out, const float 
 
 /* ------------------------------------------------------------------------------------------------------------- training */
 
-/* At home: this rank's samples, in the order of their experts. With the experts: what came, first all of rank 0, in the
- * order of experts, then all of rank 1 … */
+/* home: this rank's samples, in the order of their experts. guests: the samples that came to this rank's experts: first those of rank 0, in
+ * the order of experts, then those of rank 1 … */
 struct home {
     int rows;
     float x[BATCH * FEATURES], y[BATCH * OUTPUTS], target[BATCH * OUTPUTS], dy[BATCH * OUTPUTS];
@@ -123,7 +123,7 @@ struct guests {
     float x[BATCH * FEATURES], hidden[BATCH * WIDTH], y[BATCH * OUTPUTS], dy[BATCH * OUTPUTS];
 };
 
-/* Makes this rank's samples of a step, sorted by expert; rows[e] becomes how many go to expert e. */
+/* Makes this rank's samples of a step, sorted by expert. rows[e] becomes the number of samples for expert e. */
 static void home_make(const struct job *job, struct home *home, int step, int32_t *rows) {
     float x[BATCH * FEATURES], target[BATCH * OUTPUTS];
     int begin = part_begin(job->rank, job->nranks), sorted = 0;
@@ -141,8 +141,8 @@ static void home_make(const struct job *job, struct home *home, int step, int32_
     }
 }
 
-/* Runs all guests through their experts, block by block: of one rank, for one expert. Blocks of an expert come in the order
- * of ranks, so its gradient is summed in the order of the samples, however many ranks there are. */
+/* Runs all guests through their experts, block by block. A block holds the samples of one rank for one expert. Blocks of an expert come in
+ * the order of ranks, so its gradient is summed in the order of the samples, however many ranks there are. */
 static void guests_pass(const struct job *job, const struct traffic *traffic, struct expert *experts,
                         struct guests *guests, bool backward) {
     int at = 0;
@@ -159,7 +159,7 @@ static void guests_pass(const struct job *job, const struct traffic *traffic, st
         }
 }
 
-/* One step. Returns the loss of this rank's samples, as its share of the batch's. */
+/* Does one step. Returns the share of this rank's samples in the loss of the batch. */
 static float train_step(struct job *job, struct expert *experts, struct traffic *traffic, int step) {
     static struct home home;
     static struct guests guests;
@@ -178,7 +178,7 @@ static float train_step(struct job *job, struct expert *experts, struct traffic 
     return loss;
 }
 
-/* The same without collet: sample by sample. */
+/* Does the same training without collet, sample by sample. */
 static void train_alone(struct expert *experts) {
     float x[FEATURES], target[OUTPUTS], hidden[WIDTH], y[OUTPUTS], dy[OUTPUTS];
     for (int step = 0; step < STEPS; step++) {
@@ -204,7 +204,7 @@ static void print_traffic(const struct job *job, const struct traffic *traffic) 
 }
 
 int main(int argc, char **argv) {
-    static struct expert experts[EXPERTS], alone[EXPERTS]; /* of experts only those of this rank are used */
+    static struct expert experts[EXPERTS], alone[EXPERTS]; /* experts: only those of this rank are used */
     struct traffic traffic;
     struct job job = job_start(argc, argv);
     if (job.nranks > MOST_RANKS) {
@@ -225,7 +225,7 @@ int main(int argc, char **argv) {
     if (job.rank == 0)
         print_traffic(&job, &traffic);
 
-    /* No two ranks add up anything together: the same bits for every number of ranks. */
+    /* No sum has contributions of several ranks. So every number of ranks gives the same bits. */
     train_alone(alone);
     double difference = 0;
     for (int e = expert_begin(&job, job.rank); e < expert_begin(&job, job.rank + 1); e++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients while the backward pass goes on. A backward pass makes the gradients of the last layer first; those of several
- * layers fill a bucket, and a full bucket is reduced in a stream of its own while the next layers are at work:
+ * Reduces gradients while the backward pass runs, on GPUs. A backward pass computes the gradients of the last layer first. The gradients of
+ * several layers fill a bucket. A full bucket is reduced in a second stream, while the next layers are computed:
  *
  *    compute stream   layer 9 │ layer 8 │ layer 7 │ layer 6 │ …
  *    reduce stream                      │ bucket 9,8       │ bucket 7,6 │ …
  *
- * Prints how long a step takes with all reductions at the end, with reductions beside the layers, and what that saves.
+ * Prints how long a step takes with all reductions at the end, and with reductions beside the layers, and how much the latter saves.
  *
- *    overlap [ranks [elements [steps]]]     2 ranks by default, on the GPUs there are, or all on one; elements of a layer
+ *    overlap [ranks [elements [steps]]]     2 ranks by default, on the GPUs in turn; elements per layer
  */
 #include <collet.h>
 
@@ -36,7 +36,7 @@ static void must(enum collet_result result) {
     exit(1);
 }
 
-/* Stands for the backward pass of a layer: much arithmetic, then its gradients. */
+/* Stands for the backward pass of a layer: it computes for some time, and then writes gradients. */
 __global__ void backward(float *gradients, size_t elems, float value) {
     size_t stride = (size_t)gridDim.x * blockDim.x;
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < elems; i += stride) {
@@ -50,7 +50,7 @@ __global__ void backward(float *gradients, size_t elems, float value) {
 struct rank {
     int gpu;
     struct collet_comm *comm;
-    float *gradients; /* of all layers */
+    float *gradients; /* Gradients of all layers */
     cudaStream_t compute, reduce;
     cudaEvent_t made, reduced;
 };
@@ -66,7 +66,7 @@ static void run_layer(int layer) {
     }
 }
 
-/* The gradients of some layers, once they are made. */
+/* Reduces the gradients of some layers, after they were computed. */
 static void reduce_layers(int first, int count) {
     must(collet_group_start());
     for (int r = 0; r < nranks; r++) {
@@ -89,7 +89,7 @@ static void run_step(bool overlapped) {
     }
     if (!overlapped)
         reduce_layers(0, LAYERS);
-    for (int r = 0; r < nranks; r++) { /* the next step's layers need these gradients */
+    for (int r = 0; r < nranks; r++) { /* The next step's layers overwrite these gradients */
         MUST_CUDA(cudaSetDevice(ranks[r].gpu));
         MUST_CUDA(cudaEventRecord(ranks[r].reduced, ranks[r].reduce));
         MUST_CUDA(cudaStreamWaitEvent(ranks[r].compute, ranks[r].reduced, 0));

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients while the backward pass goes on, on host memory. A backward pass makes the gradients of the last layer first.
- * Each layer's are a bucket here, and a bucket that is full goes on a stream: collet carries it while the next layer is
- * being computed.
+ * Reduces gradients while the backward pass runs, on host memory. A backward pass computes the gradients of the last layer first.
+ * Here the gradients of a layer are a bucket. A full bucket is reduced on a stream: collet does this while the next layer is
+ * computed.
  *
  *    blocking     layer 7 ──▶ allreduce ──▶ layer 6 ──▶ allreduce ──▶ …
  *
  *    on a stream  layer 7 ──▶ layer 6 ──▶ layer 5 ──▶ …  ──▶ wait      this thread
  *                        └─▶ allreduce ──▶ allreduce ──▶ …             collet, in between
  *
- * What does that save? On a network, much: an allreduce mostly waits for the other hosts, and waiting takes no CPU. Where
- * memory is all that is between the ranks, an allreduce is itself work of a CPU, which nothing can hide if all CPUs compute.
- * So this program measures two cases: one thread of each rank computes, and every CPU does. The computation is made as long
- * as the communication takes, and a half more.
+ * How much time does this save? Much on a network: an allreduce mostly waits for other hosts, and waiting needs no CPU. If all ranks
+ * are on one host, an allreduce itself needs a CPU, which is not free if all CPUs compute. So this program measures two cases: in
+ * the first, one thread of each rank computes; in the second, every CPU computes. The computation takes one and a half times as long
+ * as the communication.
  *
  *   overlap_host --procs 2
- *   make bench-overlap        the same, and over a link that takes 10 ms
+ *   make bench-overlap        runs this program, also over a link with a latency of 10 ms
  */
 #include "common/job.h"
 
@@ -34,14 +34,14 @@ static double now(void) {
 
 /* --------------------------------------------------------------------------------------------------------- computation */
 
-/* A part of a layer's gradients, and how often each is worked on. */
+/* A part of a layer's gradients, and how many times each gradient is computed. */
 struct part {
     float *floats, first;
     int count, repetitions;
     pthread_t thread;
 };
 
-/* Stands for a part of the backward pass. The result does not depend on how many threads share the layer. */
+/* Stands for a part of the backward pass. Its result does not depend on how many threads share the layer. */
 static void *part_compute(void *part_) {
     struct part *part = part_;
     for (int i = 0; i < part->count; i++)
@@ -73,7 +73,7 @@ enum what { COMPUTE, COMMUNICATE, BLOCKING, OVERLAPPED, KINDS };
 
 static float gradients[LAYERS][FLOATS];
 
-/* The seconds of a backward pass, of which parts may be left out. */
+/* Returns the seconds of a backward pass. Computation or communication may be left out. */
 static double step(struct job *job, enum what what, struct collet_stream *stream, int threads, int repetitions) {
     CHECK(collet_barrier(job->comm, NULL));
     double start = now();
@@ -86,11 +86,11 @@ static double step(struct job *job, enum what what, struct collet_stream *stream
                                what == OVERLAPPED ? stream : NULL));
         job_count(job, ALLREDUCE, sizeof gradients[layer]);
     }
-    CHECK(collet_stream_synchronize(stream)); /* the optimizer would begin here */
+    CHECK(collet_stream_synchronize(stream)); /* The optimizer would begin here */
     return now() - start;
 }
 
-/* The seconds of a step of the slowest rank. */
+/* Returns the seconds that the slowest rank needs for a step. */
 static double slowest(struct job *job, enum what what, struct collet_stream *stream, int threads, int repetitions) {
     double seconds = step(job, what, stream, threads, repetitions);
     CHECK(collet_allreduce(&seconds, &seconds, 1, COLLET_FLOAT64, COLLET_MAX, job->comm, NULL));
@@ -107,7 +107,7 @@ static double median(double *values, int n) {
     return values[n / 2];
 }
 
-/* How often to work on each gradient so that the layers take half as long again as their communication. */
+/* How many times must each gradient be computed so that computing takes one and a half times as long as the communication? */
 static int repetitions_for(struct job *job, struct collet_stream *stream, int threads) {
     enum { ONCE = 100, TRIES = 5 };
     double computing[TRIES], communicating[TRIES];
@@ -118,7 +118,7 @@ static int repetitions_for(struct job *job, struct collet_stream *stream, int th
     return 1 + (int)(ONCE * 1.5 * median(communicating, TRIES) / median(computing, TRIES));
 }
 
-/* A machine has slow seconds, and a link has slow starts: so the kinds of a step take turns, and their medians count. */
+/* A machine is slow for some seconds, and a link is slow at first. So the kinds of steps take turns, and their medians count. */
 static void compare(struct job *job, const char *who, struct collet_stream *stream, int threads) {
     static double seconds[KINDS][STEPS_MAX];
     int repetitions = repetitions_for(job, stream, threads), steps = 0;
@@ -136,7 +136,7 @@ static void compare(struct job *job, const char *who, struct collet_stream *stre
 
 /* ---------------------------------------------------------------------------------------------------------------- main */
 
-/* How far the sums on the stream are from those of blocking calls. */
+/* The largest difference between the sums of calls on the stream and of blocking calls. */
 static double difference(struct job *job, struct collet_stream *stream) {
     static float blocking[LAYERS][FLOATS];
     double largest = 0;

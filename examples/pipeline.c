@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pipeline parallelism: every rank has some of the layers, a stage. Activations go up from stage to stage, gradients come
+ * Pipeline parallelism: every rank has some of the layers, which are a stage. Activations go up from stage to stage, gradients come
  * down. A batch is cut into micro-batches, so that the stages work at the same time.
  *
  *   stage 3   layers 6, 7     ▲ │
@@ -9,7 +9,7 @@
  *   stage 0   layers 0, 1     samples
  *
  * The order is 1F1B: one forward, one backward. A stage first runs as many forward passes as there are stages above it, then
- * forward and backward passes in turn, then the backward passes that are left. Time goes to the right, the numbers are those of
+ * forward and backward passes in turn, then the backward passes that are left. Time goes to the right. The numbers count
  * 6 micro-batches:
  *
  *   stage 3                  F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5
@@ -17,11 +17,11 @@
  *   stage 1      F0 F1 F2       B0 F3 B1 F4 B2 F5 B3    B4    B5
  *   stage 0   F0 F1 F2 F3       B0 F4 B1 F5 B2    B3    B4    B5
  *
- * Why not all forward passes first? Then a stage has to keep the activations of every micro-batch. With 1F1B it keeps those of
- * as many as there are stages above it, and one more: stage 3 above keeps one, stage 0 four.
+ * Why not all forward passes first? Then a stage would have to keep the activations of every micro-batch. With 1F1B it keeps one
+ * micro-batch more than there are stages above it: in the picture, stage 3 keeps one and stage 0 keeps four.
  *
- * Two stages that send to each other first would wait for each other for good: a send outside a group ends when its receiver
- * has come. So what a stage sends up and what it then receives from there stand in one group, in which both progress.
+ * If two stages first sent to each other, they would wait for each other forever: a send outside a group ends when its receiver
+ * has come. So a stage's send to the stage above and its next receive from there are in one group, in which both progress.
  *
  *   pipeline --procs 4
  */
@@ -32,10 +32,10 @@ enum { MICRO_BATCHES = 6, ROWS = BATCH / MICRO_BATCHES };
 
 struct stage {
     struct job *job;
-    int begin, end;                    /* its layers: begin … end − 1 */
-    float *parameters, *gradients;     /* of the whole model; only the stage's layers are used */
-    struct pass kept[LAYERS];          /* micro-batches between forward and backward; at[begin] … at[end] are used */
-    char order[6 * MICRO_BATCHES + 1]; /* "F0 F1 B0 …" as it was done */
+    int begin, end;                    /* Layers of the stage: begin … end − 1 */
+    float *parameters, *gradients;     /* Arrays for the whole model. Only the stage's layers are used */
+    struct pass kept[LAYERS];          /* Micro-batches between forward and backward: at[begin] … at[end] are used */
+    char order[6 * MICRO_BATCHES + 1]; /* The order in which passes were done: "F0 F1 B0 …" */
     int passes_done;
 };
 
@@ -43,13 +43,13 @@ static int stages_above(const struct stage *stage) { return stage->job->nranks -
 static bool is_first(const struct stage *stage) { return stage->job->rank == 0; }
 static bool is_last(const struct stage *stage) { return stages_above(stage) == 0; }
 
-/* Forward passes are never further ahead of backward passes than there are stages above. */
+/* Where micro-batch m is kept. At most stages_above() + 1 micro-batches are between forward and backward at once. */
 static struct pass *pass_of(struct stage *stage, int m) { return &stage->kept[m % (stages_above(stage) + 1)]; }
 
 /* ------------------------------------------------------------------------------------------------------- communication
  *
- * What there is none of is left out: the first stage has none below it, the last none above, and behind the last micro-batch
- * comes no other. */
+ * These functions do nothing if there is no other stage, or no other micro-batch: the first stage has none below it, and the last stage
+ * none above. */
 
 static size_t floats_between(int layer) { return (size_t)ROWS * (size_t)mlp_layer(layer).in; }
 
@@ -87,12 +87,12 @@ static void note(struct stage *stage, char what, int m) {
     stage->passes_done += snprintf(stage->order + stage->passes_done, 4, "%c%d ", what, m);
 }
 
-/* Micro-batch m through the layers of the stage. Returns its share of the loss, on the last stage. */
+/* Runs micro-batch m through the layers of the stage. On the last stage it returns the micro-batch's share of the loss. */
 static float forward(struct stage *stage, int step, int m) {
     struct pass *pass = pass_of(stage, m);
     float input[ROWS * FEATURES];
     note(stage, 'F', m);
-    /* The first stage needs the samples, the last one the targets. Both make them. */
+    /* The first stage needs the samples, and the last one the targets. Each makes both. */
     samples_make(batch_first(step) + m * ROWS, ROWS, is_first(stage) ? pass->at[0] : input, pass->target);
     for (int l = stage->begin; l < stage->end; l++)
         layer_forward(mlp_layer(l), stage->parameters + mlp_offset(l), ROWS, pass->at[l], pass->at[l + 1]);
@@ -107,10 +107,11 @@ static void backward(struct stage *stage, int m) {
                        pass->at[l], pass->at[l + 1], pass->gradient[(l + 1) % 2], l > 0 ? pass->gradient[l % 2] : NULL);
 }
 
-/* One batch in the order of the picture. */
+/* Runs one batch, in the order of the picture. */
 static float train_step(struct stage *stage, int step) {
     int above = stages_above(stage),
-        ahead = above < MICRO_BATCHES ? above : MICRO_BATCHES; /* forward passes before the first backward one */
+        /* Number of forward passes before the first backward pass. */
+        ahead = above < MICRO_BATCHES ? above : MICRO_BATCHES;
     float loss = 0;
     stage->passes_done = 0;
 
@@ -121,15 +122,15 @@ static float train_step(struct stage *stage, int step) {
     }
     receive_from_below(stage, ahead);
     for (int m = 0; m < MICRO_BATCHES; m++) {
-        int next = ahead + m; /* the forward pass that stands before the backward pass of m */
+        int next = ahead + m; /* The forward pass before the backward pass of m */
         if (next < MICRO_BATCHES)
             loss += forward(stage, step, next);
-        CHECK(collet_group_start()); /* up goes the one, down comes the other */
+        CHECK(collet_group_start()); /* Activations go up, gradients come down */
         send_up(stage, next);
         receive_from_above(stage, m);
         CHECK(collet_group_end());
         backward(stage, m);
-        CHECK(collet_group_start()); /* down goes the one, up comes the next */
+        CHECK(collet_group_start()); /* Gradients go down, the next activations come up */
         send_down(stage, m);
         receive_from_below(stage, next + 1);
         CHECK(collet_group_end());
@@ -143,7 +144,7 @@ static float train_step(struct stage *stage, int step) {
 
 /* ------------------------------------------------------------------------------------------------------------------ main */
 
-/* Only the last stage knows the loss; rank 0 prints. */
+/* Only the last stage knows the loss, and rank 0 prints it. */
 static void print_loss(struct job *job, int step, float loss) {
     CHECK(collet_broadcast(&loss, &loss, 1, COLLET_FLOAT32, job->nranks - 1, job->comm, NULL));
     job_count(job, BROADCAST, job->rank == job->nranks - 1 ? sizeof loss : 0);
@@ -183,7 +184,7 @@ int main(int argc, char **argv) {
     }
     print_orders(&stage);
 
-    /* No two ranks add up anything together. A gradient is summed micro-batch after micro-batch, sample after sample, in the
+    /* No sum has contributions of several ranks. A gradient is summed micro-batch after micro-batch, sample after sample, in the
      * order in which one rank does it: the same bits for every number of stages. */
     mlp_train_alone(alone, 1);
     size_t begin = mlp_offset(stage.begin), count = mlp_offset(stage.end) - begin;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensor parallelism: two ranks share every layer, each has a part of its matrix. So a layer may be larger than what one rank
- * can hold. Two such pairs of ranks train together, data parallel. Read train_mlp.c first.
+ * Tensor parallelism: two ranks share every layer, and each has a part of the layer's matrix. So a layer may be larger than the memory of
+ * one rank. Two such pairs of ranks train together, data parallel. Read train_mlp.c first.
  *
- * Layers go in twos. The first is cut by outputs ("column parallel"), the second by inputs ("row parallel"). So what passes
- * between the two stays where it is, and one allreduce at the end of the second does for both:
+ * Layers go in pairs. The first layer is cut by outputs ("column parallel"), the second by inputs ("row parallel"). So the
+ * activations between the two stay on their rank, and one allreduce after the second layer is enough for both:
  *
  *                  layer 0: half of the outputs        layer 1: half of the inputs
  *      rank 0   x ─▶ upper rows of W ─▶ relu ─▶ h ─▶ left columns of W ──▶ part of y ─╮
  *               │                                                                     ├ allreduce ─▶ relu(y + b)
  *      rank 1   x ─▶ lower rows of W ─▶ relu ─▶ h ─▶ right columns of W ─▶ part of y ─╯
  *
- *   Backward it is the other way round: layer 1 needs nothing, and the gradient of x is a sum of two parts: allreduce.
+ *   Backward it is the other way round: layer 1 needs no communication, and the gradient of x is a sum of two parts: allreduce.
  *
  * The ranks form a grid. collet_comm_split() makes a communicator of each row and each column:
  *
  *                  ╭ tensor ╮
- *      samples  0 … 23:    rank 0 ── rank 1        partial sums of activations: several times per step, at once
+ *      samples  0 … 23:    rank 0 ── rank 1        partial sums of activations: several times per step
  *                            │         │  ┐
  *      samples 24 … 47:    rank 2 ── rank 3 │ data      gradients: once per step
  *
@@ -27,12 +27,12 @@
 
 struct grid {
     struct job *job;
-    struct collet_comm *tensor, *data; /* this rank's row and column */
-    int tensor_rank, tensor_size;      /* which part of each layer, of how many */
-    int data_rank, data_size;          /* which part of each batch, of how many */
+    struct collet_comm *tensor, *data; /* Communicators of this rank's row and column */
+    int tensor_rank, tensor_size;      /* This rank's part of each layer, and the number of parts */
+    int data_rank, data_size;          /* This rank's part of each batch, and the number of parts */
 };
 
-/* Two ranks per layer if the number of ranks is even; otherwise all ranks, and one copy of the model. */
+/* If the number of ranks is even, two ranks share each layer. Otherwise all ranks share each layer, and there is one copy of the model. */
 static struct grid grid_make(struct job *job) {
     int width = job->nranks % 2 == 0 ? 2 : job->nranks;
     struct grid grid = {.job = job};
@@ -54,7 +54,7 @@ static void add_up(struct grid *grid, struct collet_comm *comm, float *floats, s
 
 static bool cut_by_outputs(int l) { return l % 2 == 0; }
 
-/* Of `whole` rows or columns this rank has those from here to where the next rank's begin. */
+/* The first row or column that rank tensor_rank of the row has, of `whole` in all. It has all up to the next rank's first one. */
 static int cut(const struct grid *grid, int whole, int tensor_rank) { return whole * tensor_rank / grid->tensor_size; }
 
 static struct layer my_layer(const struct grid *grid, int l) {
@@ -95,9 +95,9 @@ static void forward(struct grid *grid, const float *parameters, int rows, struct
         struct layer layer = my_layer(grid, l);
         const float *mine = parameters + my_offset(grid, l);
         layer_multiply(layer, mine, rows, pass->at[l], pass->at[l + 1]);
-        if (!cut_by_outputs(l)) /* each rank has part of the sum over the inputs */
+        if (!cut_by_outputs(l)) /* Each rank has a part of the sum over the inputs */
             add_up(grid, grid->tensor, pass->at[l + 1], (size_t)rows * (size_t)layer.out);
-        layer_finish(layer, mine, rows, pass->at[l + 1]); /* bias and relu come once, after the sum */
+        layer_finish(layer, mine, rows, pass->at[l + 1]); /* Bias and relu come once, after the sum */
     }
 }
 
@@ -108,12 +108,12 @@ static void backward(struct grid *grid, const float *parameters, float *gradient
         float *dx = l > 0 ? pass->gradient[l % 2] : NULL;
         layer_backward(layer, parameters + at, gradients + at, rows, pass->at[l], pass->at[l + 1],
                        pass->gradient[(l + 1) % 2], dx);
-        if (cut_by_outputs(l) && dx) /* each rank knows what its outputs want of x */
+        if (cut_by_outputs(l) && dx) /* Each rank has the gradient of x for its own outputs */
             add_up(grid, grid->tensor, dx, (size_t)rows * (size_t)layer.in);
     }
 }
 
-/* One step of this rank's row of the grid. Returns the row's share of the loss, which all its ranks know. */
+/* Does one step of this rank's row of the grid. Returns the row's share of the loss, which all ranks of the row know. */
 static float train_step(struct grid *grid, float *parameters, int step) {
     static struct pass pass;
     static float gradients[MLP_COUNT];
@@ -127,7 +127,7 @@ static float train_step(struct grid *grid, float *parameters, int step) {
     memset(gradients, 0, sizeof gradients);
     backward(grid, parameters, gradients, rows, &pass);
 
-    add_up(grid, grid->data, gradients, count); /* among the ranks that have the same part of the layers */
+    add_up(grid, grid->data, gradients, count); /* The ranks of `data` have the same part of the layers */
     sgd_update(count, parameters, gradients);
     return loss;
 }
@@ -151,7 +151,7 @@ int main(int argc, char **argv) {
         float loss = train_step(&grid, parameters, step);
         if (step % STEPS_PER_LINE != 0)
             continue;
-        add_up(&grid, grid.data, &loss, 1); /* a column of the grid has every row once */
+        add_up(&grid, grid.data, &loss, 1); /* A column of the grid has one rank of every row */
         if (job.rank == 0)
             printf("step %3d  loss %.6f\n", step, (double)loss);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Data parallelism: every rank has the whole model and a part of each batch. The ranks add up their gradients, so all of
- * them take the same step.
+ * them change their parameters equally.
  *
  *                       a batch of 48 samples
  *           ╭──────────────┬──────┴───────┬──────────────╮
@@ -16,8 +16,8 @@
  *
  *           │ parameters −= rate × sum of the gradients  │            the same bits on every rank
  *
- * Why buckets? One allreduce per layer pays the latency of many small calls. One allreduce of everything can only begin
- * when the backward pass has ended. With buckets the gradients of the upper layers travel while the lower ones are still being
+ * Why buckets? With one allreduce per layer, the latencies of many small calls add up. One allreduce of all gradients can only begin
+ * when the backward pass has ended. With buckets, the gradients of upper layers are reduced while those of lower layers are still
  * computed: a call on a stream returns at once, and only the update waits for the stream.
  *
  *   train_mlp --procs 4
@@ -25,14 +25,14 @@
 #include "common/job.h"
 #include "common/mlp.h"
 
-enum { BUCKET_FLOATS = 2000 }; /* real programs take 25 MB or so */
+enum { BUCKET_FLOATS = 2000 }; /* Real programs have buckets of about 25 MB */
 
-/* The gradients of layers that have come since the last allreduce: floats begin … end − 1 of all. */
+/* The gradients that were computed since the last allreduce: floats begin … end − 1 of all gradients. */
 struct bucket {
     size_t begin, end;
 };
 
-/* Sends the bucket on its way if it is full, or if there is nothing more to come. */
+/* Reduces the bucket if it is full, or if it is the last one. */
 static void bucket_add_layer(struct job *job, struct bucket *bucket, float *gradients, int layer,
                              struct collet_stream *stream) {
     bucket->begin = mlp_offset(layer);
@@ -40,12 +40,13 @@ static void bucket_add_layer(struct job *job, struct bucket *bucket, float *grad
     if (count < BUCKET_FLOATS && layer > 0)
         return;
     float *floats = gradients + bucket->begin;
-    CHECK(collet_allreduce(floats, floats, count, COLLET_FLOAT32, COLLET_SUM, job->comm, stream)); /* in place */
+    /* The call is in place. */
+    CHECK(collet_allreduce(floats, floats, count, COLLET_FLOAT32, COLLET_SUM, job->comm, stream));
     job_count(job, ALLREDUCE, count * sizeof(float));
     bucket->end = bucket->begin;
 }
 
-/* One step on this rank's rows of the batch. Returns their share of the loss. */
+/* Does one step with this rank's rows of the batch. Returns the share of these rows in the loss. */
 static float train_step(struct job *job, float *parameters, int step, struct collet_stream *stream) {
     static struct pass pass;
     static float gradients[MLP_COUNT];
@@ -76,7 +77,7 @@ int main(int argc, char **argv) {
         printf("data parallel: %d ranks, each with all %d parameters and about %d of %d samples per step\n", job.nranks,
                MLP_COUNT, BATCH / job.nranks, BATCH);
 
-    /* All ranks could call mlp_init(). A program that reads a checkpoint on rank 0 does it so: */
+    /* All ranks could call mlp_init(). But a program that reads a checkpoint on rank 0 broadcasts it, as here: */
     if (job.rank == 0)
         mlp_init(parameters);
     CHECK(collet_broadcast(parameters, parameters, MLP_COUNT, COLLET_FLOAT32, 0, job.comm, NULL));

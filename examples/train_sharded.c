@@ -6,14 +6,14 @@
  *   kept all the time        layer 0   │ slice 0 │ slice 1 │ slice 2 │ slice 3 │       slice r on rank r, and nothing else
  *                            layer 1   │ slice 0 │ slice 1 │ slice 2 │ slice 3 │
  *
- *   forward, layer 0, 1 …    my slice ──allgather──▶ whole layer ─▶ y                   then the whole layer is forgotten
+ *   forward, layer 0, 1 …    my slice ──allgather──▶ whole layer ─▶ y                   then the whole layer is overwritten
  *   backward, layer 7, 6 …   my slice ──allgather──▶ whole layer ─▶ dx, gradient of my samples
- *                            whole gradient ──reducescatter──▶ my slice of the sum      and the rest is forgotten
- *   update                   my slice −= rate × my slice of the gradient                nobody else has to be asked
+ *                            whole gradient ──reducescatter──▶ my slice of the sum      and the rest is overwritten
+ *   update                   my slice −= rate × my slice of the gradient                without communication
  *
- * An allreduce is a reducescatter and then an allgather. Here the update stands between the two. So sharding moves the bytes
- * of train_mlp.c, and those of one more allgather, because the backward pass needs layers that were forgotten. It pays with
- * these bytes for memory: parameters, gradients and the state of the optimizer take 1/n per rank.
+ * An allreduce is a reducescatter and then an allgather. Here the update comes between the two. So sharding moves as many bytes
+ * as train_mlp.c, and the bytes of one more allgather, because the backward pass needs layers again that were overwritten. In return
+ * it saves memory: parameters, gradients and the state of the optimizer take 1/n per rank.
  *
  *   train_sharded --procs 4
  */
@@ -22,7 +22,8 @@
 
 enum { MOST_RANKS = 64 };
 
-/* A layer has no need to divide by the number of ranks: the last slice is filled up, and nobody looks at the filling. */
+/* The floats of a slice. A layer's length need not be a multiple of the number of ranks: the last slices are padded, and the padding is not
+ * used. */
 enum { LARGEST_LAYER = WIDTH * (WIDTH + 1), SLICES_OF_LARGEST = LARGEST_LAYER + MOST_RANKS };
 
 static size_t slice_count(const struct job *job, int layer) {
@@ -30,14 +31,14 @@ static size_t slice_count(const struct job *job, int layer) {
     return (layer_count(mlp_layer(layer)) + nranks - 1) / nranks;
 }
 
-/* How much of the slice there is in the layer: it may be short, or empty, on the last ranks. */
+/* The number of floats of this rank's slice without padding. On the last ranks it may be small, or 0. */
 static size_t slice_real(const struct job *job, int layer) {
     size_t count = layer_count(mlp_layer(layer)), slice = slice_count(job, layer);
     size_t begin = slice * (size_t)job->rank;
     return begin >= count ? 0 : count - begin < slice ? count - begin : slice;
 }
 
-/* This rank's slices of all layers, one behind the other. */
+/* This rank's slices of all layers, one after the other. */
 struct shard {
     float parameters[MLP_COUNT + LAYERS];
     float gradients[MLP_COUNT + LAYERS];
@@ -52,7 +53,7 @@ static size_t shard_offset(const struct job *job, int layer) {
 
 /* --------------------------------------------------------------------------------------------------- the communication */
 
-/* Of every rank its slice: the whole layer. */
+/* Makes a whole layer of the slices of all ranks. */
 static void layer_gather(struct job *job, const struct shard *shard, int layer, float *whole) {
     size_t count = slice_count(job, layer);
     const float *mine = shard->parameters + shard_offset(job, layer);
@@ -60,7 +61,7 @@ static void layer_gather(struct job *job, const struct shard *shard, int layer, 
     job_count(job, ALLGATHER, count * sizeof(float));
 }
 
-/* Of every rank's gradient of the whole layer: this rank's slice of the sum. */
+/* Makes this rank's slice of the sum of all ranks' gradients of a whole layer. */
 static void gradient_scatter(struct job *job, struct shard *shard, int layer, const float *whole) {
     size_t count = slice_count(job, layer);
     float *mine = shard->gradients + shard_offset(job, layer);
@@ -70,8 +71,8 @@ static void gradient_scatter(struct job *job, struct shard *shard, int layer, co
 
 /* ---------------------------------------------------------------------------------------------------------- the training */
 
-/* One step on this rank's rows of the batch. Returns their share of the loss. The arrays of one layer are all that there
- * ever is of a whole layer. */
+/* Does one step with this rank's rows of the batch. Returns the share of these rows in the loss. Only one layer at a time exists as a
+ * whole, in the arrays of this function. */
 static float train_step(struct job *job, struct shard *shard, int step) {
     static struct pass pass;
     static float layer_whole[SLICES_OF_LARGEST], gradient_whole[SLICES_OF_LARGEST];
@@ -95,7 +96,7 @@ static float train_step(struct job *job, struct shard *shard, int step) {
     return loss;
 }
 
-/* This rank's slices of a whole model. */
+/* Copies this rank's slices of a whole model. */
 static void shard_cut(const struct job *job, const float *model, float *slices) {
     memset(slices, 0, (MLP_COUNT + LAYERS) * sizeof(float));
     for (int l = 0; l < LAYERS; l++)
@@ -123,7 +124,7 @@ int main(int argc, char **argv) {
             job_print_loss(&job, step, share);
     }
 
-    /* As in train_mlp.c: the sum of two gradients has one order, that of three or more has several. */
+    /* As in train_mlp.c: two gradients can be summed in one order only, three or more in several orders. */
     mlp_train_alone(model, job.nranks);
     shard_cut(&job, model, expected);
     double difference = 0;

@@ -10,7 +10,7 @@ lab-slow: all $(BUILD)/bench/slow_link
 bench-peers: all
 	scripts/bench-peers.sh
 .PHONY: peers-archive
-peers-archive: libs
+peers-archive: libs $(BUILD)/bin/collet-prog
 	@BUILD=$(BUILD) scripts/peers.sh archive
 bench-regret: $(BUILD)/bin/collet-tune
 	$(BUILD)/bin/collet-tune --regret --procs 2,4

@@ -88,7 +88,7 @@ $(BUILD)/entered: $(ENTERED) $(INTERNAL_LIB)
 	$(LINK_PROGRAM)
 .PHONY: walk
 walk:
-	+@$(AGAIN) CUDA=0 BUILD=build-gdb CFLAGS='-g -O0 -finstrument-functions' entered >&2
+	+@$(AGAIN) CUDA=0 BUILD=build-gdb CFLAGS='-gdwarf-4 -O0 -finstrument-functions' entered >&2
 	@tests/whole/entered.sh $(or $(OF),core) $(or $(BY),shm) $(or $(CALL),allreduce)
 core-tests: $(CORE_PROGRAMS)
 test-core:
@@ -103,8 +103,9 @@ test-core:
 tests_call_tuner    := many
 tests_call_vectors  := streams
 tests_call_gpu      := many vectors memory
-tests_call_memory   := vectors
+tests_call_memory   := vectors windows
 tests_call_streams  := vectors
+tests_call_windows  := vectors
 tests_call_verifier := many
 in_link_of           = $(call with_needs,$(1) $(tests_call_$(1)))
 LINK_TESTS   := core/test_calls core/test_boot_ids

@@ -7,6 +7,7 @@
 help:
 	@echo 'make               libraries in build/lib, programs in build/bin'
 	@echo 'make demo          installs what is missing, builds, runs an allreduce among 4 processes'
+	@echo 'make demo-kv       moves 40,000 blocks of 8 KiB from one process to another, in shared memory and over tcp'
 	@echo 'make test          installs what is missing, builds, runs the tests (minutes)'
 	@echo 'make check         the fast part of the tests (about a minute on 2 CPUs)'
 	@echo 'make core          the core alone, in build/core: host ranks over self, shm and tcp; LAYERS="verbs topology": with these layers (seconds)'

@@ -34,7 +34,7 @@ install: all man
 	$(call fill,collet-config.cmake,$(CMAKEDIR))
 	$(call fill,collet-config-version.cmake,$(CMAKEDIR))
 	$(if $(INSTALLED_PROGRAMS),install -m 755 $(INSTALLED_PROGRAMS) $(DESTDIR)$(BINDIR)/)
-	$(if $(TOOLS)$(PERFS),strip --strip-debug $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(TOOLS) $(PERFS))))
+	$(if $(TOOLS)$(PERFS),strip --strip-unneeded $(addprefix $(DESTDIR)$(BINDIR)/,$(notdir $(TOOLS) $(PERFS))))
 	strip --strip-debug $(addprefix $(DESTDIR)$(LIBDIR)/,libcollet.so.$(VERSION) libcollet.a \
 	    $(addprefix collet/,$(notdir $(NCCL_LIB) $(NET_LIB))))
 	for section in 1 3 7; do install -m 644 $(BUILD)/man/man$$section/* $(DESTDIR)$(MANDIR)/man$$section/; done

@@ -18,18 +18,20 @@ layer_ipc       := src/transport/ipc     gpu
 layer_verbs     := src/transport/verbs   topology ipc gpu memory patrol
 layer_tuner     := src/layers/tuner      topology gpu
 layer_observe   := src/layers/observe    outlet
+layer_metrics   := src/layers/metrics    observe outlet
 layer_vectors   := src/layers/vectors    gpu
 layer_gpu       := src/layers/gpu        topology ipc tuner elastic patrol
 layer_memory    := src/layers/memory     verbs gpu
+layer_windows   := src/layers/windows    memory gpu patrol
 layer_streams   := src/layers/streams
 layer_elastic   := src/layers/elastic    topology
 layer_verifier  := src/layers/verifier   schedules
 layer_launchers := src/layers/launchers
 layer_schedules := src/layers/schedules  topology verifier
-layer_nccl      := src/layers/nccl       topology ipc verbs tuner memory observe vectors elastic
+layer_nccl      := src/layers/nccl       topology ipc verbs tuner memory windows observe vectors elastic
 LIB_LAYERS := $(shell sed -n 's/^layer_\([a-z]*\) *:= src.*/\1/p' mk/layers.mk)
 # They stand beside the library. Nothing of it includes them.
-beside_tools    := src/layers/tools      topology verbs gpu tuner observe verifier schedules nccl
+beside_tools    := src/layers/tools      topology verbs gpu tuner observe metrics verifier schedules nccl
 
 layer_sources = $(wildcard $(firstword $(layer_$(1)))/*.c)
 layer_needs   = $(filter-out src/%,$(layer_$(1)))

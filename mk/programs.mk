@@ -14,6 +14,8 @@ $(TOOLS): $(BUILD)/bin/%: $(OBJ)/src/layers/tools/%.o $(call objects_of,$(wildca
 # The test of a layer is linked with the whole library, and with no more than the layer needs (mk/core.mk).
 test_of = $(BUILD)/tests/layers/$(1)/test_$(2) $(BUILD)/links/$(1)/tests/layers/$(1)/test_$(2)
 $(BUILD)/bin/collet-prog $(BUILD)/tests/layers/tools/test_program $(call test_of,verifier,verifier): $(call objects_of,$(wildcard src/layers/tools/prog/*.c))
+$(BUILD)/bin/collet-prog: $(call objects_of,$(wildcard src/layers/tools/lines/*.c))
+$(BUILD)/tests/layers/tools/test_lines: $(call objects_of,src/layers/tools/lines/count.c)
 $(OBJ)/src/layers/tools/prog/page_text.o: src/layers/tools/prog/page.html
 $(OBJ)/src/layers/tuner/cards.o: $(wildcard src/layers/tuner/cards/*.tuning)
 $(BUILD)/bin/collet-plot: $(call objects_of,$(wildcard src/layers/tools/plot/*.c))
@@ -41,7 +43,7 @@ $(filter-out $(ACCEPT),$(TESTS)) $(GPUSIM_BENCH): TEST_LIBS = -lcmocka
 # What tests/common/refuse.h may refuse to the library.
 REFUSED := malloc calloc realloc strdup open_memstream fmemopen mmap pthread_create memfd_create socket accept4 eventfd epoll_create1 \
     fopen opendir open
-%/tests/whole/test_memory %/tests/core/test_faults %/tests/layers/memory/test_gpu_windows %/tests/core/test_boot: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
+%/tests/whole/test_memory %/tests/core/test_faults %/tests/layers/windows/test_gpu_windows %/tests/core/test_boot: LINK_FLAGS += $(REFUSED:%=-Wl,--wrap=%)
 $(BUILD)/tests/whole/test_fork: LINK_FLAGS += -Wl,--wrap=dlopen
 $(BUILD)/tests/edges/test_secure: LINK_FLAGS += -Wl,--wrap=getauxval
 # Of collet it knows nothing: it opens what it is given.

@@ -8,14 +8,14 @@ RUN_TESTS = scripts/run-tests.sh --level $(1) --jobs $(TEST_JOBS) $(CHOSEN)
 UNTHREADED_NAMES := verifier/test_algorithms verifier/test_verifier verifier/test_order tools/test_program tools/test_cost tools/test_one_tuner \
     tools/test_forecasts tuner/test_gpu_room tuner/test_gpu_rows tuner/test_model tuner/test_sim_queue topology/test_map \
     topology/test_topo_files topology/test_topo_search topology/test_topo_machine topology/test_topo_graph topology/test_topology \
-    gpu/test_block gpu/test_emulated_gpu memory/test_gpu_windows memory/test_gpu_copies core/test_reduce whole/test_perf_format
+    gpu/test_block gpu/test_emulated_gpu windows/test_gpu_windows memory/test_gpu_copies core/test_reduce whole/test_perf_format
 UNTHREADED := $(if $(filter thread,$(SANITIZE)),$(foreach n,$(UNTHREADED_NAMES),$(or $(filter %/$(n),$(TESTS)),$(error no test is called $(n)))) \
     $(BUILD)/tests/gpu/% $(BUILD)/tests/gpusim/%)
 # PROGRAMS='core/test_tcp whole/test_links.sh': these alone.
 RUNNABLE := $(sort $(filter-out $(UNTHREADED),$(TESTS))) $(SCRIPT_TESTS)
 CHOSEN   := $(if $(PROGRAMS),$(foreach p,$(PROGRAMS),$(or $(filter %tests/$(p),$(RUNNABLE)),$(BUILD)/tests/$(p))),$(RUNNABLE))
 
-.PHONY: deps demo tests test-edges test-users test check test-full asan tsan run-check run-test run-test-full
+.PHONY: deps demo demo-kv tests test-edges test-users test check test-full asan tsan run-check run-test run-test-full
 # The bridge is there before script tests run, two at a time: each makes it if it is missing.
 tests: $(CHOSEN) $(if $(WITH_CUDA),$(ONE_PROGRAM) $(BESIDE)) $(if $(SCRIPT_TESTS),$(BUILD)/bench/slow_link)
 deps:
@@ -30,6 +30,11 @@ demo:
 	@echo '    $(BUILD)/bin/collet-prog allreduce_ring 4   one of the algorithms, step by step'
 	@echo '    make test                                  all tests (12 to 13 minutes)'
 	@echo '    make help                                  what else there is; README.md goes on from here'
+# 40,000 blocks of 8 KiB, as a key-value cache has them: docs/transfers.md.
+demo-kv: $(BUILD)/bin/kv_perf
+	@echo 'in shared memory:' && $(BUILD)/bin/kv_perf --procs 2
+	@echo 'over tcp, on this host:' && COLLET_TRANSPORT=tcp $(BUILD)/bin/kv_perf --procs 2
+	@echo 'over tcp, between two network namespaces:' && { scripts/two-hosts.sh --ranks 1 $(BUILD)/bin/kv_perf || [ $$? = 77 ]; }
 test check test-full:
 	@scripts/deps.sh test
 	+@$(AGAIN) all tests

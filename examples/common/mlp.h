@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The toy that the examples train, small enough to be forgotten: a multilayer perceptron on synthetic data. Nothing here
- * communicates. The examples cut it in different directions: its batch, its parameters, its layers, its matrices.
+ * The small model that the examples train: a multilayer perceptron on synthetic data. This file does not communicate. The examples
+ * cut the model in different directions: by its batch, its parameters, its layers, or its matrices.
  *
  *              layer 0          layer 1                   layer 7
  *   x ─▶ relu(W·x + b) ─▶ relu(W·x + b) ─▶ … ─▶ W·x + b ─▶ y        loss = mean of ½ (y − target)²
  *
- *   parameters:  │ W of layer 0, row by row │ b of layer 0 │ W of layer 1 │ …      one array of floats; gradients likewise
+ *   parameters:  │ W of layer 0, row by row │ b of layer 0 │ W of layer 1 │ …      one array of floats; gradients lie alike
  *
- * Every number follows from its place by a hash, so all ranks have the same data and initial parameters without asking.
+ * Every number is a hash of its place, so all ranks have the same data and initial parameters without communication.
  */
 #ifndef EXAMPLES_COMMON_MLP_H
 #define EXAMPLES_COMMON_MLP_H
@@ -19,7 +19,8 @@
 #include <string.h>
 
 enum { FEATURES = 8, WIDTH = 32, OUTPUTS = 4, LAYERS = 8 };
-enum { BATCH = 48, BATCHES = 2, STEPS = 101, STEPS_PER_LINE = 20 }; /* of 2·48 samples 51 times */
+/* There are 2·48 samples, which are used 51 times. */
+enum { BATCH = 48, BATCHES = 2, STEPS = 101, STEPS_PER_LINE = 20 };
 static const float LEARNING_RATE = 0.5f;
 
 /* --------------------------------------------------------------------------------------------------------------- data */
@@ -35,7 +36,7 @@ static inline float hash_to_float(uint64_t place) {
 /* The number of the first sample of a step's batch. */
 static inline int batch_first(int step) { return step % BATCHES * BATCH; }
 
-/* Samples first … first + rows − 1. What is to be learned: target k = x 2k + |x 2k+1|. */
+/* Makes samples first … first + rows − 1. The model must learn: target[k] = x[2k] + |x[2k+1]|. */
 static inline void samples_make(int first, int rows, float *x, float *target) {
     for (int row = 0; row < rows; row++, x += FEATURES, target += OUTPUTS) {
         for (int i = 0; i < FEATURES; i++)
@@ -56,10 +57,10 @@ static inline struct layer mlp_layer(int l) {
     return (struct layer){l == 0 ? FEATURES : WIDTH, l == LAYERS - 1 ? OUTPUTS : WIDTH, l < LAYERS - 1};
 }
 
-/* Floats of a layer: its weights, a row per output, then its biases. */
+/* The number of floats of a layer: its weights, with a row per output, and then its biases. */
 static inline size_t layer_count(struct layer layer) { return (size_t)layer.out * (size_t)(layer.in + 1); }
 
-/* Where layer l begins in the parameters; of l = LAYERS: how many parameters there are. */
+/* The index at which layer l begins in the parameters. For l = LAYERS: the number of parameters. */
 static inline size_t mlp_offset(int l) {
     size_t offset = 0;
     for (int below = 0; below < l; below++)
@@ -70,19 +71,19 @@ static inline size_t mlp_offset(int l) {
 #define MLP_COUNT                                                                                                      \
     (WIDTH * (FEATURES + 1) + (LAYERS - 2) * WIDTH * (WIDTH + 1) + OUTPUTS * (WIDTH + 1)) /* mlp_offset(LAYERS) */
 
-/* Weights of a size that neither grows nor shrinks what passes through the layers; biases 0. */
+/* Sets biases to 0, and weights to random numbers of such a size that activations neither grow nor shrink from layer to layer. */
 static inline void mlp_init(float *parameters) {
     for (int l = 0; l < LAYERS; l++) {
         struct layer layer = mlp_layer(l);
         float *weights = parameters + mlp_offset(l);
-        float largest = layer.in == FEATURES ? 0.87f : 0.43f; /* the square root of 6 / in */
+        float largest = layer.in == FEATURES ? 0.87f : 0.43f; /* The square root of 6 / in */
         for (int i = 0; i < layer.out * layer.in; i++)
             weights[i] = largest * hash_to_float(((uint64_t)1 << 40) + mlp_offset(l) + (uint64_t)i);
         memset(weights + layer.out * layer.in, 0, (size_t)layer.out * sizeof(float));
     }
 }
 
-/* y = W·x, for each of the rows. */
+/* Computes y = W·x for each row. */
 static inline void layer_multiply(struct layer layer, const float *parameters, int rows, const float *x, float *y) {
     for (int row = 0; row < rows; row++)
         for (int o = 0; o < layer.out; o++) {
@@ -93,7 +94,7 @@ static inline void layer_multiply(struct layer layer, const float *parameters, i
         }
 }
 
-/* y = relu(y + b), or y + b. */
+/* Computes y = relu(y + b), or y = y + b for a layer without relu. */
 static inline void layer_finish(struct layer layer, const float *parameters, int rows, float *y) {
     const float *bias = parameters + layer.out * layer.in;
     for (int i = 0; i < rows * layer.out; i++) {
@@ -108,7 +109,8 @@ static inline void layer_forward(struct layer layer, const float *parameters, in
     layer_finish(layer, parameters, rows, y);
 }
 
-/* Adds to the gradients, row after row; writes dx unless it is NULL. dy becomes the gradient before the relu. */
+/* Adds the gradients of all rows to `gradients`, row after row. Writes dx unless it is NULL. Replaces dy by the gradient before the
+ * relu. */
 static inline void layer_backward(struct layer layer, const float *parameters, float *gradients, int rows,
                                   const float *x, const float *y, float *dy, float *dx) {
     for (int row = 0; row < rows; row++, x += layer.in, y += layer.out, dy += layer.out) {
@@ -129,7 +131,8 @@ static inline void layer_backward(struct layer layer, const float *parameters, f
     }
 }
 
-/* This part's share of the mean loss of a whole batch, and its gradient. Shares of parts add up. */
+/* Returns the share that these rows have in the mean loss of a whole batch, and writes its gradient to dy. The sum of all shares is the
+ * mean loss. */
 static inline float loss_of(int rows, const float *y, const float *target, float *dy) {
     float loss = 0;
     for (int i = 0; i < rows * OUTPUTS; i++) {
@@ -147,14 +150,14 @@ static inline void sgd_update(size_t count, float *parameters, const float *grad
 
 /* -------------------------------------------------------------------------------------------------------- by one rank */
 
-/* What passes between the layers for one part of a batch; at[0] is the input, at[LAYERS] the output. */
+/* The activations between the layers, for one part of a batch. at[0] is the input, at[LAYERS] the output. */
 struct pass {
     float at[LAYERS + 1][BATCH * WIDTH];
     float target[BATCH * OUTPUTS];
-    float gradient[2][BATCH * WIDTH]; /* of at[l], in turn */
+    float gradient[2][BATCH * WIDTH]; /* Gradients of at[l]: layers use the two arrays in turn */
 };
 
-/* Adds the gradient of samples first … first + rows − 1 to gradients; returns their share of the loss. */
+/* Adds the gradient of samples first … first + rows − 1 to `gradients`. Returns the share of these samples in the loss. */
 static inline float mlp_gradient(const float *parameters, float *gradients, int first, int rows, struct pass *pass) {
     samples_make(first, rows, pass->at[0], pass->target);
     for (int l = 0; l < LAYERS; l++)
@@ -166,11 +169,11 @@ static inline float mlp_gradient(const float *parameters, float *gradients, int 
     return loss;
 }
 
-/* The rows of a batch that part p of n processes: part_begin(p) … part_begin(p + 1) − 1. */
+/* Part p of `parts` has the rows part_begin(p, parts) … part_begin(p + 1, parts) − 1 of a batch. */
 static inline int part_begin(int part, int parts) { return BATCH * part / parts; }
 
-/* The training that all examples are checked against. With several parts the gradient of each is summed apart, then they
- * are added in order: float sums depend on their order, and ranks cannot add but what each of them has summed. */
+/* The training by one rank, against which all examples are checked. With several parts, the gradient of each part is summed separately, and
+ * then these sums are added in order. Ranks do the same, and float sums depend on their order. */
 static inline void mlp_train_alone(float *parameters, int parts) {
     static struct pass pass;
     static float part_gradients[MLP_COUNT], gradients[MLP_COUNT];
@@ -194,7 +197,7 @@ static inline double largest_difference(size_t count, const float *a, const floa
     for (size_t i = 0; i < count; i++) {
         double difference = (double)a[i] - (double)b[i];
         difference = difference < 0 ? -difference : difference;
-        if (!(difference <= largest)) /* also takes what is not a number */
+        if (!(difference <= largest)) /* Also true for a NaN */
             largest = difference;
     }
     return largest;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A network plugin, as small as one can be: messages over TCP sockets, one socket per connection. For collet and for NCCL, which
- * take version 8 of the interface.
+ * A minimal network plugin: messages over TCP sockets, one socket per connection. It works with collet and with NCCL, which
+ * accept version 8 of the interface.
  *
  *     cc -shared -fPIC -I src examples/net_plugin/sockets.c -o libnccl-net-sockets.so
  *     COLLET_NET_PLUGIN=$PWD/libnccl-net-sockets.so program          (or sockets, where the loader finds the file)
@@ -12,7 +12,7 @@
  *      irecv: puts a request into the queue            isend: puts a request into the queue
  *      test: moves what is at the head of the queue ◀─ length, bytes ── test: moves what is at the head of the queue
  *
- * Nothing here blocks, and nothing moves unless somebody tests.
+ * No function blocks, and data moves only in calls of test.
  */
 #define _GNU_SOURCE /* for accept4 */
 #include "layers/nccl/plug_abi.h"
@@ -88,10 +88,10 @@ static int sockets_properties(int device, void *properties) {
 
 /* ---------------------------------------------------------------------------------------------------------- connections */
 
-/* What a receiver is found by. The sender keeps its socket in its copy, from one call of connect to the next. */
+/* A sender finds a receiver by the receiver's handle. In its copy of the handle the sender keeps its socket between calls of connect. */
 struct handle {
     struct sockaddr_in address;
-    int connecting; /* 1 + the socket; 0: there is none yet */
+    int connecting; /* 1 + the sender's socket; 0: there is none yet */
 };
 _Static_assert(sizeof(struct handle) <= PLUG_HANDLE_BYTES, "a handle");
 
@@ -99,26 +99,26 @@ struct request {
     struct line *line; /* NULL: the place is free */
     bool receives;
     char *data;
-    uint64_t length; /* travels first */
-    size_t room;     /* of a receiver */
-    size_t moved;    /* bytes of length and data */
+    uint64_t length; /* Length of the data. It is sent before the data */
+    size_t room;     /* Receiver: size of the buffer */
+    size_t moved;    /* Number of bytes of length and data that have moved */
 };
 
-/* Requests first … next−1 are in the queue, modulo their number. */
+/* One end of a connection. Requests first … next−1 are in the queue, modulo the number of requests. */
 struct line {
     int fd;
     unsigned first, next;
     struct request requests[PLUG_REQUESTS_MAX];
 };
 
-/* Closes a socket that nothing comes of. */
+/* Closes a socket that cannot be used. */
 static int give_up(int fd, int error) {
     if (fd >= 0)
         close(fd);
     return error;
 }
 
-/* The socket is the line's; if there is no line, it is closed. */
+/* The new line owns the socket. If no line can be created, the socket is closed. */
 static int line_create(int fd, void **line_p) {
     const int on = 1;
     struct line *line = calloc(1, sizeof *line);
@@ -164,7 +164,7 @@ static int sockets_close_listen(void *listener) {
 
 static int sockets_accept(void *listener, void **receiver, void **on_device) {
     (void)on_device;
-    *receiver = NULL; /* as long as nobody has come */
+    *receiver = NULL; /* No sender has connected yet */
     int fd = accept4(*(int *)listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
         return errno == EAGAIN || errno == EINTR ? PLUG_SUCCESS : PLUG_SYSTEM_ERROR;
@@ -196,7 +196,7 @@ static int sockets_connect(int device, void *handle, void **sender, void **on_de
 
 static int enqueue(struct line *line, struct request request, void **request_p) {
     struct request *place = &line->requests[line->next % PLUG_REQUESTS_MAX];
-    *request_p = NULL; /* there is no room now: to be called again */
+    *request_p = NULL; /* There is no room now: the caller must call again */
     if (place->line != NULL)
         return PLUG_SUCCESS;
     *place = request;
@@ -214,12 +214,13 @@ static int sockets_isend(void *sender, void *data, int bytes, int tag, void *reg
 static int sockets_irecv(void *receiver, int n, void **data, int *bytes, int *tags, void **registrations,
                          void **request) {
     (void)tags, (void)registrations;
-    if (n != 1) /* as our properties say */
+    if (n != 1) /* The plugin's properties allow only one */
         return PLUG_INTERNAL_ERROR;
     return enqueue(receiver, (struct request){.receives = true, .data = data[0], .room = (size_t)bytes[0]}, request);
 }
 
-/* One system call for what is left of a message's length and data. Returns its bytes; 0: nothing moves now; −1: it broke. */
+/* Moves what is left of a message's length and data, by one system call. Returns the number of bytes; 0: nothing can move now; −1: the
+ * connection broke. */
 static ssize_t move(const struct request *r, struct iovec *parts, int nparts) {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
     ssize_t n = r->receives ? recvmsg(r->line->fd, &message, 0) : sendmsg(r->line->fd, &message, MSG_NOSIGNAL);
@@ -239,7 +240,7 @@ static int advance(struct request *r) {
         size_t at = left > 0 ? 0 : r->moved - sizeof r->length;
         bool known = !r->receives || left == 0;
         if (r->receives && known && r->length > r->room)
-            return PLUG_INTERNAL_ERROR; /* more than was asked for */
+            return PLUG_INTERNAL_ERROR; /* The data is longer than the receiver's buffer */
         struct iovec parts[2] = {{(char *)&r->length + sizeof r->length - left, left},
                                  {r->data + at, known ? r->length - at : 0}};
         ssize_t n = move(r, parts, 2);
@@ -274,7 +275,7 @@ static int sockets_test(void *request, int *done, int *bytes) {
 
 /* --------------------------------------------------------------------------------------------------------------- memory */
 
-/* The kernel takes any memory of the host. */
+/* There is nothing to register: sockets can use any memory of the host. */
 static int sockets_reg(void *line, void *data, size_t bytes, int kind, void **registration) {
     (void)line, (void)data, (void)bytes;
     *registration = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * all_gatherv_perf: every rank gets the blocks of all ranks, in rank order. The block of rank r is r units long: rank 0 has
- * nothing to give. Not in place. nccl-tests has no such program.
+ * all_gatherv_perf: every rank gets the blocks of all ranks, in rank order. The block of rank r is r units long, so rank 0 has an
+ * empty block. There is no in-place half. nccl-tests has no such program.
  *
  *   rank 0  –
  *   rank 1  A            –, A, B B     on every rank

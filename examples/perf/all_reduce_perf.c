@@ -17,7 +17,7 @@ static struct perf_origin origin(const struct perf_call *call, size_t element) {
     return (struct perf_origin){PERF_ALL_RANKS, element, SIZE_MAX};
 }
 
-/* Each rank must send (n−1)/n of its data to be reduced elsewhere, and as much again travels back as results. */
+/* Each rank must send (n−1)/n of its data to ranks that reduce them, and must send as many results. */
 static double bus_factor(int nranks) { return 2.0 * (nranks - 1) / nranks; }
 
 static const struct perf_collective all_reduce = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * alltoallv_perf: blocks of different lengths. Rank r sends nothing to itself, one unit to rank r+1, two to rank r+2 and so
- * on round the ring: the length of a block is the distance it goes. So every rank sends and receives as much as any other,
- * 1 + 2 + … + (n−1) units. Not in place. This is the pattern that nccl-tests generates by default.
+ * alltoallv_perf: blocks of different lengths. Rank r sends nothing to itself, one unit to rank r+1, two units to rank r+2 and so
+ * on round the ring: the length of a block is the distance between its ranks. So all ranks send and receive equally much,
+ * 1 + 2 + … + (n−1) units. There is no in-place half. This is the default pattern of nccl-tests.
  *
  *   to rank     0   1   2   3
  *   rank 0      –   1   2   3
@@ -18,7 +18,7 @@ static size_t distance(const struct perf_call *call, int from, int to) {
     return (size_t)((to - from + call->nranks) % call->nranks);
 }
 
-/* counts[r] and displs[r] of what the rank sends to rank r, or receives from it. */
+/* counts[r] and displs[r] describe the block that the rank sends to rank r, or receives from rank r. */
 static void lay_out(const struct perf_call *call, bool sends, size_t *counts, size_t *displs) {
     size_t at = 0;
     for (int peer = 0; peer < call->nranks; peer++) {
@@ -48,7 +48,7 @@ static struct perf_origin origin(const struct perf_call *call, size_t element) {
         element -= perf_unit_of(call) * distance(call, from++, call->rank);
     size_t run = perf_unit_of(call) * distance(call, from, call->rank) - element;
     for (int before = 0; before < call->rank;
-         before++) /* where `from` has it: behind its blocks for ranks before this */
+         before++) /* In the input of `from`, the block lies behind the blocks for ranks before this one */
         element += perf_unit_of(call) * distance(call, from, before);
     return (struct perf_origin){from, element, run};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * barrier_perf: no rank goes on before every rank has come. It moves nothing, so there is one row, of no bytes, and only its
- * time means anything. nccl-tests has no such program.
+ * barrier_perf: no rank goes on before every rank has come. A barrier moves no data. So there is one row, of 0 bytes, and only its
+ * time has a meaning. nccl-tests has no such program.
  */
 #include "perf.h"
 

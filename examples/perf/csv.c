@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of the table as comma-separated values, for spreadsheets: always the same columns, empty where nothing was measured.
+ * The rows of the table as comma-separated values, for spreadsheets. The columns are always the same. A column is empty if nothing was
+ * measured.
  */
 #include "perf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which device is measured: GPUs if this build can drive them and there are some, else host memory.
+ * Chooses what is measured: GPUs if this build can use GPUs and there are some, else host memory.
  */
 #include "perf.h"
 

@@ -61,7 +61,7 @@ static void *stream(void) {
 
 static void wait(void *stream) { must_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
 
-/* cudaMemcpy() would wait for no other stream than the default one, and may return before the data has landed. */
+/* Not cudaMemcpy(): it waits only for the default stream, and may return before the data has arrived. */
 static void read_ordered(void *to, const void *from, size_t bytes, void *stream) {
     must_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
     wait(stream);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that -J and --csv name. "-" is standard output, which is theirs alone: the table then goes to standard error.
+ * The files that -J and --csv name. "-" is standard output: then the table goes to standard error.
  */
 #include "perf.h"
 

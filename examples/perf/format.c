@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers as text. The columns of the table are as wide as those of nccl-tests, so a number gives up decimals before it
- * gives up its column: 12.34, 1234.5, 1234567, 1.2e+09.
+ * Numbers as text. The columns of the table are as wide as those of nccl-tests. A number that is too long for its column gets fewer
+ * decimals: 12.34, 1234.5, 1234567, 1.2e+09.
  */
 #include "perf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gather_perf: the root gets the blocks of all ranks, in rank order; elsewhere the receive buffer must not be touched. In
+ * gather_perf: the root gets the blocks of all ranks, in rank order. The receive buffers of other ranks must not be touched. In
  * place, the root's block already lies where it belongs.
  *
  *   rank 0 (root)  A            A B

@@ -5,9 +5,9 @@
  *    stream 0    ──┬── its calls ──┬──▶
  *    stream 1      └── its calls ──┘
  *
- * Why not a graph for each stream? Ranks that share a GPU wait for each other, and graphs that are launched one by one may be kept in the
- * GPU's queues behind each other. Between begin and end nothing may wait for a stream. Capture is of mode thread-local: other threads
- * may allocate memory then.
+ * Why not a graph for each stream? Ranks that share a GPU wait for each other, but graphs that are launched one by one may stand behind
+ * each other in the GPU's queues. Between begin and end no call may wait for a stream. The capture mode is thread-local, so other threads
+ * may allocate memory at the same time.
  */
 #include "perf.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hypercube_perf: an allgather by messages alone. The ranks are the corners of a cube of log₂ n dimensions. In each phase
- * two neighbours along one dimension swap all the blocks that they have. In place, a rank's block already lies where it
+ * hypercube_perf: an allgather that is made of sends and receives. The ranks are the corners of a cube of log₂ n dimensions. In each
+ * phase, two neighbours along one dimension exchange all the blocks that they have. In place, a rank's block already lies where it
  * belongs.
  *
  *              at first   phase 1: 0↔1 2↔3   phase 2: 0↔2 1↔3
@@ -12,7 +12,7 @@
  */
 #include "perf.h"
 
-/* Blocks there and back, in one group: if each rank first waited for its send, both would wait without end. */
+/* Send and receive are in one group: if each rank first waited for its send, both would wait forever. */
 static enum collet_result swap(const struct perf_call *call, const void *send, void *recv, size_t count, int peer) {
     enum collet_result result = collet_group_start();
     if (result != COLLET_SUCCESS)
@@ -31,7 +31,8 @@ static enum collet_result run(const struct perf_call *call) {
     if (own != call->send)
         result = swap(call, call->send, own, block, call->rank);
     for (int edge = 1; edge < call->nranks && result == COLLET_SUCCESS; edge *= 2) {
-        int first = call->rank / edge * edge, peers_first = first ^ edge; /* of the `edge` blocks that each has */
+        /* First of the `edge` blocks that this rank has, and that its peer has. */
+        int first = call->rank / edge * edge, peers_first = first ^ edge;
         result = swap(call, blocks + (size_t)first * block_bytes, blocks + (size_t)peers_first * block_bytes,
                       block * (size_t)edge, call->rank ^ edge);
     }
@@ -55,7 +56,7 @@ static const struct perf_collective hypercube = {
     .run = run,
     .origin = perf_origin_gathered,
     .bus_factor = perf_bus_factor_one,
-    .alg_factor = perf_bus_factor_blocks, /* only blocks that travel count, as in nccl-tests */
+    .alg_factor = perf_bus_factor_blocks, /* Only blocks that travel count, as in nccl-tests */
     .refuses = refuses,
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From processes to ranks. Who started the processes decides how their communicator is made:
+ * Makes ranks of processes. How their communicator is made depends on who started the processes:
  *
  *   --procs              the unique id comes from the parent, through a pipe
- *   mpirun, torchrun …   the environment describes the job, which is all collet needs when each process is one rank. Of
- *                        several ranks a process: a communicator of the processes hands round the id of the real one
- *   nobody               all ranks are in this process
+ *   mpirun, torchrun …   the environment describes the job. If each process is one rank, collet needs no more. If processes have
+ *                        several ranks, a communicator of the processes broadcasts the unique id of the communicator of all ranks
+ *   no launcher          all ranks are in this process
  */
 #include "perf.h"
 
@@ -37,7 +37,7 @@ static void *thread_main(void *argument) {
 void job_run_threads(struct perf_job *job, job_function *function, void *context) {
     int count = job->options->threads, gpus = job->options->gpus;
     struct thread *threads = perf_allocate((size_t)count * sizeof(*threads));
-    for (int i = count - 1; i >= 0; i--) { /* the caller is thread 0, so it comes last */
+    for (int i = count - 1; i >= 0; i--) { /* The caller runs as thread 0, so thread 0 comes last */
         struct perf_team team = {job->team.comms + i * gpus, job->team.first_rank + i * gpus, gpus,
                                  job->team.measured + i * gpus, job->team.streams + i * gpus};
         threads[i] = (struct thread){.job = job, .team = team, .index = i, .function = function, .context = context};
@@ -72,7 +72,7 @@ static void create_by_id(struct perf_job *job, struct collet_unique_id *id) {
         create_ranks(job, &job->team, 0, id);
 }
 
-/* With one rank per process, under a launcher or alone. */
+/* For one rank per process, with or without a launcher. */
 static struct collet_comm *create_world(struct perf_job *job) {
     struct collet_comm *world;
     MUST(-1, collet_comm_init_from_env, &world, NULL);
@@ -93,7 +93,7 @@ static void create_from_world(struct perf_job *job, struct collet_comm *world) {
     create_by_id(job, &id);
 }
 
-/* The communicators that are measured: those of the host, or as many again on GPUs. */
+/* Makes the communicators that are measured: on host memory these are the existing ones, on GPUs as many new ones. */
 static void join_devices(struct perf_job *job) {
     struct perf_team *team = &job->team;
     struct collet_unique_id id = {{0}};
@@ -159,12 +159,12 @@ void job_leave(struct perf_job *job) {
 
 /* ---------------------------------------------------------------------------------------------------- introductions */
 
-/* Whether the buffers of two ranks are in the same memory: of a host, or of a GPU. */
+/* Are the buffers of two ranks in the same memory, of a host or of a GPU? */
 static bool share_memory(const struct perf_card *card, const struct perf_card *other) {
     return strcmp(card->host, other->host) == 0 && strcmp(card->gpu.uuid, other->gpu.uuid) == 0;
 }
 
-/* Three quarters of a memory may be buffers, two for each rank that has its buffers there. */
+/* Buffers may take three quarters of a memory. Each rank that has its buffers there has two. */
 static size_t affordable_bytes(const struct perf_job *job) {
     size_t least = SIZE_MAX;
     for (int rank = 0; rank < job->nranks; rank++) {
@@ -179,7 +179,7 @@ static size_t affordable_bytes(const struct perf_job *job) {
     return least / 64 * 64;
 }
 
-/* The library says by which transports, where it says how a communicator stands. */
+/* Gets the transports from the text by which the library describes a communicator. */
 static void ask_for_transports(int rank, struct collet_comm *comm, char text[PERF_TEXT_BYTES]) {
     FILE *file = tmpfile();
     char *line = NULL;
@@ -197,7 +197,7 @@ static void ask_for_transports(int rank, struct collet_comm *comm, char text[PER
 void job_introduce(struct perf_job *job) {
     struct perf_card *own = perf_allocate((size_t)job->team.count * sizeof(*own));
     probe_card(own);
-    own->gpu.ordinal = -1; /* none */
+    own->gpu.ordinal = -1; /* The rank has no GPU */
     for (int i = 1; i < job->team.count; i++)
         own[i] = own[0];
     for (int i = 0; perf_device && i < job->team.count; i++)
@@ -213,7 +213,7 @@ void job_introduce(struct perf_job *job) {
     job->max_bytes = job->options->max_bytes < affordable ? job->options->max_bytes : affordable;
 }
 
-/* Two CPUs that ranks of rank 0's host use: both rank 0's own, or one of a neighbour if it is bound to a single one. */
+/* Two CPUs that ranks of rank 0's host use. Both are rank 0's, but if rank 0 is bound to a single CPU, the second is a neighbour's. */
 static bool choose_cpus(const struct perf_job *job, int cpus[2]) {
     cpus[0] = job->cards[0].first_cpu;
     cpus[1] = job->cards[0].second_cpu;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same results as JSON, with the keys of nccl-tests (version 3 of its file), and under "host" what is ours.
- * Booleans are strings there, so they are here.
+ * The results as JSON, with the keys of nccl-tests (version 3 of its file). The key "host" has facts that nccl-tests does not have.
+ * Booleans are strings, as in nccl-tests.
  */
 #define _GNU_SOURCE
 #include "perf.h"
@@ -24,7 +24,7 @@ static void put_texts(struct json *json, const char *key, char **texts) {
     json_close(json, ']');
 }
 
-/* Of the environment only what steers the run; the rest, and the secret of a job, is nobody else's business. */
+/* Writes only environment variables that influence the run. Other variables, and the secret of a job, are private. */
 static void put_environment(struct json *json) {
     json_open(json, "env", '[');
     for (char **entry = environ; *entry; entry++)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every perf program does, from top to bottom. main() itself is in the file of the collective.
+ * The whole run of a perf program. main() itself is in the file of the collective.
  */
 #include "perf.h"
 
 #include <stdlib.h>
 
-/* The length of each of so many equal parts, in whole 16 bytes. */
+/* The number of elements of each of `parts` equal parts. A part is a multiple of 16 bytes. */
 static size_t part_of(size_t elements, size_t parts, size_t type_bytes) {
     size_t elements_per_16_bytes = 16 / type_bytes;
     return parts == 0 ? 0 : elements / parts / elements_per_16_bytes * elements_per_16_bytes;
@@ -53,7 +53,7 @@ struct perf_origin perf_origin_scattered(const struct perf_call *call, int from,
     return (struct perf_origin){from, (size_t)call->rank * call->shape.count + element, SIZE_MAX};
 }
 
-/* A call that makes no progress for this long fails and names whom it waited for: collet does the watching. */
+/* Sets COLLET_TIMEOUT: a call that makes no progress for this long fails, and its error names the ranks that it waited for. */
 static void set_timeout(int timeout_s) {
     if (timeout_s > 0) {
         char text[16];
@@ -62,7 +62,7 @@ static void set_timeout(int timeout_s) {
     }
 }
 
-/* Graphs of threads that share a GPU wait for each other there, so they must not stand behind each other in its queues. */
+/* Graphs of threads that share a GPU wait for each other, so they must not stand behind each other in one queue of the GPU. */
 static void ask_for_queues(const struct perf_options *options) {
     if (options->graph > 0 && options->threads > 1)
         setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
@@ -74,7 +74,7 @@ static double demanded_busbw(void) {
     return text ? atof(text) : -1;
 }
 
-/* Whether the ranks that there are can do what was asked for. */
+/* Can these ranks do what the options ask for? If not, it says why. */
 static bool job_can_run(const struct perf_job *job) {
     const struct perf_collective *collective = job->collective;
     const char *why = collective->refuses ? collective->refuses(job) : NULL;
@@ -104,7 +104,7 @@ static void sweep_thread(struct perf_job *job, const struct perf_team *team, int
     sweep_run(job, team, (struct perf_summary *)summaries + thread);
 }
 
-/* Runs the sweep on all threads; *summary becomes that of the whole job, the same in every process. */
+/* Runs the sweep on all threads. *summary becomes the summary of the whole job, and is equal in every process. */
 static void run_sweep(struct perf_job *job, struct perf_summary *summary) {
     int threads = job->options->threads;
     struct perf_summary *summaries = perf_allocate((size_t)threads * sizeof(*summaries));
@@ -113,13 +113,13 @@ static void run_sweep(struct perf_job *job, struct perf_summary *summary) {
     double *failed = perf_allocate((size_t)job->team.count * sizeof(*failed));
     for (int thread = 0; thread < threads; thread++)
         failed[0] += summaries[thread].failed_checks;
-    *summary = summaries[0]; /* bandwidths are the same in all */
+    *summary = summaries[0]; /* Bandwidths are equal in all */
     summary->failed_checks = (int)team_reduce(&job->team, failed, COLLET_SUM);
     free(failed);
     free(summaries);
 }
 
-/* -M: from the memory resident before and after the communicators were made, and after the sweep freed its buffers. */
+/* -M: computes memory from the resident bytes before and after the communicators were made, and after the sweep has freed its buffers. */
 static void report_memory(struct perf_job *job, double before, double joined, struct perf_summary *summary) {
     double buffers = (double)job->team.count * (double)verify_allocated_bytes(job->max_bytes);
     summary->init_bytes = team_reduce_same(&job->team, joined - before, COLLET_MAX);
@@ -130,7 +130,7 @@ static void report_memory(struct perf_job *job, double before, double joined, st
 int perf_main(const struct perf_collective *collective, int argc, char **argv) {
     struct perf_options options;
     int exit_code;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* who ends the program early has what it measured so far */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* If the program is ended early, its output is complete so far */
     if (!options_parse(argc, argv, &options))
         return PERF_BAD_USAGE;
     set_timeout(options.timeout_s);

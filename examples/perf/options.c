@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line: the flags of nccl-tests with their defaults and meaning, as one table. Flags that ask for
- * what there is not are in it with their default as the only value, and say why. New here: --procs.
+ * The command line: the flags of nccl-tests with their defaults and meanings, as one table. Flags for features that do not exist
+ * here accept only their default, and say why.
  */
 #include "perf.h"
 #include "base/spelling.h"
@@ -34,13 +34,13 @@ typedef bool parse_function(const struct flag *flag, const char *text, struct pe
 static parse_function parse_number, parse_size, parse_type, parse_op, parse_text;
 
 struct flag {
-    char letter; /* 0: it has only a name */
+    char letter; /* 0: the flag has only a name */
     const char *name;
     parse_function *parse;
-    size_t offset; /* of the field in struct perf_options */
-    long min, max; /* of a number */
+    size_t offset; /* Offset of the field in struct perf_options */
+    long min, max; /* Minimum and maximum of a number */
     const char *help;
-    const char *limit; /* why the range is as it is, where that needs saying */
+    const char *limit; /* The reason for the range, if it is not obvious */
 };
 
 #define FIELD(name) offsetof(struct perf_options, name)
@@ -186,7 +186,7 @@ static bool files_agree(const struct perf_options *options) {
     return true;
 }
 
-/* What flags may not say together. */
+/* Checks that no two flags contradict each other. */
 static bool options_agree(const struct perf_options *options) {
     if (options->min_bytes > options->max_bytes) {
         fprintf(stderr, "-b %zu: more than -e %zu\n", options->min_bytes, options->max_bytes);
@@ -212,7 +212,7 @@ static bool options_agree(const struct perf_options *options) {
     return files_agree(options);
 }
 
-/* What --help calls a flag's value. */
+/* The name of a flag's value in --help. */
 static const char *meta_of(const struct flag *flag) {
     return flag->parse == parse_number ? "N"
            : flag->parse == parse_size ? "BYTES"

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inputs, and the results that they must give. Host and GPU compile this one file, as C, as C++ and as CUDA: whoever fills
- * a buffer and whoever checks it use the same formulas. Any rank can compute every rank's inputs, so nothing is exchanged
- * and nothing is stored. Element i of rank r is a draw from (seed, i, r), shaped so that there is only one right result,
+ * Inputs, and the results that they must give. Host and GPU compile this one file, as C, as C++ and as CUDA, so filling and checking
+ * a buffer use the same formulas. Any rank can compute every rank's inputs, so nothing is exchanged
+ * and nothing is stored. Element i of rank r is a random number made from (seed, i, r), and chosen so that there is only one right result,
  * whatever the order in which a library reduces:
  *
  *   moved      any bits, NaNs included
- *   integers   any bits; sums and products wrap, which is associative. Products use odd numbers, all but one, or they
- *              would soon be 0
- *   sum, avg   of reals: small whole numbers, so small that the sum of all magnitudes fits the fraction of the type (types
- *              of 8 or 16 bits and many ranks: the others add 0). No partial sum is ever rounded
- *   mulsum     the same, and half as large: the scalars are 1 and 2
+ *   integers   any bits; sums and products wrap around, so every order gives the same bits. All factors of a product but one are
+ *              odd numbers, because otherwise products would soon be 0
+ *   sum, avg   of reals: small whole numbers. The sum of all magnitudes fits the fraction of the type, so no partial sum is
+ *              ever rounded. (For types of 8 or 16 bits and many ranks, some ranks add 0)
+ *   mulsum     as sum, but numbers are half as large, because the scalars are 1 and 2
  *   product    of reals: one rank gives a whole number of full precision, up to four give ±2 or ±½, the rest ±1
  *   min, max   of reals: any finite numbers but 0, which has two signs
  *
- * So a rounding, a dropped bit, an operand taken twice or not at all shows in the bits of the result. Only an average
- * is rounded, once, when it is divided; it may differ by 2 units in the last place.
+ * So the bits of the result show a rounding, a lost bit, and an operand that was used twice or not at all. Only an average
+ * is rounded, once, when it is divided: it may differ by 2 units in the last place.
  *
- * What a rank adds to a sum is the difference of two draws, the second of which its neighbour takes:
+ * A rank adds to a sum the difference of two random numbers. Its neighbour uses the second of these, too:
  *
  *   (d0 − d1) + (d1 − d2) + … + (dn-1 − dn)  =  d0 − dn          so a sum of many ranks is as cheap to check as one of two
  */
@@ -26,19 +26,20 @@
 
 #include "base/types.h"
 
-enum { PATTERN_MOVED = -1 }; /* in place of an operation: the data is only moved */
+enum { PATTERN_MOVED = -1 }; /* Stands for an operation if data is only moved */
 
 /* All inputs of one operation. Passed to GPUs by value. */
 struct perf_pattern {
     int32_t op; /* enum collet_op or PATTERN_MOVED */
     int32_t nranks;
     uint32_t seed;
-    uint32_t bytes; /* of an element */
+    uint32_t bytes; /* Bytes of an element */
     int32_t is_signed;
-    int32_t fraction_bits; /* 0: integers */
+    int32_t fraction_bits; /* 0: elements are integers */
     int32_t exponent_bits;
-    int32_t contributors; /* to a sum of reals: so many ranks at most add something, … */
-    int64_t addend_limit; /* … which is the difference of two numbers from −limit to limit − 1. A power of two */
+    int32_t contributors; /* Maximum number of ranks that add something to a sum of reals */
+    /* They add differences of two numbers from −addend_limit to addend_limit − 1. A power of two. */
+    int64_t addend_limit;
 };
 
 /* A real number: ±mantissa · 2^exponent. */
@@ -58,10 +59,10 @@ PORT_FN uint64_t pattern_sign_bit(const struct perf_pattern *pattern) {
     return UINT64_C(1) << (8 * pattern->bytes - 1);
 }
 
-/* Whole numbers up to this have an exact representation among the reals of the type. */
+/* Whole numbers up to this limit are exact in the type. */
 PORT_FN int64_t pattern_exact_limit(int fraction_bits) { return INT64_C(1) << (fraction_bits + 1); }
 
-/* Of a mantissa: the bits above the lowest `drop`, rounded to nearest, ties to even. */
+/* A mantissa without its lowest `drop` bits, rounded to nearest, ties to even. */
 PORT_FN uint64_t pattern_rounded(uint64_t mantissa, int drop) {
     if (drop > 63)
         return 0;
@@ -69,8 +70,8 @@ PORT_FN uint64_t pattern_rounded(uint64_t mantissa, int drop) {
     return (mantissa + (UINT64_C(1) << (drop - 1)) - 1 + is_odd) >> drop;
 }
 
-/* The representation that is nearest to a number, which must not be beyond the type's largest. The mantissa has at most 63
- * bits. A carry out of the fraction rightly counts up the exponent. */
+/* The bits of the element that is nearest to a number. The number must not be beyond the type's largest. Its mantissa has at most 63
+ * bits. A carry out of the fraction adds 1 to the exponent, which is right. */
 PORT_FN uint64_t pattern_real_bits(const struct perf_pattern *pattern, struct pattern_real real) {
     if (real.mantissa == 0)
         return 0;
@@ -78,7 +79,7 @@ PORT_FN uint64_t pattern_real_bits(const struct perf_pattern *pattern, struct pa
     int top = 63 - __builtin_clzll(real.mantissa);
     int exponent = real.exponent + top + bias;
     int drop = top - pattern->fraction_bits;
-    if (exponent < 1) { /* subnormal: so many times the smallest number */
+    if (exponent < 1) { /* The number is subnormal: a multiple of the smallest number */
         drop += 1 - exponent;
         exponent = 1;
     }
@@ -98,12 +99,12 @@ PORT_FN int64_t pattern_signed(const struct perf_pattern *pattern, uint64_t bits
     return (int64_t)(bits << unused_bits) >> unused_bits;
 }
 
-/* Numbers without sign that have the order of the values; neighbours differ by 1. */
+/* Unsigned numbers in the order of the values. The numbers of two neighbouring values differ by 1. */
 PORT_FN uint64_t pattern_order(const struct perf_pattern *pattern, uint64_t bits) {
     uint64_t sign = pattern_sign_bit(pattern);
     if (pattern_is_integer(pattern))
         return pattern->is_signed ? bits ^ sign : bits;
-    return bits & sign ? 2 * sign - bits : sign + bits; /* both zeros are `sign` */
+    return bits & sign ? 2 * sign - bits : sign + bits; /* Both zeros become `sign` */
 }
 
 /* ------------------------------------------------------------------------------------------------------------ draws */
@@ -120,19 +121,20 @@ PORT_FN uint32_t pattern_hash(const struct perf_pattern *pattern, uint64_t eleme
     return pattern_mix((uint32_t)element ^ upper);
 }
 
-/* Random bits, as many as the type has at least; higher ones may be there or not. */
+/* Random bits, at least as many as the type has. Higher bits may be set or not. */
 PORT_FN uint64_t pattern_draw(const struct perf_pattern *pattern, uint32_t hash, int place) {
     uint32_t lower = pattern_mix(hash + (uint32_t)place * 0x9e3779b9u);
     return pattern->bytes <= 4 ? lower : (uint64_t)pattern_mix(lower + 0x85ebca6bu) << 32 | lower;
 }
 
-/* From 0 to nranks − 1: each element gives the roles to the ranks in turn, from another rank on. */
+/* The place of a rank for one element, from 0 to nranks − 1. The place decides the rank's role. Places go to the ranks in turn, and each
+ * element begins with another rank. */
 PORT_FN int pattern_place(const struct perf_pattern *pattern, uint32_t hash, int rank) {
     int place = rank + (int)((uint64_t)hash * (uint32_t)pattern->nranks >> 32);
     return place < pattern->nranks ? place : place - pattern->nranks;
 }
 
-/* For sums: of integers any, of reals from −limit to limit − 1. */
+/* A random number for sums: any integer, or for reals a whole number from −addend_limit to addend_limit − 1. */
 PORT_FN int64_t pattern_addend(const struct perf_pattern *pattern, uint32_t hash, int place) {
     uint64_t draw = pattern_draw(pattern, hash, place);
     if (pattern_is_integer(pattern))
@@ -144,7 +146,7 @@ PORT_FN int pattern_contributors(const struct perf_pattern *pattern) {
     return pattern_is_integer(pattern) ? pattern->nranks : pattern->contributors;
 }
 
-/* What a place adds to a sum. Integers wrap, here and in the type. */
+/* The number that a place adds to a sum. Integers wrap around, here and in the type. */
 PORT_FN int64_t pattern_difference(const struct perf_pattern *pattern, uint32_t hash, int place) {
     if (place >= pattern_contributors(pattern))
         return 0;
@@ -162,8 +164,8 @@ PORT_FN struct pattern_real pattern_factor(const struct perf_pattern *pattern, u
     return factor;
 }
 
-/* What is combined bit by bit or compared. Of reals: the lowest exponent bit cleared, so it is neither infinite nor NaN;
- * the lowest fraction bit set, so it is not 0. */
+/* An input for operations that compare, or combine bit by bit. For reals the lowest exponent bit is cleared, so the input is neither
+ * infinite nor NaN, and the lowest fraction bit is set, so it is not 0. */
 PORT_FN uint64_t pattern_bits(const struct perf_pattern *pattern, uint32_t hash, int place) {
     uint64_t bits = pattern_draw(pattern, hash, place) & pattern_mask(pattern);
     if (pattern->op == PATTERN_MOVED)
@@ -183,7 +185,7 @@ PORT_FN int pattern_is_product_of_reals(const struct perf_pattern *pattern) {
     return pattern->op == COLLET_PROD && !pattern_is_integer(pattern);
 }
 
-PORT_FN int64_t pattern_scalar(int rank) { return 1 + (rank & 1); } /* of a pre-multiplied sum */
+PORT_FN int64_t pattern_scalar(int rank) { return 1 + (rank & 1); } /* The rank's scalar for a pre-multiplied sum */
 
 PORT_FN uint64_t pattern_sum_bits(const struct perf_pattern *pattern, int64_t sum) {
     return pattern_is_integer(pattern) ? (uint64_t)sum & pattern_mask(pattern) : pattern_whole_bits(pattern, sum);
@@ -202,13 +204,13 @@ PORT_FN uint64_t pattern_input(const struct perf_pattern *pattern, int rank, uin
 PORT_FN int64_t pattern_sum(const struct perf_pattern *pattern, uint32_t hash) {
     int contributors = pattern_contributors(pattern);
     uint64_t sum = (uint64_t)pattern_addend(pattern, hash, 0) - (uint64_t)pattern_addend(pattern, hash, contributors);
-    if (pattern->op == COLLET_PREMULSUM) /* once more, of ranks whose scalar is 2 */
+    if (pattern->op == COLLET_PREMULSUM) /* Ranks whose scalar is 2 add their numbers once more */
         for (int rank = 1; rank < pattern->nranks; rank += 2)
             sum += (uint64_t)pattern_difference(pattern, hash, pattern_place(pattern, hash, rank));
     return (int64_t)sum;
 }
 
-/* sum ÷ nranks, to 63 bits where the sum is not 0: more than any type has. */
+/* sum ÷ nranks. If the sum is not 0, the mantissa has 63 bits, more than any type. */
 PORT_FN struct pattern_real pattern_quotient(int64_t sum, uint32_t nranks) {
     struct pattern_real real = {sum < 0, sum < 0 ? 0 - (uint64_t)sum : (uint64_t)sum, 0};
     if (sum == 0)
@@ -216,10 +218,10 @@ PORT_FN struct pattern_real pattern_quotient(int64_t sum, uint32_t nranks) {
     int shift = __builtin_clzll(real.mantissa) - 1;
     uint64_t dividend = real.mantissa << shift;
     uint64_t quotient = dividend / nranks;
-    int more = __builtin_clzll(quotient) - 1; /* at most 31: nranks is below 2^31 */
+    int more = __builtin_clzll(quotient) - 1; /* At most 31, because nranks is below 2^31 */
     uint64_t rest = (dividend - quotient * nranks) << more;
     real.mantissa = (quotient << more) + rest / nranks;
-    real.mantissa |= rest % nranks != 0; /* not a tie */
+    real.mantissa |= rest % nranks != 0; /* This is then no tie */
     real.exponent = -shift - more;
     return real;
 }
@@ -255,7 +257,7 @@ PORT_FN uint64_t pattern_combined(const struct perf_pattern *pattern, uint64_t a
     }
 }
 
-/* Over all ranks. */
+/* The result of the operation over all ranks, for one element. */
 PORT_FN uint64_t pattern_reduced(const struct perf_pattern *pattern, uint64_t element) {
     uint32_t hash = pattern_hash(pattern, element);
     if (pattern_sums(pattern)) {
@@ -270,7 +272,7 @@ PORT_FN uint64_t pattern_reduced(const struct perf_pattern *pattern, uint64_t el
     return result;
 }
 
-/* Whether a result is right: the same bits, or for a floating-point average at most 2 representable numbers away. */
+/* Is a result right? Its bits must be the expected ones. A floating-point average may be up to 2 representable numbers away. */
 PORT_FN int pattern_accepts(const struct perf_pattern *pattern, uint64_t got, uint64_t expected) {
     if (got == expected)
         return 1;

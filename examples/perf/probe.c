@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The machine under the numbers. Speeds through shared memory depend most on how long a cache line takes from one CPU
- * to another and back; on virtual machines that may differ several times from one minute to the next.
+ * Facts about the machine that is measured. Speeds through shared memory depend most on the round trip of a cache line between two
+ * CPUs. On virtual machines, this time may change by several times from one minute to the next.
  */
 #define _GNU_SOURCE
 #include "perf.h"
@@ -51,7 +51,7 @@ static void read_cpu_model(char *model, size_t size) {
         fclose(file);
 }
 
-/* "0-3,8" for the CPUs of a set. */
+/* Writes the CPUs of a set, for example "0-3,8". */
 static void print_cpus(const cpu_set_t *set, char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';
@@ -91,7 +91,7 @@ void probe_card(struct perf_card *card) {
 enum { TRIPS_PER_SAMPLE = 64, MIN_SAMPLES = 16 };
 static const unsigned last_ball = ~0u;
 
-/* The two players hit the ball in turn: odd numbers are for the partner. */
+/* Two threads pass a number to and fro in one cache line. Odd numbers are for the partner. */
 struct table_tennis {
     _Alignas(128) atomic_uint ball;
     _Alignas(128) int partner_cpu;
@@ -123,9 +123,9 @@ static void play(struct table_tennis *game, int trips) {
     }
 }
 
-/* The best sample: where other programs want the CPUs too, all the rest may have been interrupted. */
+/* Returns the best sample: if other programs use the CPUs too, all other samples may have been interrupted. */
 static double play_for_2_ms(struct table_tennis *game) {
-    play(game, TRIPS_PER_SAMPLE); /* the partner has arrived on its CPU */
+    play(game, TRIPS_PER_SAMPLE); /* After this, the partner is on its CPU */
     double begin = probe_now_s(), now = begin, best_s = 1e9;
     for (int sample = 0; sample < MIN_SAMPLES || now < begin + 2e-3; sample++) {
         double start = now;

@@ -2,9 +2,9 @@
  *
  * --procs N: the program forks itself, so that ranks can be processes without a launcher.
  *
- *   parent ──fork──▶ process 0 … N−1      before anything of collet runs
- *      │ unique id, N copies ──pipe──▶    each reads one
- *      ╰─ waits; when one process fails, the others get a while to say what they saw, then they are ended too
+ *   parent ──fork──▶ process 0 … N−1      before any code of collet runs
+ *      │ unique id, N copies ──pipe──▶    each process reads one
+ *      ╰─ waits; when one process fails, the others get some time to report errors, and then they are ended too
  */
 #include "perf.h"
 
@@ -37,13 +37,13 @@ static void send_ids(int pipe_end, int count) {
     MUST(-1, collet_get_unique_id, &id);
     for (int i = 0; i < count; i++)
         if (write(pipe_end, id.bytes, sizeof(id.bytes)) != (ssize_t)sizeof(id.bytes))
-            return; /* all readers have gone; waiting for them tells why */
+            return; /* All readers have gone, and supervise() will say why */
 }
 
 void procs_receive_id(const struct perf_job *job, struct collet_unique_id *id) {
     /* Writes of this size are atomic, so each process reads one whole id. */
     if (read(job->id_pipe, id->bytes, sizeof(id->bytes)) != (ssize_t)sizeof(id->bytes))
-        _exit(PERF_FAILED); /* the parent has failed and said so */
+        _exit(PERF_FAILED); /* The parent has failed, and has said so */
 }
 
 static void end_all(const pid_t *pids, int count) {
@@ -64,7 +64,7 @@ static void report_failure(int proc, int count, pid_t pid, int status) {
     }
 }
 
-/* Waits for all processes; the exit code is that of the first one that failed. */
+/* Waits for all processes. Returns the exit code of the first process that failed. */
 static int supervise(pid_t *pids, int count) {
     int exit_code = PERF_OK;
     double deadline = 0;
@@ -80,7 +80,7 @@ static int supervise(pid_t *pids, int count) {
             while (proc < count && pids[proc] != pid)
                 proc++;
             if (proc == count)
-                continue; /* not one of ours */
+                continue; /* The process is not one of these */
             pids[proc] = 0;
             left--;
             if (exit_code_of(status) != PERF_OK && exit_code == PERF_OK) {
@@ -118,7 +118,7 @@ bool procs_fork(struct perf_job *job, int count, int *exit_code) {
         if (pids[proc] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() != parent)
-                _exit(PERF_FAILED); /* the parent died before this could be noticed */
+                _exit(PERF_FAILED); /* The parent died before this process could notice it */
             close(ends[1]);
             free(pids);
             job->proc = proc;

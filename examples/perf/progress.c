@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far a long sweep is, on one line of the terminal that is wiped before anything else is printed. Nothing is shown
- * when standard error is not a terminal, nor in the first second.
+ * The progress of a long sweep, on one line of the terminal. The line is cleared before other output. Nothing is shown
+ * if standard error is not a terminal, or in the first second.
  */
 #include "perf.h"
 

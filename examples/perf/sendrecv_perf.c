@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sendrecv_perf: every rank sends to the next one and receives from the one before, all around the ring at once. Not in
- * place.
+ * sendrecv_perf: every rank sends to the next rank and receives from the one before, all at once. There is no in-place
+ * half.
  *
  *   rank 0  A            C
  *   rank 1  B     ->     A
@@ -11,7 +11,7 @@
 
 static int previous_rank(const struct perf_call *call) { return (call->rank + call->nranks - 1) % call->nranks; }
 
-/* One group: if every rank waited for its send before it received, no rank would ever go on. */
+/* Send and receive are in one group: if every rank first waited for its send, all would wait forever. */
 static enum collet_result run(const struct perf_call *call) {
     int next_rank = (call->rank + 1) % call->nranks;
     enum collet_result result = collet_group_start();
@@ -32,7 +32,7 @@ static struct perf_origin origin(const struct perf_call *call, size_t element) {
 static const struct perf_collective sendrecv = {
     .program = "sendrecv_perf",
     .function = "collet_send and collet_recv",
-    .has_op = true, /* nccl-tests sweeps it over -o too, though nothing is reduced */
+    .has_op = true, /* As in nccl-tests, the sweep goes over -o, although nothing is reduced */
     .input = PERF_COUNT,
     .output = PERF_COUNT,
     .run = run,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spans: a buffer is described by what its elements must be, stretch by stretch. The same spans fill it before a call and
- * check it after one, on the host (span.c) or on a GPU, in a stream (span_gpu.cu).
+ * Spans: they describe which elements a buffer must hold, stretch by stretch. Spans fill a buffer before a call, and check it after the
+ * call, on the host (span.c) or on a GPU, in a stream (span_gpu.cu).
  *
  *    │ filler (guard) │ input of rank 2 │ filler (guard) │       before
  *    │ filler (guard) │ all reduced     │ filler (guard) │       after
@@ -15,22 +15,22 @@
 extern "C" {
 #endif
 
-/* Where an element comes from, if from no single rank. */
+/* Values for a rank, if an element does not come from a single rank. */
 enum { PERF_ALL_RANKS = -1, PERF_UNTOUCHED = -2, PERF_FILLER = -3 };
 enum { SPAN_FILLER_BYTE = 0xa5 };
 
 struct perf_span {
-    uint64_t first, count; /* elements of the buffer … */
-    uint64_t element;      /* … are elements from this one on … */
-    int32_t rank;          /* … of this rank's input, or PERF_ALL_RANKS: of all ranks reduced; or PERF_FILLER */
+    uint64_t first, count; /* First element of the span in the buffer, and number of elements */
+    uint64_t element;      /* Element of the inputs that belongs to the span's first element; the next ones follow */
+    int32_t rank;          /* Rank of the input; or PERF_ALL_RANKS: the inputs of all ranks, reduced; or PERF_FILLER */
 };
 
-/* What a check has found, added up over spans. It begins as zeros. */
+/* The result of a check, added up over spans. Set it to zeros before. */
 enum { SPAN_PLACES = 4 };
 struct perf_wrong {
-    uint64_t count;               /* elements that are not what they must be */
-    uint64_t places[SPAN_PLACES]; /* of some of them: element of the buffer … */
-    uint32_t nplaces;             /* … so many were noted; more than SPAN_PLACES were not kept */
+    uint64_t count;               /* Number of wrong elements */
+    uint64_t places[SPAN_PLACES]; /* Places of some wrong elements in the buffer */
+    uint32_t nplaces;             /* Number of places that were found. Only the first SPAN_PLACES are kept */
 };
 
 PORT_FN uint64_t span_expected(const struct perf_pattern *pattern, const struct perf_span *span, uint64_t index) {
@@ -70,10 +70,9 @@ void span_fill(void *memory, const struct perf_pattern *pattern, const struct pe
 void span_check(const void *memory, const struct perf_pattern *pattern, const struct perf_span *span,
                 struct perf_wrong *wrong);
 
-/* The same on the current GPU, queued in a stream (a cudaStream_t) of it; memory and *wrong are its own, or any that it
- * reaches. They return a cudaError_t. What span_gpu_load() is for: CUDA may load a kernel at its first launch and wait
- * there for all kernels that run. A kernel of a collective that waits for another rank would then wait without end. So
- * load them first, once per GPU. */
+/* These do the same on the current GPU, in a stream (a cudaStream_t). The GPU must be able to access memory and *wrong. They return a
+ * cudaError_t. Call span_gpu_load() first, once per GPU: CUDA may load a kernel at its first launch, and then wait
+ * for all kernels that run. If one of these is a collective that waits for another rank, this would never end. */
 int span_gpu_load(void);
 int span_gpu_fill(void *memory, const struct perf_pattern *pattern, const struct perf_span *span, void *stream);
 int span_gpu_check(const void *memory, const struct perf_pattern *pattern, const struct perf_span *span,

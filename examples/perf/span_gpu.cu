@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spans of memory of a GPU: a kernel fills one or checks one. Each lane takes every so-manieth element, so that a warp reads
- * and writes neighbours. A lane counts what is wrong for itself and adds that to the common count once.
+ * Spans in GPU memory: a kernel fills a span or checks it. A lane takes one element in each round of all lanes, so that a warp reads
+ * and writes neighbours. Each lane counts its wrong elements, and adds its count to the common count once.
  */
 #include "span.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Statistics of the times of single iterations (-I). Percentiles are of the nearest rank: with fewer than 100 samples
- * the 99th is the largest.
+ * Statistics of the times of single iterations (-I). A percentile is a sample (nearest-rank method): with fewer than 100 samples
+ * the 99th percentile is the largest sample.
  */
 #include "perf.h"
 

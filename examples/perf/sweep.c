@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sweep, as one thread runs it for its ranks; all threads of all processes run the same loops in step, held
- * together by the collectives themselves. For each type, operation, root and size two halves, out of place and in place.
- * A half:
+ * The sweep of one thread, for its ranks. All threads of all processes run the same loops at the same time: the collectives keep them
+ * together. For each type, operation, root and size there are two halves, out of place and in place.
+ * A half is:
  *
  *   fill, one call, warm-up calls, barrier | iterations, timed as a whole | average over ranks | fill, one call, check
  *
- * With -G, the iterations become a CUDA graph and its launches are timed, and so does the call that is checked.
+ * With -G, the iterations become a CUDA graph, whose launches are timed. The call that is checked becomes a graph, too.
  *
  * Successive iterations use successive parts of the buffers, so that small sizes are not measured in the cache only.
  */
@@ -19,14 +19,14 @@ struct sweep {
     struct perf_job *job;
     const struct perf_options *options;
     const struct perf_team *team;
-    struct perf_buffers *buffers; /* of each rank of the team */
-    struct perf_call *calls;      /* likewise: the call that is being measured */
+    struct perf_buffers *buffers; /* [rank of the team]: its buffers */
+    struct perf_call *calls;      /* [rank of the team]: the call that is measured now */
     struct perf_summary *summary;
-    uint64_t seed;    /* a new one for each fill, the same on all ranks */
-    double work_done; /* in the units of row_work() */
+    uint64_t seed;    /* Each fill has a new seed, which is equal on all ranks */
+    double work_done; /* Work of the rows so far, in the unit of row_work() */
 };
 
-/* The call of one half, for every rank of the team. */
+/* Sets the call of one half, for every rank of the team. */
 static void set_calls(struct sweep *sweep, const struct perf_call *call) {
     for (int i = 0; i < sweep->team->count; i++) {
         sweep->calls[i] = *call;
@@ -55,7 +55,7 @@ static void run_call(struct perf_call *call) {
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* How many calls of the row find places of their own in the buffers. */
+/* The number of calls of the row that can use separate parts of the buffers. */
 static size_t places_of(const struct sweep *sweep) {
     size_t bytes = row_bytes(&sweep->calls[0]);
     return bytes && bytes < sweep->job->max_bytes ? sweep->job->max_bytes / bytes : 1;
@@ -109,14 +109,14 @@ static void run_iterations(struct sweep *sweep) {
         run_iteration(sweep, iteration);
 }
 
-/* Until all that was called since begin is done; with -C, until all has been called. */
+/* The seconds from `begin` until all calls are done. With -C: until all calls have returned. */
 static double seconds_since(const struct sweep *sweep, double begin) {
     double called = probe_now_s();
     team_finish(sweep->team);
     return (sweep->options->report_cputime ? called : probe_now_s()) - begin;
 }
 
-/* -G: of the launches alone. */
+/* -G: returns the seconds of the launches alone. */
 static double time_graphs(struct sweep *sweep) {
     graph_begin(sweep->team);
     run_iterations(sweep);
@@ -130,7 +130,7 @@ static double time_graphs(struct sweep *sweep) {
     return seconds / sweep->options->graph;
 }
 
-/* Seconds of one operation. Looking at the clock is not free, so single iterations are timed only where asked for. */
+/* Returns the seconds of one operation. Reading the clock takes time, so single iterations are timed only with -I. */
 static double time_iterations(struct sweep *sweep, double *iter_us) {
     const struct perf_options *options = sweep->options;
     double operations = (double)options->iters * options->agg_iters;
@@ -155,11 +155,11 @@ static double time_iterations(struct sweep *sweep, double *iter_us) {
     return (options->blocking == 3 || options->report_cputime ? total : probe_now_s() - begin) / operations;
 }
 
-/* -a: one time for all ranks. */
+/* -a: makes one time from the times of all ranks. */
 static double agree_on_time(struct sweep *sweep, double seconds) {
     static const enum collet_op ops[] = {COLLET_SUM, COLLET_AVG, COLLET_MIN, COLLET_MAX};
     int average = sweep->options->average;
-    if (average == 0) { /* rank 0's time is the sum of it and of zeros */
+    if (average == 0) { /* Rank 0's time is the sum of itself and of zeros */
         double *values = perf_allocate((size_t)sweep->team->count * sizeof(*values));
         values[0] = sweep->team->first_rank == 0 ? seconds : 0;
         seconds = team_reduce(sweep->team, values, ops[0]);
@@ -169,7 +169,7 @@ static double agree_on_time(struct sweep *sweep, double seconds) {
     return team_reduce_same(sweep->team, seconds, ops[average]);
 }
 
-/* Only the first check that fails says where: one fault mostly shows in many rows. */
+/* Only the first check that fails prints wrong elements, because one fault mostly shows in many rows. */
 static size_t check_rank(const struct sweep *sweep, int i) {
     struct perf_wrong wrong[2];
     size_t count = verify_check(&sweep->buffers[i], &sweep->calls[i], sweep->seed, wrong);
@@ -178,7 +178,7 @@ static size_t check_rank(const struct sweep *sweep, int i) {
     return count;
 }
 
-/* As what was timed: through a graph or not. */
+/* Runs the call in the way that was timed: through a graph or not. */
 static void run_checked(struct sweep *sweep) {
     if (!sweep->options->graph) {
         run_once(sweep, 0);
@@ -188,14 +188,14 @@ static void run_checked(struct sweep *sweep) {
     graph_begin(sweep->team);
     run_once(sweep, 0);
     void *graph = graph_end(sweep->team);
-    team_finish(sweep->team);  /* inputs are there */
-    team_barrier(sweep->team); /* making a graph might wait for kernels of ranks that were quicker */
+    team_finish(sweep->team);  /* Inputs are complete now */
+    team_barrier(sweep->team); /* Making a graph might wait for kernels of ranks that were quicker */
     graph_launch(sweep->team, graph);
     team_finish(sweep->team);
     graph_free(sweep->team, graph);
 }
 
-/* Up to -c times: fresh inputs, one call, every element compared. Returns wrong elements over all ranks. */
+/* Up to -c times, makes new inputs, runs one call, and compares every element. Returns the number of wrong elements over all ranks. */
 static long long check(struct sweep *sweep) {
     double *wrong = perf_allocate((size_t)sweep->team->count * sizeof(*wrong));
     double total = 0;
@@ -214,7 +214,7 @@ static long long check(struct sweep *sweep) {
     return (long long)total;
 }
 
-/* -I: makes the times of single iterations, of each process and of the slowest one, known to all. */
+/* -I: gathers the times of single iterations, of each process and of the slowest process, on all ranks. */
 static void gather_iterations(struct sweep *sweep, const double *iter_us, struct perf_half *half) {
     size_t iters = (size_t)sweep->options->iters, count = (size_t)sweep->team->count;
     int nranks = sweep->job->nranks, ranks_per_proc = sweep->job->team.count;
@@ -240,7 +240,7 @@ static void gather_iterations(struct sweep *sweep, const double *iter_us, struct
     free(all);
 }
 
-/* What the half itself does, and nothing that a later row does. Where that hangs, the earlier rows have been printed. */
+/* Warms up with the calls of this half, not of later rows. So if a call hangs, all rows before it have been printed. */
 static void warm_up(struct sweep *sweep) {
     size_t bytes = row_bytes(&sweep->calls[0]);
     size_t places = smaller(places_of(sweep), (size_t)sweep->options->iters * (size_t)sweep->options->agg_iters);
@@ -288,7 +288,7 @@ static size_t next_size(size_t size, const struct perf_options *options) {
 /* A measure of how long the row of a size takes, for the progress line only. */
 static double row_work(size_t size) { return (double)size + 65536; }
 
-/* What the first measured communicator says of the row; messages have no plan. */
+/* Asks the first measured communicator for the plan of the row. Sends and receives have no plan. */
 static void ask_plan(const struct sweep *sweep, const struct perf_call *call, struct perf_row *row) {
     char text[PERF_PLAN_BYTES];
     if (!call->collective->planned)
@@ -334,7 +334,7 @@ static void measure_row(struct sweep *sweep, struct perf_call *call, size_t size
     }
 }
 
-/* All sizes for one type, operation and root. */
+/* Measures all sizes for one type, operation and root. */
 static void sweep_sizes(struct sweep *sweep, struct perf_call *call) {
     const struct perf_options *options = sweep->options;
     for (int i = 0; i < sweep->team->count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text that goes to standard output, laid out as nccl-tests does, so that what reads its output reads this: lines
- * that start with '#' are remarks, all others are rows of the table.
+ * The text for standard output, in the format of nccl-tests, so that programs that read its output can read this, too. Lines
+ * that start with '#' are remarks, and all others are rows of the table.
  */
 #include "perf.h"
 
@@ -67,7 +67,7 @@ static void print_machine(const struct perf_job *job) {
     print_round_trip(job->round_trip_ns);
 }
 
-/* All those that ranks name. */
+/* Prints all transports that ranks have named. */
 static void print_transports(const struct perf_job *job) {
     char seen[512] = " ";
     printf("# Transport:");

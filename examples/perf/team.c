@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The few things that the perf programs themselves need from a communicator: a barrier, a number reduced over all
- * ranks, a row gathered from each. All are made of collet's own collectives; no MPI.
+ * What the perf programs themselves need from a communicator: a barrier, reductions of a number over all
+ * ranks, and rows gathered from all ranks. All use collet's own collectives, not MPI.
  */
 #include "perf.h"
 
@@ -36,7 +36,7 @@ void *perf_allocate(size_t bytes) {
     return memset(memory, 0, rounded);
 }
 
-/* A call that fails on a GPU ends there, and its stream goes on. */
+/* If a call fails on a GPU, its stream goes on all the same. So this also asks the communicators for errors. */
 void team_finish(const struct perf_team *team) {
     for (int i = 0; perf_device && i < team->count; i++) {
         enum collet_result failure;

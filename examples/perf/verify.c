@@ -5,11 +5,12 @@
  *   out of place   send  [guard| input . . . . . |guard]     recv  [guard| filler . . . . |guard]
  *   in place       send  [guard|guard . . .                  recv  [guard| filler | input | filler |guard]
  *
- * After it, every element between the guards is the result that the collective owes at that place, or else exactly what
- * was there before: inputs out of place, blocks beside the result, the receive buffers of ranks that are not the root.
+ * After the call, every element between the guards must be the right result for its place. The call must not change any other element:
+ * not in an input that has a buffer of its own, not in the blocks beside the result, and not in the receive buffer of a rank that gets no
+ * result.
  *
- * On a GPU, kernels fill and check, in the stream of the call. The host looks at a sample of each buffer, too, and must
- * count the same there: so the check by kernels is itself checked.
+ * On a GPU, kernels fill and check, in the stream of the call. The host checks a sample of each buffer, too, and must find as many wrong
+ * elements in the sample as the kernel: so the check by kernels is itself checked.
  */
 #include "perf.h"
 
@@ -23,7 +24,7 @@ size_t verify_allocated_bytes(size_t max_bytes) {
     return 2 * (GUARD_BYTES + VERIFY_MAX_UNALIGN + max_bytes + GUARD_BYTES);
 }
 
-/* Zeroed. */
+/* Allocates zeroed memory. */
 static unsigned char *collet_memory(size_t bytes, int rank, int device) {
     void *memory;
     MUST(rank, collet_mem_alloc, &memory, bytes, device);
@@ -35,7 +36,7 @@ static unsigned char *gpu_memory(size_t bytes, int rank, bool registered) {
     return registered ? collet_memory(bytes, rank, COLLET_DEVICE_CUDA(device_of(rank))) : perf_device->allocate(bytes);
 }
 
-/* Written, so that no call has to wait for pages. */
+/* Allocates memory and writes to it, so that no call has to wait for pages. */
 static unsigned char *host_memory(size_t bytes, int rank, bool registered) {
     unsigned char *memory = registered ? collet_memory(bytes, rank, COLLET_DEVICE_HOST) : perf_allocate(bytes);
     return memset(memory, SPAN_FILLER_BYTE, bytes);
@@ -67,8 +68,8 @@ void verify_unalign(struct perf_buffers *buffers, size_t bytes) {
     buffers->recv = buffers->memory[1] + GUARD_BYTES + bytes;
 }
 
-/* Windows end with their communicator, since all ranks would have to end them at once, those of this thread, too. So their buffers
- * stay until the process ends. */
+/* Windows end with their communicator, because all ranks would have to deregister them at once, also those of this thread. So the buffers
+ * of windows stay until the process ends. */
 void verify_free(struct perf_buffers *buffers) {
     for (int i = 0; i < 2; i++) {
         if (buffers->registered == PERF_REGISTERED) {
@@ -96,7 +97,7 @@ void verify_aim(const struct perf_buffers *buffers, size_t shift, struct perf_ca
     call->recv = recv + call->shape.in_place_output * rank_bytes;
 }
 
-/* ----------------------------------------------------------------------------------------------- what must be where */
+/* ------------------------------------------------------------------------------------------- the content of a buffer */
 
 /* A buffer during one call: `elements` elements from `start`, guards included, of which some are inputs and some become
  * results. */
@@ -109,7 +110,7 @@ struct area {
 
 static size_t guard_elements(const struct perf_call *call) { return GUARD_BYTES / call->type->bytes; }
 
-/* Of a buffer from `memory` on, with a guard before it and one behind `elements`. */
+/* The area of a buffer that starts at `memory`: a guard, `elements` elements, another guard. */
 static struct area area_of(unsigned char *memory, const struct perf_call *call, size_t elements) {
     size_t guard = guard_elements(call);
     return (struct area){
@@ -142,13 +143,14 @@ static bool within(uint64_t element, uint64_t first, uint64_t count) {
     return element >= first && element - first < count;
 }
 
-/* At which element from `at` on a stretch of elements begins or ends next, if that is before `end`. */
+/* The next border of a stretch of `count` elements from `first` on: where it begins or ends behind `at`, if that is before `end`; else
+ * `end`. */
 static uint64_t next_border(uint64_t at, uint64_t first, uint64_t count, uint64_t end) {
     uint64_t border = at < first ? first : first + count;
     return border > at && border < end ? border : end;
 }
 
-/* What the elements from `at` on are before the call, up to the next that is something else. */
+/* The span that begins at `at`, before the call. It ends where elements of another kind begin. */
 static struct perf_span span_before(const struct perf_call *call, const struct area *area, uint64_t at) {
     uint64_t end = next_border(at, area->first_input, area->inputs, area->elements);
     bool is_input = within(at, area->first_input, area->inputs);
@@ -157,7 +159,7 @@ static struct perf_span span_before(const struct perf_call *call, const struct a
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* … and after it. */
+/* The span that begins at `at`, after the call. */
 static struct perf_span span_after(const struct perf_call *call, const struct area *area, uint64_t at) {
     struct perf_span span = span_before(call, area, at);
     uint64_t border = next_border(at, area->first_output, area->outputs, area->elements);
@@ -208,8 +210,7 @@ void verify_spread(const struct perf_buffers *buffers, const struct perf_call *c
     fill_span(call, buffers->recv, &pattern, &span);
 }
 
-/* A check of the elements from `first` to before `end` of an area. The area's first element is the same as that of `memory`
- * if that is a copy of the whole area. */
+/* A check of the elements from `first` to before `end` of an area. */
 struct check {
     const struct perf_call *call;
     struct perf_pattern pattern;
@@ -231,7 +232,7 @@ static void check_on_gpu(const struct check *check, struct perf_wrong *found) {
     }
 }
 
-/* memory: a copy of these elements alone, or where they are. */
+/* memory: the address of the elements to check, or of a copy of them. */
 static void check_on_host(const struct check *check, const void *memory, struct perf_wrong *found) {
     struct perf_span span;
     for (uint64_t at = check->first; at < check->end; at += span.count) {
@@ -241,7 +242,7 @@ static void check_on_host(const struct check *check, const void *memory, struct 
     }
 }
 
-/* Somewhere in the area, elsewhere for every seed. */
+/* A sample of an area. Its place depends on the seed. */
 static struct check sample_of(const struct check *whole, uint64_t seed) {
     struct check sample = *whole;
     uint64_t elements = smaller(SAMPLE_BYTES / whole->call->type->bytes, whole->end);
@@ -250,7 +251,7 @@ static struct check sample_of(const struct check *whole, uint64_t seed) {
     return sample;
 }
 
-/* Of what the GPU has counted in a sample. */
+/* Ends the program if the host does not find as many wrong elements in a sample as the GPU has counted. */
 static void must_agree(const struct check *sample, uint64_t counted) {
     struct perf_wrong found = {.count = 0};
     uint64_t bytes[SAMPLE_BYTES / sizeof(uint64_t)];
@@ -265,7 +266,7 @@ static void must_agree(const struct check *sample, uint64_t counted) {
     _exit(PERF_FAILED);
 }
 
-/* Queues everything, waits once. found[0 and 1]: of the areas; on the GPU behind them those of the samples. */
+/* Queues all checks, and waits once. found[0] and found[1]: results for the two areas. In GPU memory the results for samples follow. */
 static void check_areas_on_gpu(const struct perf_buffers *buffers, const struct check checks[2], uint64_t seed,
                                struct perf_wrong found[4]) {
     void *stream = checks[0].call->stream;

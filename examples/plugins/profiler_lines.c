@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A profiler plugin, for NCCL 2.30 and for collet under NCCL's names: one line per operation, when it has ended, into
- * the file that PROFILER_LINES names (without it: into the standard error stream).
+ * A profiler plugin, for NCCL 2.30 and for collet under NCCL's names. When an operation has ended, the plugin writes a line into
+ * the file that PROFILER_LINES names, or without this variable to standard error.
  *
  *     cc -shared -fPIC -I include/compat profiler_lines.c -o libnccl-profiler-lines.so
  *     NCCL_PROFILER_PLUGIN=$PWD/libnccl-profiler-lines.so LD_PRELOAD=…/libnccl.so.2 program
@@ -16,10 +16,10 @@
 
 struct line {
     ncclProfilerEventDescr_v6_t about;
-    struct line *operation; /* of a channel, a wire or a message; NULL: it is one itself */
+    struct line *operation; /* The operation of a channel, a wire or a message; NULL: this is an operation itself */
     double began_us;
     int channels, wires, messages;
-    size_t bytes; /* sent and received over wires */
+    size_t bytes; /* Bytes that were sent and received over wires */
 };
 
 static double now_us(void) {
@@ -56,7 +56,7 @@ static ncclResult_t start(void *context, void **handle, ncclProfilerEventDescr_v
     return ncclSuccess;
 }
 
-/* A message has been sent, or has come. */
+/* Called when a message was sent, or has come. */
 static ncclResult_t note(void *handle, ncclProfilerEventState_v6_t state, ncclProfilerEventStateArgs_v6_t *about) {
     const struct line *line = handle;
     if (line->operation != NULL &&

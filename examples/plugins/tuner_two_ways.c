@@ -6,7 +6,7 @@
  *     cc -shared -fPIC -I include/compat tuner_two_ways.c -o libnccl-tuner-two_ways.so
  *     NCCL_TUNER_PLUGIN=$PWD/libnccl-tuner-two_ways.so LD_PRELOAD=…/libnccl.so.2 program
  *
- * Its answers follow from its arguments alone, so all ranks get the same one.
+ * Its answers depend only on its arguments, so all ranks get equal answers.
  */
 #include <nccl_tuner.h>
 
@@ -21,7 +21,7 @@ static ncclResult_t begin(void **context, uint64_t comm_id, size_t nranks, size_
     return ncclSuccess;
 }
 
-/* The least entry of the table wins. What is marked as no choice stays as it is. */
+/* The smallest entry of the table wins. Entries that are marked as impossible are not changed. */
 static ncclResult_t choose(void *context, ncclFunc_t function, size_t bytes, int ops, float **table, int nalgo,
                            int nproto, int registered, int *nchannels) {
     float(*cost)[NCCL_NUM_PROTOCOLS] = (float(*)[NCCL_NUM_PROTOCOLS])table;

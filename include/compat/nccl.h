@@ -97,7 +97,7 @@ typedef enum {
     ncclMaxRedOp = 0x7fffffff
 } ncclRedOp_t;
 
-/* Where a scalar is: read by the device when it reduces, or by the host at once. */
+/* Where a scalar lies, and when it is read: by the device when the reduction runs, or by the host when the operator is made. */
 typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
@@ -195,7 +195,7 @@ NCCL_FUNCTION(ncclResult_t, RedOpCreatePreMulSum, ncclRedOp_t *op, void *scalar,
               ncclScalarResidence_t residence, ncclComm_t comm);
 NCCL_FUNCTION(ncclResult_t, RedOpDestroy, ncclRedOp_t op, ncclComm_t comm);
 
-/* Collectives and messages. Counts are in elements; of ReduceScatter and AllGather, those of one rank. */
+/* Collectives and messages. Counts are in elements. The count of ReduceScatter and AllGather is that of one rank's block. */
 NCCL_FUNCTION(ncclResult_t, AllReduce, const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 NCCL_FUNCTION(ncclResult_t, Reduce, const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,

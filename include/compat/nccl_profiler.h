@@ -28,7 +28,7 @@ enum {
     ncclProfileGroupApi = 1 << 8,
     ncclProfileCollApi = 1 << 9,
     ncclProfileP2pApi = 1 << 10,
-    ncclProfileKernelLaunch = 1 << 11, /* from here on: not reported by collet */
+    ncclProfileKernelLaunch = 1 << 11, /* collet reports neither this type nor those below */
     ncclProfileCeColl = 1 << 12,
     ncclProfileCeSync = 1 << 13,
     ncclProfileCeBatch = 1 << 14
@@ -36,10 +36,11 @@ enum {
 
 /* The states that collet records. */
 typedef enum {
-    ncclProfilerProxyStepSendGPUWait = 8,  /* the executor has to fill the slot */
-    ncclProfilerProxyStepSendWait = 9,     /* the message goes over the wire, until its credit is back */
-    ncclProfilerProxyStepRecvWait = 10,    /* the wire has to bring the message */
-    ncclProfilerProxyStepRecvGPUWait = 12, /* the executor has to take it */
+    ncclProfilerProxyStepSendGPUWait = 8, /* The executor has not filled the slot yet */
+    /* The message travels over the wire; the state ends when its credit is back */
+    ncclProfilerProxyStepSendWait = 9,
+    ncclProfilerProxyStepRecvWait = 10,    /* The message has not come over the wire yet */
+    ncclProfilerProxyStepRecvGPUWait = 12, /* The message is here; the executor has not used it yet */
     ncclProfilerProxyOpInProgress_v4 = 19,
     ncclProfilerKernelChStop = 22
 } ncclProfilerEventState_v6_t;
@@ -52,15 +53,16 @@ typedef union {
     uint64_t pTimer;      /* KernelChStop: ns of CLOCK_MONOTONIC, as in the event */
 } ncclProfilerEventStateArgs_v6_t;
 
-/* What an event is about. Texts stay valid. The member of the union is that of the type. */
+/* The description of an event. Texts stay valid. `type` says which member of the union is valid. */
 typedef struct {
     uint64_t type;
-    void *parentObj; /* the event that this one is part of, as the plugin named it; NULL: none */
+    /* The plugin's handle of the event to which this event belongs; NULL: it belongs to none. */
+    void *parentObj;
     int rank;
     union {
         struct {
             bool graphCaptured;
-            int groupDepth; /* 1: there is no group of the caller */
+            int groupDepth; /* 1: the program itself has opened no group */
         } groupApi;
         struct {
             const char *func;
@@ -110,7 +112,8 @@ typedef struct {
             uint8_t channelId;
             uint64_t pTimer;
         } kernelCh;
-        struct { /* of a copy engine's collective: collet has none; it is the largest member */
+        /* A collective of copy engines. collet never reports one, but this member is the largest, so it sets the size of the union. */
+        struct {
             uint64_t seqNumber;
             const char *func;
             const void *sendBuff;
@@ -127,7 +130,8 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    /* Once per communicator. It sets *eActivationMask, one for the process, which may change later. Failure: no profile. */
+    /* Called once per communicator. Sets *eActivationMask, of which the process has only one; it may change later.
+     * Failure: no profile. */
     ncclResult_t (*init)(void **context, uint64_t commId, int *eActivationMask, const char *commName, int nNodes,
                          int nranks, int rank, ncclDebugLogger_t logfn);
     /* *eHandle NULL: the plugin does not want to hear of this event again. */

@@ -25,13 +25,13 @@ typedef enum {
 /* Rows and columns of the table of costs. */
 enum { NCCL_ALGO_TREE, NCCL_ALGO_RING, NCCL_ALGO_PAT = 6, NCCL_NUM_ALGORITHMS };
 enum { NCCL_PROTO_LL, NCCL_PROTO_LL128, NCCL_PROTO_SIMPLE, NCCL_NUM_PROTOCOLS };
-#define NCCL_ALGO_PROTO_IGNORE -1.0 /* there is no such choice */
+#define NCCL_ALGO_PROTO_IGNORE -1.0 /* This algorithm with this protocol cannot be chosen */
 
 typedef enum { NCCL_LOG_WARN = 2, NCCL_LOG_INFO = 3, NCCL_LOG_TRACE = 5 } ncclDebugLogLevel;
 typedef void (*ncclDebugLogger_t)(ncclDebugLogLevel level, unsigned long flags, const char *file, int line,
                                   const char *format, ...);
 
-/* Ranks whose GPUs are joined by NVLink. */
+/* NVLink domains: sets of ranks whose GPUs are joined by NVLink. */
 typedef struct {
     int nNvlDomains, minRanksPerNvlDomain, maxRanksPerNvlDomain;
 } ncclNvlDomainInfo_v6_t;
@@ -45,15 +45,15 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    /* Once per communicator. */
+    /* Called once per communicator. */
     ncclResult_t (*init)(void **context, uint64_t commId, size_t nRanks, size_t nNodes, ncclDebugLogger_t logFunction,
                          ncclNvlDomainInfo_v6_t *nvlDomainInfo, ncclTunerConstants_v6_t *constants);
-    /* collCostTable is a float[numAlgo][numProto] of predicted microseconds; the least entry from 0 on is taken. nChannels
-     * is 0; a larger number is obeyed. */
+    /* collCostTable is a float[numAlgo][numProto] of predicted microseconds. The library uses the entry with the lowest
+     * cost; negative entries do not count. *nChannels is 0; if the plugin sets a larger number, the library uses it. */
     ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType, size_t nBytes, int numPipeOps,
                                 float **collCostTable, int numAlgo, int numProto, int regBuff, int *nChannels);
     ncclResult_t (*finalize)(void *context);
-    /* May change the bytes that a slot carries. May be NULL. */
+    /* May change the number of bytes that a slot carries. The function may be NULL. */
     ncclResult_t (*getChunkSize)(void *context, ncclFunc_t collType, size_t nBytes, int algo, int proto, int nChannels,
                                  size_t *chunkSize);
 } ncclTuner_v6_t;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bruck's allgather: whoever knows k blocks gets k more in one message.
+ * Bruck's allgather: a rank that knows k blocks gets k more in one message.
  *
  *      blocks that rank 0 of 6 knows        at first    0
  *      level 0: 1 block from rank 1                     0 1
@@ -10,9 +10,9 @@
  *      every rank r, at distance d = 1, 2, 4 …:    blocks r, r+1 … that it knows ──▶ r−d
  *                                                  OUT of r+d, r+d+1 …          ◀── r+d
  *
- * ⌈log2 n⌉ messages per rank for any n, each a run of blocks, which may wrap around; no allgather sends fewer. Every
- * block arrives where it belongs. Blocks share a slot, so a slot has less room for each: this is for small blocks. A
- * connection needs one slot.
+ * A rank sends ⌈log2 n⌉ messages, for any n. No allgather sends fewer. Each message is a run of blocks, which may wrap around.
+ * Every block arrives at its final place. The blocks of a message share a slot, so a slot has less room for each: this algorithm is
+ * for small blocks. A connection needs one slot.
  * After: J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", IEEE
  * Trans. Parallel Distrib. Syst. 8 (1997), the concatenation; without its rotation at the end, since a run may begin
  * anywhere.

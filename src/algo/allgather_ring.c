@@ -5,8 +5,8 @@
  *      ┌─▶ rank 0 ─▶ rank 1 ─▶ rank 2 ─▶ rank 3 ─┐      block 0:   0 ─▶ 1 ─▶ 2 ─▶ 3      a copy stays at each stop
  *      └─────────────────────────────────────────┘      block 1:   1 ─▶ 2 ─▶ 3 ─▶ 0      all blocks at once
  *
- * Each rank receives exactly what it lacks, from one neighbour. The ring follows the order of the shape, so it enters
- * and leaves every node once. The fused receive-and-send steps form a cycle: a connection needs at least two slots.
+ * Each rank receives exactly the blocks that it lacks, from one neighbour. The ring follows the order of the shape, so it enters
+ * and leaves every node once. The steps that receive and send at once form a cycle, so a connection needs at least two slots.
  * After: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", Int. J.
  * High Perform. Comput. Appl. 19 (2005), the ring algorithm for all-gather.
  */

@@ -32,7 +32,7 @@ void allreduce_ring_build(struct prog *prog) {
     prog_step(prog, .local = IN(prog_after(prog, -1)), .send = next);
     for (int k = 2; k < n; k++)
         prog_step(prog, .recv = prev, .local = IN(prog_after(prog, -k)), .local_at = 1, .send = next);
-    /* Slice `rank` has been everywhere: it is complete here, and its second journey begins. */
+    /* Slice `rank` has been at all ranks: its sum is complete here, and its second journey begins. */
     prog_step(prog, .recv = prev, .local = IN(rank), .local_at = 1, .finish = true, .store = OUT(rank), .send = next);
     /* All-gather. */
     for (int k = 1; k < n - 1; k++)

@@ -3,15 +3,15 @@
  * Double binary tree allreduce. Each of two trees (trees.c) reduces one half of the buffer up to its root and
  * broadcasts the result down again, in a pipeline: while one piece goes down, the next ones go up.
  *
- *                 root                 up and down are connections of their own, so that they never wait for each
- *             ↑ ╱ ↓  ↑ ╲ ↓             other; the root turns round in one step: reduce, finish, store, send.
+ *                 root                 up and down use separate connections, so that neither waits for the other;
+ *             ↑ ╱ ↓  ↑ ╲ ↓             the root does both in one step: reduce, finish, store, send.
  *           node       node
  *        ↑ ╱ ↓ ↑ ╲ ↓                   worker   up:   children and own  ─▶ parent
  *        leaf     leaf                 worker   down: parent            ─▶ own OUT and children
  *
- * Latency grows with log2 n, and every rank sends and receives its buffer about twice, like in a ring. A rank's own
- * contribution is reduced between those of its children, which makes the sum run in the order of the shape. The trees
- * have a lane each: what is up in one may be down in the other, between the same two ranks.
+ * Latency grows with log2 n. Every rank sends and receives its buffer about twice, as in a ring. A rank reduces its own
+ * contribution between the sums of its children, so contributions are summed in the order of the shape. Each tree has its own lane,
+ * because a connection between two ranks may lead up in one tree and down in the other.
  * Every connection works with a single slot: up never waits for down.
  * After: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  * Parallel Computing 35 (2009).
@@ -19,7 +19,7 @@
 #include "topo/trees.h"
 #include "program/program.h"
 
-/* The up part of tree `tree`, for its half of the data. At the root it also turns to the down part. */
+/* The worker that reduces one tree's half of the buffer up to the root. The root also sends the result down. */
 static void build_up(struct prog *prog, int tree, const struct tree_place *place) {
     struct peers children = LISTED(place->child, place->nchildren, tree);
     int at = place->nchildren > 0 ? 1 : 0;

@@ -5,19 +5,19 @@
  *
  *      first hop: slice p to its owner p               second hop: the owner's result to everyone
  *
- *      worker 0   IN(p) ──▶ p, for every other p         lane 0
- *      worker 1   all others' slice r, own IN(r) ── reduce in rank order ──▶ OUT(r), all others   lanes 0, 1
- *      worker 2   p ──▶ OUT(p), for every other p        lane 1
+ *      worker 0   IN(p) ──▶ p, for every other p
+ *      worker 1   all others' slice r, own IN(r) ── reduce in rank order ──▶ OUT(r), all others
+ *      worker 2   p ──▶ OUT(p), for every other p
  *
- * Two hops at the traffic of a ring. So it suits middle sizes, if n−1 connections per rank are not too many.
- * Three workers, so that sending, reducing and receiving wait only for what they need. In place, slice p of the result
- * overwrites slice p of the input only after owner p had it, because it comes from there. A connection needs one slot.
+ * There are two hops, and as much traffic as in a ring. So this algorithm suits middle sizes, if n−1 connections per rank are not too
+ * many. Three workers send, reduce and receive, so that none of these waits for another one. In place, slice p of the result overwrites
+ * slice p of the input only after owner p has had the input, because the result comes from owner p. A connection needs one slot.
  * After: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", Int. J.
  * High Perform. Comput. Appl. 19 (2005), reduce-scatter by pairwise exchange; with the exchange done at once.
  */
 #include "program/program.h"
 
-enum { LANE_SLICES = 0, LANE_RESULTS = 1 };
+enum { LANE_SLICES = 0, LANE_RESULTS = PROG_LANE_ALL };
 
 void allreduce_twoshot_build(struct prog *prog) {
     int n = prog->nranks, rank = prog->rank;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bruck's alltoall: a block travels by the bits of its distance, together with all others that go the same way.
+ * Bruck's alltoall: for each bit that is set in its distance, a block travels one hop, together with all other blocks with this bit set.
  *
  *      distance of a block        1    2    3    4    5           6 ranks
  *      level 0: to rank + 1       x         x         x           one message with the blocks of distances 1, 3, 5
- *      level 1: to rank + 2            x    x                     one with 2, 3
- *      level 2: to rank + 4                      x    x           one with 4, 5
+ *      level 1: to rank + 2            x    x                     one message with 2, 3
+ *      level 2: to rank + 4                      x    x           one message with 4, 5
  *
  *      IN of rank+d ──▶ TMP of d          first, for all distances d
- *      TMP of a set ──▶ rank + 2^k        at level k: those d whose bit k is set. What comes from rank − 2^k takes their
- *      TMP of a set ◀── rank − 2^k        places: it has the same way to go.
+ *      TMP of a set ──▶ rank + 2^k        at level k, for all d whose bit k is set. The blocks from rank − 2^k take the places
+ *      TMP of a set ◀── rank − 2^k        of these: they have the same hops before them.
  *      TMP of d ──▶ OUT of rank−d         last
  *
- * ⌈log2 n⌉ messages per rank for any n, where the direct algorithm has n−1; but a block is sent as often as its distance
- * has bits, log2 n / 2 times on average. So this is for small blocks and many ranks. A connection needs one slot.
+ * A rank sends ⌈log2 n⌉ messages, for any n. The direct algorithm sends n−1. But here a block is sent once for each bit that is set in
+ * its distance, log2 n / 2 times on average. So this algorithm is for small blocks and many ranks. A connection needs one slot.
  * After: J. Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", IEEE
  * Trans. Parallel Distrib. Syst. 8 (1997), the index operation with radix 2.
  */

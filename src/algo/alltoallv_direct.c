@@ -6,10 +6,10 @@
  *                             IN(r) ──▶ OUT(r)
  *                             OUT(r−d) ◀── rank r−d       for every distance d
  *
- * No other rank knows how much a pair moves. So a worker has one step, goes as many rounds as its own block takes, and
- * sends at least one slot, maybe an empty one: the header of that slot tells the peer the counts of the pair
- * (../exec/exec_pairs.c). Workers that send come first: a rank that finds a mismatch has told its peers its counts by
- * then. A connection needs one slot.
+ * Only the two ranks of a pair know how much they exchange. So a worker has one step, and runs as many rounds as its own block needs. It
+ * sends at least one slot, even an empty one: the header of that slot tells the peer the counts of the pair
+ * (../exec/exec_pairs.c). Workers that send come first: so a rank that finds a mismatch has already told its peers its own counts.
+ * A connection needs one slot.
  */
 #include "program/program.h"
 

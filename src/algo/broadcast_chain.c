@@ -6,8 +6,8 @@
  *      IN ▼         ▼                   ▼
  *        OUT       OUT                 OUT
  *
- * Every rank receives the buffer once and passes it on piece by piece. Full bandwidth, latency n−1. One slot a
- * connection is enough: a chain has no cycle.
+ * Every rank receives the buffer once and passes it on piece by piece. The bandwidth is that of one link, the latency n−1 hops. One
+ * slot per connection is enough, because a chain has no cycle.
  * After: J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10 (2007),
  * the pipeline algorithm.
  */

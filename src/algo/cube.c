@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who is a core rank, and who an extra one; cube.h has the picture.
+ * Which ranks are core ranks, and which are extra ranks. cube.h has the picture.
  */
 #include "algo/cube.h"
 

@@ -3,7 +3,7 @@
  * Direct gather: every rank sends its block to the root.
  *
  *      rank 1 ──▶ OUT(1) ╮
- *      rank 2 ──▶ OUT(2) ├ root 0         at the root: a worker per block; its block is a copy
+ *      rank 2 ──▶ OUT(2) ├ root 0         at the root: a worker per block, which copies its own block
  *      rank 3 ──▶ OUT(3) ╯                elsewhere: one step
  *
  * One hop. Workers of the root proceed independently, so a slow rank delays only its own block. A connection needs one

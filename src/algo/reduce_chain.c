@@ -6,8 +6,8 @@
  *         IN             + IN                + IN        + IN ──▶ OUT
  *      + d: d positions behind the root in the order of the shape
  *
- * Every rank sends its buffer once and receives once, piece by piece; while one piece is at the root, the next ones are
- * on their way. Full bandwidth, latency n−1. The result buffers of other ranks are never touched. One slot per connection
+ * Every rank sends a buffer once and receives one once, piece by piece. While one piece is at the root, the next pieces are
+ * on their way. The bandwidth is that of one link, the latency n−1 hops. Only the root's OUT is written. One slot per connection
  * is enough, because a chain has no cycle.
  * After: J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10 (2007),
  * the pipeline algorithm.

@@ -6,8 +6,8 @@
  *      rank 2   IN ──▶ ┼ root 0   0 + 1 + 2 + 3 ──▶ OUT         every rank: one step
  *      rank 3   IN ──▶ ╯
  *
- * One hop: no rank waits for a rank that itself waits. The root receives n−1 times as much as it would from a chain: for
- * small buffers. The operands are reduced in rank order. A connection needs one slot.
+ * There is one hop: no rank waits for a rank that itself waits. The root receives n−1 buffers, where a chain's root receives one. So
+ * this algorithm is for small buffers. The root reduces the operands in rank order. A connection needs one slot.
  * After: J. Pješivac-Grbović et al., "Performance analysis of MPI collective operations", Cluster Computing 10 (2007),
  * the linear algorithm.
  */

@@ -3,7 +3,7 @@
  * Double binary tree reduce: two complementary trees (trees.c) below the root, each reduces one half of the buffer.
  *
  *        tree 0:  root            tree 1:  root             a rank that is interior in one tree is a leaf in the other;
- *                  ↑                        ↑               the root only takes in what the two tops send
+ *                  ↑                        ↑               the root only reduces what the two tops send
  *                 top 0                    top 1
  *                ↑     ↑                  ↑     ↑           worker `tree`:  children and own ─▶ parent
  *               …       …                …       …                          at the root:     ─▶ OUT
@@ -20,7 +20,7 @@ void reduce_tree_build(struct prog *prog) {
     for (int tree = 0; tree < TREES; tree++) {
         struct tree_place place = tree_below(prog->shape, tree, prog->rank, prog->root);
         struct peers children = LISTED(place.child, place.nchildren, tree);
-        int at = place.nchildren > 0 ? 1 : 0; /* after the first child, before the second: the sum is in order */
+        int at = place.nchildren > 0 ? 1 : 0; /* Between the two children: so contributions are summed in order */
         prog_worker(prog);
         if (place.parent >= 0)
             prog_step(prog, .recv = children, .local = IN(tree), .local_at = at, .send = PEER_LANE(place.parent, tree));

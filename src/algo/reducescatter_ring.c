@@ -5,9 +5,9 @@
  *      ┌─▶ rank 0 ─▶ rank 1 ─▶ rank 2 ─▶ rank 3 ─┐      block 0:   1 ─▶ 2 ─▶ 3 ─▶ 0
  *      └─────────────────────────────────────────┘      block 1:   2 ─▶ 3 ─▶ 0 ─▶ 1      all blocks at once
  *
- * The first half of a ring allreduce. Each rank sends every block but one once. The ring follows the order of the
+ * This is the first half of a ring allreduce. Each rank sends every block once, except its own. The ring follows the order of the
  * shape, so it enters and leaves every node once. In place only the rank's own block is overwritten, in the step that
- * reads it last. The fused receive-and-send steps form a cycle: a connection needs at least two slots.
+ * reads it last. The steps that receive and send at once form a cycle, so a connection needs at least two slots.
  * After: P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", J. Parallel
  * Distrib. Comput. 69 (2009).
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of algorithms, as ../program/registry.h has them. Printers, tests and the tuner walk this list. The file
- * <collective>_<name>.c has the function <collective>_<name>_build().
+ * The list of algorithms, made from the table in ../program/registry.h. Printers, tests and the tuner walk this list. The file
+ * <collective>_<name>.c defines the function <collective>_<name>_build().
  */
 #include "program/program.h"
 #include "program/registry.h"
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* Which shapes an algorithm takes, and the words for it. A limit of ranks stands where steps or connections grow with
- * their number. */
+/* Conditions: for which shapes does an algorithm work? Each has the condition as a function and in words. An algorithm has a maximum number
+ * of ranks if its steps or connections grow with the number of ranks. */
 static bool up_to_64(const struct prog_shape *shape) { return shape->nranks <= 64; }
 static bool up_to_256(const struct prog_shape *shape) { return shape->nranks <= 256; }
 static bool many_apply_to_256(const struct prog_shape *shape) { return many_apply(shape) && up_to_256(shape); }
@@ -18,7 +18,7 @@ static bool many_apply_to_256(const struct prog_shape *shape) { return many_appl
 #define ANYWHERE NULL, "any number of ranks"
 #define UP_TO_64 up_to_64, "up to 64 ranks"
 #define UP_TO_256 up_to_256, "up to 256 ranks"
-/* The algorithms of the layer "many". Without it they apply to no shape. */
+/* Conditions for algorithms of the layer "many". Without this layer they apply to no shape. */
 #define MANY many_apply, "any number of ranks"
 #define MANY_UP_TO_256 many_apply_to_256, "up to 256 ranks"
 #define ON_RAILS rails_apply, "2 or more nodes of equally many ranks, 2 to 64"

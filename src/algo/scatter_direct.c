@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Direct scatter: the root sends every rank its block. Gather direct, backwards.
+ * Direct scatter: the root sends every rank its block. This is gather_direct.c, backwards.
  *
  *               ╭ IN(1) ──▶ rank 1
- *        root 0 ┤ IN(2) ──▶ rank 2        at the root: a worker per block; its block is a copy
+ *        root 0 ┤ IN(2) ──▶ rank 2        at the root: a worker per block, which copies its own block
  *               ╰ IN(3) ──▶ rank 3        elsewhere: one step
  *
  * One hop. Workers of the root proceed independently, so a slow rank delays only its own block. A connection needs one

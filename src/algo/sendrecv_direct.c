@@ -4,8 +4,8 @@
  *
  *      send   IN ──▶ peer                 recv   peer ──▶ OUT
  *
- * The connection has a lane of its own, so that messages never mix with a collective's. A peer may be the rank itself:
- * the connection then leads from it to it, and send and receive are two workers that run at the same time.
+ * The connection has its own lane, so that a user's messages never mix with messages of a collective. The peer may be the rank itself:
+ * then the connection leads from the rank to itself, and send and receive are two workers that run at the same time.
  */
 #include "program/program.h"
 

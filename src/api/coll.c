@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The collectives and messages of collet.h: check the arguments, make one request, hand it to the group. What a call needs
- * follows from its line in ../program/registry.h. The functions of collet.h themselves are at the end.
+ * The collectives and messages of collet.h: make one post, check it, hand it on. What a call needs follows from its line in
+ * ../program/registry.h. The functions of collet.h themselves are at the end.
  */
 #include "api/coll.h"
 
@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* The name of the count in collet.h: one buffer may be a single block. */
+/* The name of the count argument in collet.h. If only one of the two buffers is a single block, count is the length of that buffer. */
 static const char *count_name_of(const struct prog_facts *facts) {
     if (facts->in == PROG_SINGLE)
         return "sendcount";
@@ -43,30 +43,33 @@ static enum collet_result err_null(const char *buffer, const struct exec_request
 }
 
 /* Checks the buffers that this rank uses: if there is a root, only the root reads its input or writes its output. */
-static enum collet_result check_buffers(const struct collet_comm *comm, const struct exec_request *r,
-                                        size_t block_bytes, const void *in, const void *out) {
+static enum collet_result check_buffers(const struct post *post, size_t block_bytes) {
+    const struct collet_comm *comm = post->comm;
+    const struct exec_request *r = &post->request;
     const struct prog_facts *facts = &prog_facts[r->collective];
     bool is_root = comm->rank == r->root;
     bool reads = facts->in != PROG_NONE && (facts->root != PROG_FROM_ROOT || is_root);
     bool writes = facts->out != PROG_NONE && (facts->root != PROG_TO_ROOT || is_root);
     if (block_bytes == 0)
         return COLLET_SUCCESS;
-    if (reads && in == NULL)
+    if (reads && post->in == NULL)
         return err_null("sendbuff", r);
-    if (writes && out == NULL)
+    if (writes && post->out == NULL)
         return err_null("recvbuff", r);
     if (!reads || !writes)
         return COLLET_SUCCESS;
-    return overlap_check(r->collective, overlap_range_of(in, facts->in, block_bytes, comm->nranks),
-                         overlap_range_of(out, facts->out, block_bytes, comm->nranks),
-                         block_bytes * (size_t)comm->rank);
+    const uintptr_t in = (uintptr_t)post->in, out = (uintptr_t)post->out;
+    const size_t all = block_bytes * (size_t)comm->nranks;
+    const struct overlap_range read = {in, in + (facts->in == PROG_PER_RANK ? all : block_bytes)};
+    const struct overlap_range written = {out, out + (facts->out == PROG_PER_RANK ? all : block_bytes)};
+    return overlap_check(r->collective, read, written, block_bytes * (size_t)comm->rank);
 }
 
-static enum collet_result check_rank(const struct collet_comm *comm, int rank, const char *argument) {
-    if (rank >= 0 && rank < comm->nranks)
+static enum collet_result check_rank(const struct collet_comm *comm, const struct exec_request *r) {
+    if (r->root >= 0 && r->root < comm->nranks)
         return COLLET_SUCCESS;
-    return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is %d: 0 … %d in this communicator", argument, rank,
-                   comm->nranks - 1);
+    return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is %d: 0 … %d in this communicator",
+                   prog_is_p2p(r->collective) ? "peer" : "root", r->root, comm->nranks - 1);
 }
 
 enum collet_result coll_err_no_op(enum collet_op op) {
@@ -74,9 +77,9 @@ enum collet_result coll_err_no_op(enum collet_op op) {
                    "op is %d: none of enum collet_op, and not created on this communicator, or destroyed", (int)op);
 }
 
-/* Replaces an operator of the program by COLLET_PREMULSUM and its factor. */
+/* Puts COLLET_PREMULSUM and a factor into the request, in place of an operator that the program created. */
 static enum collet_result resolve_created_op(const struct collet_comm *comm, struct exec_request *r) {
-    process_lock(); /* the call does not hold the communicator's own lock yet */
+    process_lock(); /* The call does not hold the communicator's own lock yet */
     const struct created_op *op = comm->ops;
     while (op != NULL && op->number != r->op)
         op = op->next;
@@ -110,21 +113,17 @@ static enum collet_result resolve_rare_op(const struct collet_comm *comm, struct
     return COLLET_SUCCESS;
 }
 
-/* Every type has the operators before AVG. */
-static inline enum collet_result resolve_op(const struct collet_comm *comm, struct exec_request *r) {
-    return (unsigned)r->op < COLLET_AVG ? COLLET_SUCCESS : resolve_rare_op(comm, r);
-}
-
 enum collet_result coll_check(struct collet_comm *comm, struct exec_request *r, const void *stream,
                               size_t *block_bytes) {
     COLLET_TRY(comm_check_usable(comm));
-    COLLET_TRY(check_rank(comm, r->root, prog_is_p2p(r->collective) ? "peer" : "root"));
+    COLLET_TRY(check_rank(comm, r));
     if (stream != NULL && comm->device == COLLET_DEVICE_HOST)
         COLLET_TRY(stream_check(stream));
     if (!type_valid(r->type))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "type is %d: see enum collet_type", (int)r->type);
-    if (prog_facts[r->collective].reduces)
-        COLLET_TRY(resolve_op(comm, r));
+    const bool rare = (unsigned)r->op >= COLLET_AVG; /* Every type has the operators before AVG */
+    if (prog_facts[r->collective].reduces && rare)
+        COLLET_TRY(resolve_rare_op(comm, r));
     return check_size(comm, r, block_bytes);
 }
 
@@ -142,23 +141,22 @@ void coll_log(const struct collet_comm *comm, const struct exec_request *r) {
               prog_is_p2p(r->collective) ? "peer" : "root", r->root);
 }
 
-enum collet_result coll_call(struct exec_request *request, const void *in, void *out, struct collet_comm *comm,
+enum collet_result coll_call(const struct exec_request *request, const void *in, void *out, struct collet_comm *comm,
                              void *stream) {
+    struct post post = {.request = *request, .comm = comm, .in = in, .out = out, .stream = stream};
     size_t block_bytes;
-    enum collet_result result = coll_check(comm, request, stream, &block_bytes);
+    enum collet_result result = coll_check(comm, &post.request, stream, &block_bytes);
     if (result == COLLET_SUCCESS)
-        result = check_buffers(comm, request, block_bytes, in, out);
+        result = check_buffers(&post, block_bytes);
     if (result != COLLET_SUCCESS)
         return coll_refuse(comm, result);
-    if (prog_is_p2p(request->collective)) { /* a message is bytes: the types of its two ends may differ */
-        request->named_type = (uint8_t)(1 + request->type);
-        request->count = block_bytes;
-        request->type = COLLET_UINT8;
+    if (prog_is_p2p(request->collective)) { /* A message is bytes: the types of its two ends may differ */
+        post.request.named_type = (uint8_t)(1 + request->type);
+        post.request.count = block_bytes;
+        post.request.type = COLLET_UINT8;
     }
-    coll_log(comm, request);
-    if (request->count == 0 && !prog_keeps_empty(request->collective))
-        return COLLET_SUCCESS;
-    return group_call(comm, request, in, out, stream);
+    coll_log(comm, &post.request);
+    return block_bytes == 0 && !prog_keeps_empty(request->collective) ? COLLET_SUCCESS : group_call(&post);
 }
 
 /* ---- the functions of collet.h ---- */

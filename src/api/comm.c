@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The handle of a communicator: checks before it is used, the count of those that use it, and its errors.
+ * The handle of a communicator: checks before each use, the number of threads that use it, and its errors.
  */
 #include "api/comm.h"
 #include "seams/layer.h"
@@ -31,10 +31,11 @@ enum collet_result comm_check_phase(const struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
-/* Either comm_discard() sees this reader, or the reader sees the cleared magic. */
+/* comm_discard() clears the magic and then reads `readers`; this function does it the other way round. So either comm_discard() sees
+ * this reader, or this reader sees the cleared magic. */
 bool comm_enter(struct collet_comm *comm) {
     __atomic_add_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&comm->magic, __ATOMIC_SEQ_CST) == comm_magic())
+    if (comm_is_live(comm))
         return true;
     __atomic_sub_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST);
     return false;
@@ -42,7 +43,7 @@ bool comm_enter(struct collet_comm *comm) {
 
 void comm_leave(struct collet_comm *comm) { __atomic_sub_fetch(&comm->readers, 1, __ATOMIC_SEQ_CST); }
 
-/* A reader may just have issued a call. That call is ended too: comm exists no more. */
+/* Takes only error_lock: the caller may hold comm's lock, or not. */
 void comm_keep_error(struct collet_comm *comm) {
     pthread_mutex_lock(&comm->error_lock);
     snprintf(comm->error_text, sizeof(comm->error_text), "%s", err_last());

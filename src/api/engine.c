@@ -15,24 +15,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- queues ---- */
+/* ---- failures ---- */
 
-/* Records the first failure of a queue. Its calls may end in several threads; each returns only when the record is complete. */
-static void queue_fail(struct queue *queue, uint64_t place, enum collet_result result) {
+/* Records a failure, if it is the first one. Calls may fail in several threads at once. Each thread returns only when the record is
+ * complete. */
+static void post_fail(struct post_failure *failure, uint64_t place, enum collet_result result) {
     enum collet_result none = COLLET_SUCCESS;
-    if (__atomic_compare_exchange_n(&queue->failure, &none, COLLET_IN_PROGRESS, false, __ATOMIC_RELAXED,
+    if (__atomic_compare_exchange_n(&failure->result, &none, COLLET_IN_PROGRESS, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED)) {
-        snprintf(queue->text, sizeof(queue->text), "%s", err_last());
-        queue->failed_place = place;
-        __atomic_store_n(&queue->failure, result, __ATOMIC_RELEASE); /* pairs with queue_failure() */
+        snprintf(failure->text, sizeof(failure->text), "%s", err_last());
+        failure->place = place;
+        __atomic_store_n(&failure->result, result, __ATOMIC_RELEASE); /* Pairs with post_failure() */
     }
-    while (__atomic_load_n(&queue->failure, __ATOMIC_ACQUIRE) == COLLET_IN_PROGRESS)
+    while (__atomic_load_n(&failure->result, __ATOMIC_ACQUIRE) == COLLET_IN_PROGRESS)
         os_cpu_relax();
 }
 
-enum collet_result queue_failure(const struct queue *queue, uint64_t place) {
-    enum collet_result failure = __atomic_load_n(&queue->failure, __ATOMIC_ACQUIRE); /* pairs with queue_fail() */
-    return failure < 0 && queue->failed_place < place ? err_adopt(failure, queue->text) : COLLET_SUCCESS;
+enum collet_result post_failure(const struct post_failure *failure, uint64_t place) {
+    enum collet_result result = __atomic_load_n(&failure->result, __ATOMIC_ACQUIRE); /* Pairs with post_fail() */
+    return result < 0 && failure->place < place ? err_adopt(result, failure->text) : COLLET_SUCCESS;
 }
 
 /* ---- lanes ---- */
@@ -47,29 +48,20 @@ struct lane *engine_lane(const struct post *post) {
     return prog_is_p2p(r->collective) ? collectives + 1 + 2 * r->root + (r->collective == PROG_RECV) : collectives;
 }
 
-/* On most CPUs an atomic addition waits until all earlier stores are done. A queue with one thread does not need it. */
-static inline void queue_advance(struct queue *queue) { /* pairs with queue_has_come_to() */
-    if (queue->shared)
-        __atomic_add_fetch(&queue->done, 1, __ATOMIC_RELEASE);
-    else
-        __atomic_store_n(&queue->done, queue->done + 1, __ATOMIC_RELEASE);
-}
-
-static inline void end_one(struct post *post, enum collet_result result) {
-    struct queue *queue = post->queue;
-    if (result != COLLET_SUCCESS)
-        queue_fail(queue, post->place, result);
-    __atomic_store_n(&post->done, true, __ATOMIC_RELEASE); /* pairs with is_done() */
-    if (post->is_copy)
-        stream_post_free(post);
-    queue_advance(queue);
-}
-
-/* Ends a post. From now on it belongs to the thread that waits for its queue: nothing here may touch it. */
+/* Ends a post and its partner. From then on, both posts belong to the threads that wait for them: the driver may not touch them. */
 static void post_end(struct post *post, enum collet_result result) {
-    if (post->partner != NULL)
-        end_one(post->partner, result);
-    end_one(post, result);
+    for (struct post *partner; post != NULL; post = partner) {
+        struct queue *queue = post->queue;
+        partner = post->partner;
+        if (result != COLLET_SUCCESS)
+            post_fail(post->failure, post->place, result);
+        if (queue == NULL) {
+            __atomic_store_n(&post->done, true, __ATOMIC_RELEASE); /* Pairs with is_done() */
+            continue;
+        }
+        stream_post_free(post);
+        __atomic_add_fetch(&queue->done, 1, __ATOMIC_RELEASE); /* Pairs with queue_has_come_to() */
+    }
 }
 
 static bool is_done(const struct post *post) { return __atomic_load_n(&post->done, __ATOMIC_ACQUIRE); }
@@ -103,11 +95,13 @@ static void post_push(struct post *post) {
     struct engine *engine = &post->comm->engine;
     post->next = __atomic_load_n(&engine->incoming, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&engine->incoming, &post->next, post, true, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_RELAXED)) /* pairs with admit_incoming() and leaves_calls() */
+                                        __ATOMIC_RELAXED)) /* Pairs with admit_incoming() and leaves_calls() */
         ;
 }
 
 static void admit_incoming(struct engine *engine) {
+    if (__atomic_load_n(&engine->incoming, __ATOMIC_RELAXED) == NULL)
+        return;
     struct post *newest = __atomic_exchange_n(&engine->incoming, NULL, __ATOMIC_ACQUIRE), *oldest = NULL, *next;
     for (; newest != NULL; newest = next) {
         next = newest->next;
@@ -120,36 +114,33 @@ static void admit_incoming(struct engine *engine) {
     }
 }
 
-static bool has_incoming(const struct engine *engine) {
-    return __atomic_load_n(&engine->incoming, __ATOMIC_RELAXED) != NULL;
-}
-
 /* ---- a lane's turn ---- */
 
 static bool may_begin(const struct post *post) {
-    return queue_has_come_to(post->queue, post->place) &&
-           (post->partner == NULL || queue_has_come_to(post->partner->queue, post->partner->place));
+    for (; post != NULL; post = post->partner)
+        if (post->queue != NULL && !queue_has_come_to(post->queue, post->place))
+            return false;
+    return true;
 }
 
-/* Begins the lane's first call. If it cannot be prepared (no memory, no transport), that is a failure: other ranks would wait for it. */
-static inline enum collet_result lane_begin(struct lane *lane) {
-    const struct post *post = lane->first;
-    struct exec_call *call = &lane->call;
-    COLLET_TRY(plan_get(post->comm->planner, &post->request, call));
+/* Inline, because every call passes through this function. */
+inline enum collet_result lane_begin(struct lane *lane, const struct post *post, const struct exec_request *request,
+                                     struct exec_call *call) {
+    COLLET_TRY(plan_get(post->comm->planner, request, call));
     call->args.in = post->in;
     call->args.out = post->out;
     call->args.sequence = lane->begun + 1;
-    __atomic_store_n(&lane->begun, call->args.sequence, __ATOMIC_RELAXED); /* dumps read it without the lock */
-    lane->entry = journal_begin(post->comm->engine.journal, lane->entry, call);
-    if (call->program->nremote > 0)
-        proxy_count(call->chan, call->program->conns, call->program->nconns, 1);
+    call->stream = post->stream;
+    __atomic_store_n(&lane->begun, call->args.sequence, __ATOMIC_RELAXED); /* Dumps read it without the lock */
+    if (lane->run.args_id != call->args_id)
+        recorder_tell(call->chan->recorder, CALL_BEGINS, &lane->run, call);
+    lane->run.calls.last = call->args.sequence;
     return COLLET_SUCCESS;
 }
 
 static inline void lane_end(struct lane *lane) {
-    journal_end(lane->first->comm->engine.journal, lane->entry, &lane->call);
-    lane->call.state = EXEC_IDLE;
-    exec_said_no_more(&lane->call);
+    if (lane->run.args_id == 0)
+        recorder_tell(lane->call.chan->recorder, CALL_ENDS, &lane->run, &lane->call);
     if (lane->call.program->nremote > 0)
         proxy_count(lane->call.chan, lane->call.program->conns, lane->call.program->nconns, -1);
 }
@@ -161,7 +152,7 @@ static enum collet_result copy_to_self(const struct post *send) {
     return COLLET_SUCCESS;
 }
 
-/* Tries the lane's first call. SUCCESS: it is done. IN_PROGRESS: not yet. Else a failure. */
+/* Tries the lane's first call. SUCCESS: the call is done. IN_PROGRESS: not yet. Else the call has failed. */
 static enum collet_result lane_try(struct lane *lane, bool *moved) {
     bool call_moved = false;
     if (lane->call.state == EXEC_IDLE) {
@@ -171,7 +162,9 @@ static enum collet_result lane_try(struct lane *lane, bool *moved) {
             return copy_to_self(lane->first);
         if (lane->first->request.root == PROBE_ANY)
             return probe_try(lane->first->comm, lane->first, &lane->call.idle_since_ns);
-        COLLET_TRY(lane_begin(lane));
+        COLLET_TRY(lane_begin(lane, lane->first, &lane->first->request, &lane->call));
+        if (lane->call.program->nremote > 0)
+            proxy_count(lane->call.chan, lane->call.program->conns, lane->call.program->nconns, 1);
     }
     enum collet_result result = exec_call_try(&lane->call, &call_moved);
     if (call_moved)
@@ -180,19 +173,6 @@ static enum collet_result lane_try(struct lane *lane, bool *moved) {
     if (result == COLLET_SUCCESS)
         lane_end(lane);
     return result < 0 ? exec_explain(&lane->call, result) : result;
-}
-
-/* Runs the calls of a lane, as far as they can move now. */
-static enum collet_result lane_turn(struct lane *lane, bool *moved) {
-    while (lane->first != NULL) {
-        COLLET_TRY(lane_try(lane, moved));
-        struct post *post = lane->first;
-        lane->first = post->next;
-        lane->call.idle_since_ns = 0;
-        post_end(post, COLLET_SUCCESS);
-        *moved = true;
-    }
-    return COLLET_SUCCESS;
 }
 
 /* ---- a communicator's turn ---- */
@@ -207,8 +187,9 @@ static void engine_fail(struct collet_comm *comm, enum collet_result result) {
             proxy_pause(comm->chan);
             exec_stop_loans(&lane->call);
             proxy_resume(comm->chan);
-            lane->entry->result = (int16_t)result;
+            lane->run.calls.result = (int8_t)result;
             lane_end(lane);
+            lane->call.state = EXEC_IDLE;
         }
         for (struct post *post = lane->first, *next; post != NULL; post = next) {
             next = post->next;
@@ -221,25 +202,28 @@ static void engine_fail(struct collet_comm *comm, enum collet_result result) {
     comm_tell_failure(comm);
 }
 
+/* Runs the calls of each lane, as far as they can move now. */
 static void engine_turn(struct collet_comm *comm, bool *moved) {
     struct engine *engine = &comm->engine;
-    if (has_incoming(engine))
-        admit_incoming(engine);
+    admit_incoming(engine);
     for (struct lane **link = &engine->busy, *lane; (lane = *link) != NULL;) {
-        enum collet_result result = lane_turn(lane, moved);
+        enum collet_result result = lane_try(lane, moved);
         if (result < 0) {
             engine_fail(comm, result);
             return;
         }
-        if (result == COLLET_IN_PROGRESS)
+        if (result == COLLET_IN_PROGRESS) {
             link = &lane->next;
-        else if ((*link = lane->next) == NULL)
+            continue;
+        }
+        struct post *post = lane->first;
+        lane->first = post->next;
+        lane->call.idle_since_ns = 0;
+        post_end(post, COLLET_SUCCESS);
+        *moved = true;
+        if (lane->first == NULL && (*link = lane->next) == NULL)
             engine->busy_end = link;
     }
-}
-
-static enum collet_result lane_look(struct collet_comm *comm, struct lane *lane, uint64_t now_ns) {
-    return lane->call.state == EXEC_IDLE ? boot_check(comm->boot) : exec_look(&lane->call, now_ns);
 }
 
 /* May the calls of the communicator go on waiting? If not, the communicator fails. */
@@ -249,7 +233,7 @@ static void engine_look(struct collet_comm *comm, uint64_t idle_ns, uint64_t now
         return;
     chan_attend(comm->chan, idle_ns, now_ns);
     for (struct lane *lane = comm->engine.busy; lane != NULL && result == COLLET_SUCCESS; lane = lane->next)
-        result = lane_look(comm, lane, now_ns);
+        result = lane->call.state == EXEC_IDLE ? boot_check(comm->boot) : exec_look(&lane->call, now_ns);
     if (result != COLLET_SUCCESS)
         engine_fail(comm, result);
 }
@@ -277,26 +261,26 @@ void driver_turn(struct driver *driver) {
 
 bool driver_take(struct driver *driver, struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
+    if (__atomic_load_n(&engine->driver, __ATOMIC_RELAXED) == driver) /* No other thread stores or clears this value */
+        return true;
     if (!call_lock_try(&comm->lock))
         return false;
     __atomic_store_n(&engine->driver, driver, __ATOMIC_RELAXED);
     engine->driven = NULL;
-    *driver->end = comm;
-    driver->end = &engine->driven;
-    if (has_incoming(engine)) /* they come before the thread's next calls */
-        admit_incoming(engine);
+    *(driver->comms == NULL ? &driver->comms : &driver->last->engine.driven) = comm;
+    driver->last = comm;
     return true;
 }
 
-/* A thread that pushes a post, and then sees a driver, leaves the post to it. So the driver first stores that it leaves, and then looks
- * for posts. A plain load could run before that store, and miss the post. An atomic addition of 0 cannot. Either it comes before the
- * push, and the other thread sees no driver; or after it, and finds the post. */
+/* A thread that pushes a post and then sees a driver leaves the post to that driver. So a driver that leaves first stores NULL in
+ * engine->driver, and then looks for posts. A plain load could run before that store and miss the post. An atomic addition of 0 cannot:
+ * if the addition comes before the push, the other thread sees no driver; if it comes after the push, it finds the post. */
 static bool leaves_calls(struct engine *engine) {
     return engine->busy != NULL || __atomic_fetch_add(&engine->incoming, 0, __ATOMIC_ACQ_REL) != NULL;
 }
 
-/* Releases the lock. If calls are left, it first wakes collet-engine, before another thread can end the communicator. */
-static void lock_give(struct collet_comm *comm) {
+/* Releases the lock. If calls are left, wakes collet-engine first: after the release, another thread may end the communicator. */
+void engine_give(struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
     __atomic_store_n(&engine->driver, NULL, __ATOMIC_RELAXED);
     if (__atomic_load_n(&engine->thread, __ATOMIC_RELAXED) != NULL && leaves_calls(engine))
@@ -307,8 +291,9 @@ static void lock_give(struct collet_comm *comm) {
 void driver_leave(struct driver *driver) {
     for (struct collet_comm *comm = driver->comms, *next; comm != NULL; comm = next) {
         next = comm->engine.driven;
-        lock_give(comm);
+        engine_give(comm);
     }
+    driver->comms = NULL;
 }
 
 void engine_drain(struct collet_comm *comm) {
@@ -320,7 +305,7 @@ void engine_drain(struct collet_comm *comm) {
 
 /* ---- threads that want the lock ---- */
 
-/* Counts the thread as a caller. False: comm is no communicator. It stays valid until caller_leave(). */
+/* Counts the thread as a caller, so comm stays valid until caller_leave(). False: comm is no communicator. */
 static bool caller_enter(struct collet_comm *comm) {
     if (!comm_enter(comm))
         return false;
@@ -341,16 +326,13 @@ bool engine_take(struct collet_comm *comm, uint64_t limit_ns) {
     return taken;
 }
 
-void engine_give(struct collet_comm *comm) { lock_give(comm); }
-
 void engine_wait(const struct queue *queue, uint64_t place, struct collet_comm *comm, uint64_t deadline_ns) {
-    struct driver driver;
     if (queue_has_come_to(queue, place))
         return;
     bool helps = caller_enter(comm);
-    driver_init(&driver, &comm->engine.patience);
+    struct driver driver = {.waiter = comm->engine.patience};
     while (!queue_has_come_to(queue, place) && (deadline_ns == 0 || os_now_ns() < deadline_ns)) {
-        if (helps && !driver_has(&driver, &comm->engine))
+        if (helps)
             driver_take(&driver, comm);
         driver_turn(&driver);
     }
@@ -361,53 +343,46 @@ void engine_wait(const struct queue *queue, uint64_t place, struct collet_comm *
 
 /* ---- calls are issued ---- */
 
-/* Admits a post, or leaves it to the thread that drives. False: that thread will find it. */
-static bool post_now(struct post *post, struct driver *driver) {
+/* Admits a post, or leaves it to the thread that drives. */
+static void post_now(struct post *post, struct driver *driver) {
     struct collet_comm *comm = post->comm;
-    if (driver_has(driver, &comm->engine) || driver_take(driver, comm)) {
+    if (driver_take(driver, comm)) {
+        admit_incoming(&comm->engine); /* Those posts come before this one */
         post_admit(post);
-        return true;
-    }
-    if (!caller_enter(comm)) {
+    } else if (caller_enter(comm)) {
+        driver->outside++;
+        post->waits_outside = true;
+        post_push(post);
+    } else {
         post_end(post, comm_check(comm));
-        return true;
     }
-    post->waits_outside = true;
-    if (!post->queue->shared) /* the driver of an earlier post of this queue may read it */
-        post->queue->shared = true;
-    post_push(post);
-    return false;
 }
 
-static enum collet_result post_later(struct post *post, uint64_t issue, struct driver *driver) {
-    struct collet_comm *comm = post->comm;
+/* Leaves a copy of a post to collet-engine, or to a thread that drives. */
+static enum collet_result post_later(struct post *post, uint64_t issue) {
     struct post *copy;
     COLLET_TRY(stream_post(post, issue, &copy));
-    if (driver_has(driver, &comm->engine)) {
-        post_admit(copy);
-        return COLLET_SUCCESS;
-    }
     post_push(copy);
-    engine_thread_wake(comm);
+    engine_thread_wake(post->comm);
     return COLLET_SUCCESS;
 }
 
-/* Issues a post on a stream. collet-engine, or a thread that waits, runs it later. */
-static void post_on_stream(struct post *post, uint64_t issue, struct queue *queue, struct driver *driver) {
-    bool is_comm = comm_enter(post->comm);
-    enum collet_result result = is_comm ? post_later(post, issue, driver) : comm_check(post->comm);
-    if (result == COLLET_SUCCESS)
-        post->done = true;
-    else
-        queue_fail(queue, 0, result);
+/* Issues a post on a stream. If there is no memory for that, the communicator fails, because other ranks would wait for the call. */
+static void post_on_stream(struct post *post, uint64_t issue) {
+    struct collet_comm *comm = post->comm;
+    const bool is_comm = comm_enter(comm);
+    const enum collet_result result = is_comm ? post_later(post, issue) : comm_check(comm);
+    if (is_comm && result != COLLET_SUCCESS)
+        boot_fail(comm->boot, result, err_last());
+    post_end(post, result);
     if (is_comm)
-        comm_leave(post->comm);
+        comm_leave(comm);
 }
 
-/* Takes the locks of communicators that have lost their driver, if posts still wait there. */
+/* Takes the locks of communicators that have lost their driver while posts of this thread still wait there. */
 static void take_what_is_free(struct post *posts, int nposts, struct driver *driver) {
     for (int k = 0; k < nposts; k++)
-        if (posts[k].waits_outside && !is_done(&posts[k]) && !driver_has(driver, &posts[k].comm->engine))
+        if (posts[k].waits_outside && !is_done(&posts[k]))
             driver_take(driver, posts[k].comm);
 }
 
@@ -419,60 +394,51 @@ void engine_fail_posts(const struct post *posts, int nposts, enum collet_result 
         }
 }
 
-static void wait_for_posts(struct post *posts, int nposts, struct queue *queue, struct driver *driver, bool outside) {
+static void wait_for_posts(struct post *posts, int nposts, const struct post_failure *failure, struct driver *driver) {
     bool failed = false;
-    while (!queue_has_come_to(queue, queue->issued)) {
-        driver_turn(driver);
-        if (outside)
-            take_what_is_free(posts, nposts, driver);
-        if (!failed && queue_failure(queue, UINT64_MAX) != COLLET_SUCCESS) {
-            engine_fail_posts(posts, nposts, queue->failure, queue->text);
-            failed = true;
+    for (int k = 0; k < nposts; k++)
+        while (!is_done(&posts[k])) {
+            driver_turn(driver);
+            if (driver->outside > 0)
+                take_what_is_free(posts, nposts, driver);
+            if (!failed && post_failure(failure, UINT64_MAX) != COLLET_SUCCESS) {
+                engine_fail_posts(posts, nposts, failure->result, failure->text);
+                failed = true;
+            }
         }
-    }
 }
 
-/* Issues all posts. issue: number of the group, if some of its calls are on streams. True: other drivers have some of them. */
-static bool post_all(struct post *posts, int nposts, uint64_t issue, struct queue *queue, struct driver *driver) {
-    bool outside = false;
+/* Issues all posts that are not done. issue: number of the group, if some of its calls are on streams. */
+static void post_all(struct post *posts, int nposts, uint64_t issue, struct post_failure *failure,
+                     struct driver *driver) {
     for (int k = 0; k < nposts; k++) {
         struct post *post = &posts[k];
-        if (post->done)
-            continue;
-        if (post->stream != NULL) {
-            if (!post->is_partner)
-                post_on_stream(post, issue, queue, driver);
-            continue;
-        }
-        post->queue = queue;
-        queue->issued++;
+        post->failure = failure;
         if (post->partner != NULL)
-            post->partner->queue = queue;
-        if (!post->is_partner)
-            outside |= !post_now(post, driver);
+            post->partner->failure = failure;
+        if (post->done || post->is_partner)
+            continue;
+        if (post->stream != NULL)
+            post_on_stream(post, issue);
+        else
+            post_now(post, driver);
     }
-    return outside;
 }
 
 enum collet_result engine_run(struct post *posts, int nposts, bool on_streams) {
-    struct driver driver;
-    struct queue queue;
-    driver_init(&driver, &posts[0].comm->engine.patience);
-    queue.failure = COLLET_SUCCESS;
-    queue.issued = queue.done = 0;
-    queue.shared = false;
+    struct driver driver = {.waiter = posts[0].comm->engine.patience};
+    struct post_failure failure;
+    failure.result = COLLET_SUCCESS;
     const uint64_t issue = on_streams ? ++process_lock()->issues : 0;
-    bool outside = post_all(posts, nposts, issue, &queue, &driver);
+    post_all(posts, nposts, issue, &failure, &driver);
     if (on_streams)
         process_unlock();
-    if (on_streams && queue_failure(&queue, UINT64_MAX) != COLLET_SUCCESS)
-        engine_fail_posts(posts, nposts, queue.failure, queue.text);
-    wait_for_posts(posts, nposts, &queue, &driver, outside);
+    wait_for_posts(posts, nposts, &failure, &driver);
     driver_leave(&driver);
-    for (int k = 0; outside && k < nposts; k++)
+    for (int k = 0; driver.outside > 0 && k < nposts; k++)
         if (posts[k].waits_outside)
             caller_leave(posts[k].comm);
-    return queue_failure(&queue, UINT64_MAX);
+    return post_failure(&failure, UINT64_MAX);
 }
 
 /* ---- life ---- */
@@ -481,9 +447,6 @@ enum collet_result engine_open(struct collet_comm *comm) {
     struct engine *engine = &comm->engine;
     COLLET_TRY(memory_get(&engine->lanes, 2 + 2 * (size_t)comm->nranks, sizeof(*engine->lanes),
                           "no memory for the calls of %d ranks", comm->nranks));
-    engine->none.args_id = UINT64_MAX;
-    for (int k = 0; k < 2 + 2 * comm->nranks; k++)
-        engine->lanes[k].entry = &engine->none;
     boot_count_at(comm->boot, &engine->lanes->begun);
     engine->patience = comm->chan->patience;
     return COLLET_SUCCESS;

@@ -27,14 +27,19 @@ uint64_t engine_collectives(const struct collet_comm *comm);
 /* The lane of a call. */
 struct lane *engine_lane(const struct post *post);
 
-/* Issues the posts that are not done, and waits for those without a stream. Copies of the others are done later. On a failure, every
- * communicator that has an unfinished call among them fails too. Returns the first failure. */
+/* Begins a post as the next call of a lane. If the call cannot be prepared (no memory, no transport), the communicator must fail,
+ * because other ranks would wait for the call. request: the request of the post, or on GPUs a changed copy of it. */
+enum collet_result lane_begin(struct lane *lane, const struct post *post, const struct exec_request *request,
+                              struct exec_call *call);
+
+/* Issues the posts that are not done, and waits for those without a stream. Posts on streams are copied, and the copies are done later.
+ * If a call fails, every communicator that has an unfinished call among the posts fails too. Returns the first failure. */
 enum collet_result engine_run(struct post *posts, int nposts, bool on_streams);
 
 /* Waits until `place` calls of the queue are done, or until deadline_ns (0: no deadline). Drives comm if nobody else does. */
 void engine_wait(const struct queue *queue, uint64_t place, struct collet_comm *comm, uint64_t deadline_ns);
 
-/* Takes the communicator's lock, not to drive. False: it was not free within limit_ns (0: no limit). */
+/* Takes the communicator's lock for other work than driving. False: another thread held the lock for limit_ns (0: no limit). */
 bool engine_take(struct collet_comm *comm, uint64_t limit_ns);
 void engine_give(struct collet_comm *comm);
 
@@ -42,15 +47,15 @@ void engine_give(struct collet_comm *comm);
 void engine_fail_posts(const struct post *posts, int nposts, enum collet_result result, const char *text);
 
 static inline bool queue_has_come_to(const struct queue *queue, uint64_t place) {
-    return __atomic_load_n(&queue->done, __ATOMIC_ACQUIRE) >= place; /* pairs with post_end() */
+    return __atomic_load_n(&queue->done, __ATOMIC_ACQUIRE) >= place; /* Pairs with post_end() */
 }
-/* The failure of a call before `place` in the queue; SUCCESS: none. */
-enum collet_result queue_failure(const struct queue *queue, uint64_t place);
+/* The failure of a call before `place`; SUCCESS: none. */
+enum collet_result post_failure(const struct post_failure *failure, uint64_t place);
 
-/* With the communicator's lock: carries all of its calls to their ends. */
+/* Carries all calls of comm to their ends. The caller holds comm's lock. */
 void engine_drain(struct collet_comm *comm);
 
-/* Is there work? The caller holds the lock. */
+/* Does the communicator have calls that are not done? The caller holds its lock. */
 static inline bool engine_is_busy(const struct engine *engine) {
     return engine->busy != NULL || __atomic_load_n(&engine->incoming, __ATOMIC_RELAXED) != NULL;
 }
@@ -59,26 +64,17 @@ static inline bool engine_is_busy(const struct engine *engine) {
 
 /* A thread that drives, or wants to drive. */
 struct driver {
-    struct collet_comm *comms; /* communicators whose locks it holds */
-    struct collet_comm **end;  /* end of that list */
-    struct waiter waiter;
-    uint32_t turns; /* number of turns in which something moved */
+    /* Communicators whose locks it holds, oldest lock first: a list, linked by engine.driven. */
+    struct collet_comm *comms;
+    struct collet_comm *last; /* Last communicator of that list. */
+    struct waiter waiter;     /* Copy of a rank's engine.patience. */
+    uint32_t turns;           /* Number of turns in which a call moved. */
+    int outside;              /* Number of its calls that it has left to other drivers. */
 };
 
-static inline void driver_init(struct driver *driver, const struct waiter *patience) {
-    driver->comms = NULL;
-    driver->end = &driver->comms;
-    driver->waiter = *patience;
-    driver->turns = 0;
-}
-
-/* Takes comm's lock without waiting. False: another thread holds it. */
+/* Takes comm's lock without waiting. True: the driver holds the lock, perhaps since an earlier call. False: another thread holds it. */
 bool driver_take(struct driver *driver, struct collet_comm *comm);
-void driver_turn(struct driver *driver);  /* one turn for every call; a pause if nothing moved */
-void driver_leave(struct driver *driver); /* releases all locks */
-
-static inline bool driver_has(const struct driver *driver, const struct engine *engine) {
-    return __atomic_load_n(&engine->driver, __ATOMIC_RELAXED) == driver; /* nobody else writes or clears this value */
-}
+void driver_turn(struct driver *driver);  /* Gives each call one turn; pauses if no call moved */
+void driver_leave(struct driver *driver); /* Releases all locks of the driver */
 
 #endif

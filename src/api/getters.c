@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program may ask a communicator.
+ * The functions of collet.h that answer questions about a communicator.
  */
 #include "api/engine.h"
 #include "api/join.h"
@@ -24,7 +24,7 @@ static enum collet_result get(const struct collet_comm *comm, const int *value, 
     if (to == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL: pass the address of an int", argument);
     struct collet_comm *looked_at = (struct collet_comm *)comm;
-    if (!comm_enter(looked_at)) /* it was destroyed a moment ago */
+    if (!comm_enter(looked_at)) /* Another thread has just destroyed comm */
         return comm_check(comm);
     const bool known = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE) != COMM_JOINING;
     if (known)
@@ -76,7 +76,7 @@ static void print_state(const struct collet_comm *comm, FILE *out) {
     static const char *const phases[] = {[COMM_READY] = "ready", "failed", "finalized"};
     enum comm_phase phase = __atomic_load_n(&comm->phase, __ATOMIC_ACQUIRE);
     fprintf(out, "communicator %s: ", comm->name[0] ? comm->name : "(unnamed)");
-    if (phase == COMM_JOINING) /* in a shrink, the rank may not be known yet */
+    if (phase == COMM_JOINING) /* In a shrink, the rank may not be known yet */
         fprintf(out, "being created\n");
     else
         fprintf(out, "rank %d of %d, %s, %llu collectives called\n", comm->rank, comm->nranks, phases[phase],
@@ -105,7 +105,7 @@ enum collet_result collet_comm_dump(const struct collet_comm *comm, int fd) {
         print_state(comm, out);
         comm_leave(looked_at);
     }
-    enum collet_result result = live ? COLLET_SUCCESS : comm_check(comm); /* it was destroyed a moment ago */
+    enum collet_result result = live ? COLLET_SUCCESS : comm_check(comm); /* Another thread has just destroyed comm */
     if (fclose(out) != 0)
         result = err_set(COLLET_ERR_NO_MEMORY, "no memory for the text of a dump");
     else if (live && !output_write(fd, text, bytes, -1))

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/types.h"
 #include "seams/gpu.h"
-#include "seams/memory.h"
+#include "seams/windows.h"
 
 #include <stdlib.h>
 
@@ -20,17 +20,16 @@ enum call_kind { CALL_ON_GPU = 1, CALL_ON_STREAM = 2, CALL_TO_SELF = 4 };
 /* The calls that this thread has collected. The arrays are reused by the next group. */
 struct group {
     int depth;
-    unsigned generation;      /* number of the process that opened it */
-    enum collet_result error; /* the first error: then nothing runs */
+    enum collet_result error; /* First error of the group. If there is one, no call of the group runs. */
     char error_text[ERR_TEXT_BYTES];
     struct post *calls;
     int ncalls, calls_room;
-    unsigned kinds;       /* kinds of its calls: bits of enum call_kind */
-    group_calls *instead; /* gets the calls, which then do not run; NULL: they run */
+    unsigned kinds;       /* Kinds of its calls: bits of enum call_kind. */
+    group_calls *instead; /* This function gets the calls, and they do not run. NULL: the calls run. */
     void *whom;
     struct collet_comm **joins;
     int njoins, joins_room;
-    struct window_post *windows; /* windows to register */
+    struct window_post *windows; /* Windows to register. */
     int nwindows, windows_room;
 };
 
@@ -39,9 +38,19 @@ static _Thread_local struct group group;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
-/* Warns of an open group at the end of its thread: its calls will never run. */
+/* A forked child has a copy of its parent's open group. The calls in that group are on communicators of the parent, so the child drops
+ * them. This function only assigns: a thread of the parent may have held any lock during the fork. */
+static void forget_parents_group(void) {
+    group.depth = group.ncalls = group.njoins = group.nwindows = 0;
+    group.kinds = 0;
+    group.error = COLLET_SUCCESS;
+}
+
+__attribute__((constructor)) static void group_begin(void) { pthread_atfork(NULL, NULL, forget_parents_group); }
+
+/* Warns that a thread ends with an open group: the calls of that group will never run. */
 static void warn_of_open_group(const struct group *g) {
-    if (g->depth > 0 && g->ncalls > 0 && g->generation == process_generation())
+    if (g->depth > 0 && g->ncalls > 0)
         log_warn(ERR, "a thread ended before collet_group_end(): %d calls of its group, the first a %s, were not made",
                  g->ncalls, prog_collective_name(g->calls[0].request.collective));
 }
@@ -58,7 +67,7 @@ static void free_arrays(void *of_thread) {
 
 static void exit_key_create(void) {
     pthread_key_create(&exit_key, free_arrays);
-    atexit(warn_at_exit); /* the thread that ends the process has no key destructor */
+    atexit(warn_at_exit); /* In the thread that ends the process, no key destructor runs */
 }
 
 /* Frees the arrays when this thread ends. */
@@ -87,7 +96,7 @@ static inline enum collet_result group_make_room(void *array_p, int used, int *r
 
 /* ---- collecting ---- */
 
-/* Removes all calls: they have run, or will never run. */
+/* Removes all calls. Each of them has run, or will never run. */
 static void drop_calls(struct group *g) {
     for (int k = 0; k < g->ncalls; k++)
         if (g->calls[k].request.extents != NULL)
@@ -95,20 +104,8 @@ static void drop_calls(struct group *g) {
     g->ncalls = 0;
 }
 
-/* After fork(), a child has a copy of its parent's open group. Its calls are on communicators of the parent, so they are dropped. */
-static void forget_parents_group(void) {
-    if (group.generation == process_generation())
-        return;
-    drop_calls(&group);
-    group.depth = group.njoins = group.nwindows = 0;
-    group.kinds = 0;
-    group.error = COLLET_SUCCESS;
-    group.generation = process_generation();
-}
-
 enum collet_result group_check_none_queued(const struct collet_comm *comm, const struct collet_stream *stream,
                                            const char *function) {
-    forget_parents_group();
     for (int k = 0; group.depth > 0 && k < group.ncalls; k++) {
         const struct exec_request *r = &group.calls[k].request;
         if (group.calls[k].comm == comm || (stream != NULL && group.calls[k].stream == stream))
@@ -123,92 +120,21 @@ enum collet_result group_check_none_queued(const struct collet_comm *comm, const
 }
 
 enum collet_result group_check_closed(const char *function) {
-    forget_parents_group();
     if (group.depth == 0)
         return COLLET_SUCCESS;
     return group_poison(
         err_set(COLLET_ERR_INVALID_USAGE, "%s(): a group is open in this thread: call it outside", function));
 }
 
+/* ---- messages to oneself ---- */
+
 static bool is_to_self(const struct post *post) {
     return prog_is_p2p(post->request.collective) && post->request.root == post->comm->rank;
 }
 
-static unsigned kinds_of(const struct post *post) {
-    unsigned where = comm_is_on_gpu(post->comm) ? CALL_ON_GPU : post->stream != NULL ? CALL_ON_STREAM : 0;
-    return is_to_self(post) ? where | CALL_TO_SELF : where;
-}
-
-/* Fills in a post field by field: with a compound literal, compilers need twice as many instructions. */
-static inline void post_make(struct post *restrict post, struct collet_comm *comm,
-                             const struct exec_request *restrict request, const void *in, void *out, void *stream) {
-    post->request = *request;
-    post->comm = comm;
-    post->in = in;
-    post->out = out;
-    post->stream = stream;
-    post->place = 0;
-    post->partner = NULL;
-    post->is_partner = post->is_copy = post->waits_outside = post->done = false;
-}
-
-static enum collet_result run_alone(struct post *post) {
-    if (is_to_self(post))
-        return err_set(
-            COLLET_ERR_INVALID_USAGE,
-            "peer is %d, the calling rank itself: a message to oneself needs its send and its receive in one group",
-            post->request.root);
-    return comm_is_on_gpu(post->comm) ? launch_run(post, 1) : engine_run(post, 1, post->stream != NULL);
-}
-
-enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
-                              void *stream) {
-    struct post alone, *post = &alone;
-    forget_parents_group();
-    enum collet_result result = COLLET_SUCCESS;
-    if (group.depth > 0) {
-        result = group_make_room(&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls));
-        post = result == COLLET_SUCCESS ? &group.calls[group.ncalls++] : post;
-        comm_fail_without_memory(comm, result);
-    }
-    post_make(post, comm, request, in, out, stream);
-    if (group.depth == 0)
-        result = run_alone(post);
-    if (post == &alone) {
-        free(post->request.extents);
-        return result;
-    }
-    group.kinds |= kinds_of(post);
-    return COLLET_SUCCESS;
-}
-
-enum collet_result group_join(struct collet_comm *comm) {
-    forget_parents_group();
-    if (group.depth == 0)
-        return comm_join_all(&comm, 1);
-    enum collet_result result =
-        group_make_room(&group.joins, group.njoins, &group.joins_room, sizeof(struct collet_comm *));
-    if (result == COLLET_SUCCESS)
-        group.joins[group.njoins++] = comm;
-    else
-        comm_end_join(comm, result);
-    return result;
-}
-
-enum collet_result group_window(const struct window_post *post) {
-    forget_parents_group();
-    if (group.depth == 0)
-        return window_register_all(post, 1);
-    COLLET_TRY(group_make_room(&group.windows, group.nwindows, &group.windows_room, sizeof(struct window_post)));
-    group.windows[group.nwindows++] = *post;
-    return COLLET_SUCCESS;
-}
-
-/* ---- messages to oneself ---- */
-
-/* Finds the receive for a send to oneself: the k-th receive belongs to the k-th send. */
-static enum collet_result find_partner(struct post *send) {
-    for (struct post *recv = group.calls; recv < group.calls + group.ncalls; recv++) {
+/* Finds the receive for a send to oneself. In a group, the k-th such send belongs to the k-th such receive. */
+static enum collet_result find_partner(struct post *send, struct post *calls, int ncalls) {
+    for (struct post *recv = calls; recv < calls + ncalls; recv++) {
         if (recv->is_partner || recv->comm != send->comm || recv->request.collective != PROG_RECV || !is_to_self(recv))
             continue;
         if (recv->request.count != send->request.count)
@@ -223,25 +149,84 @@ static enum collet_result find_partner(struct post *send) {
         recv->is_partner = true;
         return COLLET_SUCCESS;
     }
-    return err_set(COLLET_ERR_INVALID_USAGE, "a message to oneself (rank %d) has no receive in its group",
-                   send->comm->rank);
+    return err_set(
+        COLLET_ERR_INVALID_USAGE,
+        "peer is %d, the calling rank itself, and its group has no receive for this send: make both in one group",
+        send->comm->rank);
 }
 
-static enum collet_result pair_messages_to_self(void) {
-    for (int k = 0; k < group.ncalls; k++)
-        if (group.calls[k].request.collective == PROG_SEND && is_to_self(&group.calls[k]))
-            COLLET_TRY(find_partner(&group.calls[k]));
-    for (int k = 0; k < group.ncalls; k++)
-        if (group.calls[k].request.collective == PROG_RECV && is_to_self(&group.calls[k]) && !group.calls[k].is_partner)
-            return err_set(COLLET_ERR_INVALID_USAGE, "a receive from oneself (rank %d) has no send in its group",
-                           group.calls[k].comm->rank);
+static enum collet_result pair_messages_to_self(struct post *calls, int ncalls) {
+    for (int k = 0; k < ncalls; k++)
+        if (calls[k].request.collective == PROG_SEND && is_to_self(&calls[k]))
+            COLLET_TRY(find_partner(&calls[k], calls, ncalls));
+    for (int k = 0; k < ncalls; k++)
+        if (calls[k].request.collective == PROG_RECV && is_to_self(&calls[k]) && !calls[k].is_partner)
+            return err_set(
+                COLLET_ERR_INVALID_USAGE,
+                "peer is %d, the calling rank itself, and its group has no send for this receive: make both in one group",
+                calls[k].comm->rank);
+    return COLLET_SUCCESS;
+}
+
+/* ---- calls ---- */
+
+static unsigned kinds_of(const struct post *post) {
+    unsigned where = comm_is_on_gpu(post->comm) ? CALL_ON_GPU : post->stream != NULL ? CALL_ON_STREAM : 0;
+    return is_to_self(post) ? where | CALL_TO_SELF : where;
+}
+
+/* Runs calls that begin together. */
+static enum collet_result run_calls(struct post *calls, int ncalls, unsigned kinds) {
+    if (kinds & CALL_TO_SELF)
+        COLLET_TRY(pair_messages_to_self(calls, ncalls));
+    if (kinds & CALL_ON_GPU)
+        COLLET_TRY(launch_run(calls, ncalls));
+    return engine_run(calls, ncalls, kinds & CALL_ON_STREAM);
+}
+
+enum collet_result group_call(struct post *post) {
+    enum collet_result result;
+    if (group.depth == 0) { /* A call outside a group runs alone */
+        result = run_calls(post, 1, kinds_of(post));
+        free(post->request.extents);
+        return result;
+    }
+    result = group_make_room(&group.calls, group.ncalls, &group.calls_room, sizeof(*group.calls));
+    if (result != COLLET_SUCCESS) {
+        comm_fail_without_memory(post->comm, result);
+        free(post->request.extents);
+        return result;
+    }
+    group.calls[group.ncalls++] = *post;
+    group.kinds |= kinds_of(post);
+    return COLLET_SUCCESS;
+}
+
+/* ---- other work of a group ---- */
+
+enum collet_result group_join(struct collet_comm *comm) {
+    if (group.depth == 0)
+        return comm_join_all(&comm, 1);
+    enum collet_result result =
+        group_make_room(&group.joins, group.njoins, &group.joins_room, sizeof(struct collet_comm *));
+    if (result == COLLET_SUCCESS)
+        group.joins[group.njoins++] = comm;
+    else
+        comm_end_join(comm, result);
+    return result;
+}
+
+enum collet_result group_window(const struct window_post *post) {
+    if (group.depth == 0)
+        return window_register_all(post, 1);
+    COLLET_TRY(group_make_room(&group.windows, group.nwindows, &group.windows_room, sizeof(struct window_post)));
+    group.windows[group.nwindows++] = *post;
     return COLLET_SUCCESS;
 }
 
 /* ---- the API ---- */
 
 enum collet_result collet_group_start(void) {
-    forget_parents_group();
     group.depth++;
     return COLLET_SUCCESS;
 }
@@ -255,11 +240,7 @@ static enum collet_result group_run(void) {
         COLLET_TRY(window_register_all(group.windows, group.nwindows));
     if (group.instead != NULL)
         return group.instead(group.calls, group.ncalls, group.whom);
-    if (group.kinds & CALL_TO_SELF)
-        COLLET_TRY(pair_messages_to_self());
-    if (group.kinds & CALL_ON_GPU)
-        COLLET_TRY(launch_run(group.calls, group.ncalls));
-    return group.ncalls > 0 ? engine_run(group.calls, group.ncalls, group.kinds & CALL_ON_STREAM) : COLLET_SUCCESS;
+    return group.ncalls > 0 ? run_calls(group.calls, group.ncalls, group.kinds) : COLLET_SUCCESS;
 }
 
 static void give_up_joins(void) {
@@ -268,7 +249,6 @@ static void give_up_joins(void) {
 }
 
 enum collet_result collet_group_end(void) {
-    forget_parents_group();
     if (group.depth == 0)
         return err_set(COLLET_ERR_INVALID_USAGE,
                        "collet_group_end() without collet_group_start() in this thread of this process");
@@ -277,7 +257,7 @@ enum collet_result collet_group_end(void) {
     enum collet_result result = group_run();
     if (group.error != COLLET_SUCCESS)
         give_up_joins();
-    for (int k = 0; group.error != COLLET_SUCCESS && k < group.ncalls; k++) /* collected, and never made */
+    for (int k = 0; group.error != COLLET_SUCCESS && k < group.ncalls; k++) /* These calls will never be made */
         comm_fail_without_memory(group.calls[k].comm, group.error);
     group.error = COLLET_SUCCESS;
     drop_calls(&group);

@@ -9,26 +9,24 @@
 
 struct window_post;
 
-/* Runs a checked call, or adds it to the thread's open group. Takes ownership of request->extents, also on failure. */
-enum collet_result group_call(struct collet_comm *comm, const struct exec_request *request, const void *in, void *out,
-                              void *stream);
+/* Runs a checked call, or adds a copy of it to the thread's open group. Takes ownership of the request's extents, also on failure. */
+enum collet_result group_call(struct post *post);
 
-/* Waits until comm has joined and *comm->to is set; in an open group, the end of the group does that. */
+/* Waits until comm has joined and *comm->to is set. In an open group, it returns at once, and the end of the group waits. */
 enum collet_result group_join(struct collet_comm *comm);
 
-/* Registers a window (window.h); in an open group, the end of the group does that. */
+/* Registers a window (window.h). In an open group, it returns at once, and the end of the group registers the window. */
 enum collet_result group_window(const struct window_post *post);
 
-/* INVALID_USAGE: the thread's open group has calls on comm or stream, so `function` may not come before them. NULL: no communicator, no
- * stream. */
+/* INVALID_USAGE: the thread's open group has calls on comm or stream, which must run before `function` does. comm or stream may be NULL:
+ * the caller has none. */
 enum collet_result group_check_none_queued(const struct collet_comm *comm, const struct collet_stream *stream,
                                            const char *function);
 
 /* INVALID_USAGE: the thread has an open group, and `function` is not allowed in one. */
 enum collet_result group_check_closed(const char *function);
 
-/* Ends the thread's open group like collet_group_end(). But the calls of the outermost group do not run: instead() gets
- * them. */
+/* Ends the thread's open group like collet_group_end(). But if that was the outermost group, its calls do not run: instead() gets them. */
 typedef enum collet_result group_calls(const struct post *calls, int ncalls, void *whom);
 enum collet_result group_end_instead(group_calls *instead, void *whom);
 

@@ -3,6 +3,7 @@
 
 #include "api/engine.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/os.h"
 #include "boot/patience.h"
 #include "seams/elastic.h"
@@ -13,42 +14,6 @@
 #include <string.h>
 
 /* ---- handles ---- */
-
-/* A handle keeps its locks and its engine until the process ends, because a thread may be waiting for them. (When a communicator ends, its
- * engine is as at the beginning.) Everything else is set to zero. */
-static void forget_rooms(struct collet_comm *comm) {
-    comm->boot = NULL;
-    comm->survey = NULL;
-    comm->map = NULL;
-    comm->chan = NULL;
-    comm->planner = NULL;
-    comm->gpu = NULL;
-}
-
-static struct collet_comm *handle_take(void) {
-    struct process *process = process_lock();
-    struct collet_comm *comm = process->free_handles;
-    if (comm != NULL)
-        process->free_handles = comm->next_free;
-    process_unlock();
-    if (comm == NULL) {
-        comm = calloc(1, sizeof(*comm));
-        if (comm == NULL)
-            return NULL;
-        pthread_mutex_init(&comm->error_lock, NULL);
-        comm->engine.busy_end = &comm->engine.busy;
-    }
-    comm_set_phase(comm, COMM_JOINING); /* a thread with an old handle may read it */
-    __atomic_store_n(&comm->revoked, false, __ATOMIC_RELAXED);
-    comm->failure = COLLET_SUCCESS;
-    comm->to = NULL;
-    comm->split = NULL;
-    __atomic_store_n(&comm->making, NULL, __ATOMIC_RELAXED);
-    comm->splits = 0;
-    comm->error_text[0] = '\0';
-    forget_rooms(comm);
-    return comm;
-}
 
 static void handle_return(struct collet_comm *comm) {
     struct process *process = process_lock();
@@ -67,24 +32,43 @@ static void wait_for_readers(struct collet_comm *comm) {
             log_always(INIT, "rank %d %s to end communicator %s: a call of another thread on it has not returned",
                        comm->rank, late_text(&late), comm->name[0] ? comm->name : "(unnamed)");
     }
-    engine_drain(comm); /* the last reader may have issued a call before it left */
+    engine_drain(comm); /* The last reader may have issued a call before it left */
 }
 
 /* ---- creation ---- */
 
+/* A handle keeps its locks and its engine until the process ends, because a thread with an old handle may be waiting for them. At the
+ * end of a communicator, comm_close() has cleared its parts, and its engine is empty again. This function clears the rest. */
 enum collet_result comm_create(int nranks, int rank, struct collet_comm **comm_p) {
-    struct collet_comm *comm = handle_take();
-    if (comm == NULL)
-        return err_set(COLLET_ERR_NO_MEMORY, "no memory for a communicator");
+    struct process *process = process_lock();
+    struct collet_comm *comm = process->free_handles;
+    if (comm != NULL)
+        process->free_handles = comm->next_free;
+    process_unlock();
+    if (comm == NULL) {
+        COLLET_TRY(memory_get(&comm, 1, sizeof *comm, "no memory for a communicator"));
+        pthread_mutex_init(&comm->error_lock, NULL);
+        comm->engine.busy_end = &comm->engine.busy;
+    }
+    comm_set_phase(comm, COMM_JOINING); /* A thread with an old handle may read the phase */
+    __atomic_store_n(&comm->revoked, false, __ATOMIC_RELAXED);
+    comm->failure = COLLET_SUCCESS;
+    comm->to = NULL;
+    comm->split = NULL;
+    __atomic_store_n(&comm->making, NULL, __ATOMIC_RELAXED);
+    comm->splits = 0;
+    comm->error_text[0] = '\0';
     comm->nranks = nranks;
     comm->rank = rank;
     *comm_p = comm;
     return COLLET_SUCCESS;
 }
 
-void comm_show(struct collet_comm *comm) { __atomic_store_n(&comm->magic, comm_magic(), __ATOMIC_SEQ_CST); }
+void comm_show(struct collet_comm *comm) {
+    __atomic_store_n(&comm->magic, COMM_MAGIC + process_forks, __ATOMIC_SEQ_CST);
+}
 
-/* Closes the layers. False: something still uses their memory. */
+/* Closes the layers. False: a GPU, say, still uses memory of comm, so the caller must not free that memory. */
 static bool layers_close(struct collet_comm *comm) {
     bool ended = true;
     for (int k = nlayers - 1; k >= 0; k--)
@@ -109,7 +93,12 @@ void comm_close(struct collet_comm *comm) {
     layers_free(comm);
     map_destroy(comm->map);
     boot_destroy(comm->boot);
-    forget_rooms(comm);
+    comm->boot = NULL;
+    comm->survey = NULL;
+    comm->map = NULL;
+    comm->chan = NULL;
+    comm->planner = NULL;
+    comm->gpu = NULL;
 }
 
 void comm_discard(struct collet_comm *comm) {
@@ -120,7 +109,7 @@ void comm_discard(struct collet_comm *comm) {
     split_discard(comm);
     wait_for_readers(comm);
     comm_close(comm);
-    call_lock_release(&comm->lock); /* a waiting thread will see the cleared magic */
+    call_lock_release(&comm->lock); /* A thread that waits for the lock will see the cleared magic */
     handle_return(comm);
 }
 
@@ -139,7 +128,7 @@ static enum collet_result check_devices(const struct collet_comm *comm) {
 
 static enum collet_result rooms_open(struct collet_comm *comm) {
     COLLET_TRY(check_devices(comm));
-    if (comm->map == NULL) /* no layer made one */
+    if (comm->map == NULL) /* No layer has made a map */
         COLLET_TRY(map_create(boot_peers(comm->boot), comm->nranks, &comm->map));
     struct chan_options options = {.boot = comm->boot,
                                    .config = &comm->config,
@@ -160,7 +149,8 @@ static enum collet_result rooms_open(struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
-/* Ranks meet at the first of several ids. Another one that this process made is cancelled. Ids that name a host and port are all one. */
+/* Cancels the ids that are not needed: all ranks meet at the first of several ids. Ids made from COLLET_COMM_ID (host:port) are all
+ * equal, so none of them is cancelled. */
 static void cancel_other_ids(const struct collet_unique_id *ids, int nids) {
     for (int k = 1; k < nids; k++)
         if (memcmp(&ids[k], &ids[0], sizeof ids[0]) != 0)
@@ -173,7 +163,7 @@ enum collet_result comm_join(struct collet_comm *comm, const struct collet_uniqu
     enum collet_result result;
     int naps = 0;
     transport_cards(comm->device, self.cards);
-    do /* a rank that does not join can tell nobody why */
+    do /* Tries again without memory, because a rank that does not join cannot tell the others why */
         result = boot_join(&ids[0], comm->nranks, comm->rank, &self, &comm->config, &comm->boot);
     while (result == COLLET_ERR_NO_MEMORY && patience_left(&naps));
     if (result == COLLET_SUCCESS)
@@ -189,7 +179,7 @@ static enum collet_result layers_join(struct collet_comm *comm) {
 }
 
 enum collet_result comm_join_alone(struct collet_comm *comm) {
-    if (comm->nranks == 0) /* this rank is not a member: nothing to join */
+    if (comm->nranks == 0) /* A split has left this rank in no communicator: it joins nobody */
         return COLLET_SUCCESS;
     COLLET_TRY(boot_try_init(comm->boot));
     if (comm->chan == NULL) {
@@ -242,7 +232,7 @@ void comm_hand_over(struct collet_comm *comm, enum collet_result result) {
         return;
     }
     call_lock_release(&comm->lock);
-    __atomic_store_n(to, comm, __ATOMIC_RELEASE); /* another thread may wait for it */
+    __atomic_store_n(to, comm, __ATOMIC_RELEASE); /* Another thread may wait for *to */
 }
 
 void comm_end_join(struct collet_comm *comm, enum collet_result result) {
@@ -250,7 +240,7 @@ void comm_end_join(struct collet_comm *comm, enum collet_result result) {
     if (comm_is_live(comm)) {
         if (result == COLLET_ERR_NO_MEMORY)
             comm_tell_failure(comm);
-        if (result < 0 && comm->boot != NULL) /* also if only another one of its group cannot be made */
+        if (result < 0 && comm->boot != NULL) /* Also if only another communicator of the group cannot be made */
             boot_fail(comm->boot, result, err_last());
         comm_hand_over(comm, result);
         return;

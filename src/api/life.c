@@ -157,8 +157,8 @@ enum collet_result collet_comm_revoke(struct collet_comm *comm) {
     COLLET_TRY(comm_check(comm));
     if (!comm_enter(comm))
         return comm_check(comm);
-    __atomic_store_n(&comm->revoked, true,
-                     __ATOMIC_RELAXED); /* before calls fail, so that later calls report the revocation */
+    /* Set before calls fail, so that later calls report the revocation. */
+    __atomic_store_n(&comm->revoked, true, __ATOMIC_RELAXED);
     comm_leave(comm);
     return stop_everywhere(comm, "collet_comm_revoke");
 }
@@ -169,7 +169,7 @@ enum collet_result collet_comm_abort(struct collet_comm *comm) {
     COLLET_TRY(stop_everywhere(comm, "collet_comm_abort"));
     if (group_check_none_queued(comm, NULL, "collet_comm_abort") != COLLET_SUCCESS)
         group_poison(COLLET_ERR_ABORTED);
-    if (!engine_take(comm, COMM_ABORT_WAIT_NS)) { /* a call hangs: leak its memory instead of hanging too */
+    if (!engine_take(comm, COMM_ABORT_WAIT_NS)) { /* A call hangs: its memory leaks, but this thread returns */
         log_warn(INIT, "a call on the aborted communicator has not returned: its memory is kept");
         return COLLET_SUCCESS;
     }

@@ -22,7 +22,8 @@ unsigned collet_transport_bit(const char *name) {
     return transport == NULL ? 0 : transport->bit;
 }
 
-/* The caller's struct may be shorter (older program: the rest is zero) or longer (newer: the rest must be zero). */
+/* Copies the caller's struct. An older program has a shorter struct: its missing fields become zero. A newer program has a longer
+ * struct: the fields that this library does not know must be zero. */
 static enum collet_result options_copy(const struct collet_config *from, struct collet_config *to) {
     *to = (struct collet_config){.size = sizeof(*to)};
     if (from == NULL)
@@ -86,7 +87,7 @@ enum collet_result options_apply(const struct collet_config *o, struct collet_co
     COLLET_TRY(config_read(config));
     COLLET_TRY(tuner_check_names(config));
     COLLET_TRY(chan_check_names(config));
-    /* The environment's bounds give way to the caller's, all of them. */
+    /* If the caller sets one of the bounds, all bounds of the environment are ignored. */
     if (o->min_channels > 0 || o->max_channels > 0) {
         config->nchannels = 0;
         config->min_nchannels = o->min_channels;

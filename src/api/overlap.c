@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What may lie over what (rank 1 of 3; a letter is one block of count elements):
+ * Buffers that may lie over each other, by in-place rule (rank 1 of 3; a letter is one block of count elements):
  *
  *    SAME_PLACE          IN_IS_OWN_BLOCK        OUT_IS_OWN_BLOCK       APART
  *    send  abc           send     b             send  abc              send  abc

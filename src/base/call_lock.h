@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A lock that is nearly always free, held for the length of a call. Taking it is one exchange. Giving it back is a plain
- * store: unlike a mutex's unlock, it does not wait until all earlier stores have left the CPU. A thread that finds the lock
- * taken waits by the waiting policy of wait.h. So calls of several threads on one communicator are serialised, not made fast.
+ * A lock that a thread holds for the length of a call, and that is nearly always free. Taking it is one atomic exchange. Releasing it is
+ * one store: unlike a mutex's unlock, the store does not wait until all earlier stores have left the CPU. A thread that finds the lock
+ * taken waits as wait.h says. So calls of several threads on one communicator run one after the other, and are not fast.
  */
 #ifndef COLLET_BASE_CALL_LOCK_H
 #define COLLET_BASE_CALL_LOCK_H
@@ -10,11 +10,11 @@
 #include "base/wait.h"
 
 struct call_lock {
-    int held; /* writes of a holder before its release are visible to the next holder */
+    int held; /* 1: a thread holds the lock. The next holder sees all that this thread has written */
 };
 
 static inline bool call_lock_try(struct call_lock *lock) {
-    return __atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE) == 0; /* pairs with call_lock_release() */
+    return __atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE) == 0; /* Pairs with call_lock_release() */
 }
 
 /* Waits for the lock. False: another thread still holds it after limit_ns (0: no limit). */

@@ -28,11 +28,8 @@ const struct knob KNOBS[] = {
 };
 _Static_assert(sizeof KNOBS / sizeof *KNOBS == KNOB_COUNT, "one for each line of the table");
 
-static int64_t *int_of(struct config *config, const struct knob *knob) {
-    return (int64_t *)((char *)config + knob->offset);
-}
-
-static char *text_of(struct config *config, const struct knob *knob) { return (char *)config + knob->offset; }
+/* The knob's field: its text, or its number (int64_t). */
+static void *field_of(struct config *config, const struct knob *knob) { return (char *)config + knob->offset; }
 
 bool knob_is_secret(const struct knob *knob) { return strcmp(knob->unit, "secret") == 0; }
 
@@ -51,7 +48,7 @@ const char *config_env(const char *name) {
 
 /* ---------------------------------------------------------------------------------------------------------- parsing */
 
-/* 0: not a suffix. */
+/* The multiple that a suffix K, M or G means; 0: the letter is no suffix. */
 static int64_t multiple_of(char suffix) {
     static const char suffixes[] = "KMG";
     const char *found = memchr(suffixes, toupper((unsigned char)suffix), 3);
@@ -99,7 +96,7 @@ bool config_addresses_read(const char *text, struct config_addresses *range) {
     return inet_pton(AF_INET, address, range->first + 12) == 1 && bits <= 32;
 }
 
-/* A list such as "default|zero". */
+/* Accepts a list such as "default|zero". */
 bool config_policy_is_known(const char *policy) {
     char words[CONFIG_TEXT_BYTES], *rest = words;
     snprintf(words, sizeof words, "%s", policy);
@@ -145,16 +142,15 @@ const char *knob_variable(const struct knob *knob, const char **variable) {
 }
 
 bool knob_read(struct config *config, const struct knob *knob, const char **variable, const char **value) {
-    if (knob->default_text != NULL)
-        strcpy(text_of(config, knob), knob->default_text);
-    else
-        *int_of(config, knob) = knob->def;
-
+    char *text = field_of(config, knob);
+    int64_t *number = field_of(config, knob);
     *value = knob_variable(knob, variable);
-    if (*value == NULL)
-        return true;
-    return knob->default_text != NULL ? parse_text(knob, *value, text_of(config, knob))
-                                      : parse_int(knob, *value, int_of(config, knob));
+    if (knob->default_text != NULL) {
+        strcpy(text, knob->default_text);
+        return *value == NULL || parse_text(knob, *value, text);
+    }
+    *number = knob->def;
+    return *value == NULL || parse_int(knob, *value, number);
 }
 
 bool config_reads(const char *variable) {
@@ -215,13 +211,14 @@ bool config_value(const struct config *config, size_t index, struct config_value
     struct config *unconst = (struct config *)(uintptr_t)config;
     *value = (struct config_value){.name = knob->name, .help = knob->help};
     if (knob->default_text != NULL) {
-        const char *text = text_of(unconst, knob);
+        const char *text = field_of(unconst, knob);
         value->is_default = strcmp(text, knob->default_text) == 0;
         snprintf(value->text, sizeof value->text, "%s", *text != '\0' && knob_is_secret(knob) ? "(hidden)" : text);
     } else {
-        value->is_default = *int_of(unconst, knob) == knob->def;
-        snprintf(value->text, sizeof value->text, "%" PRId64 "%s%s", *int_of(unconst, knob),
-                 *knob->unit != '\0' ? " " : "", knob->unit);
+        const int64_t *number = field_of(unconst, knob);
+        value->is_default = *number == knob->def;
+        snprintf(value->text, sizeof value->text, "%" PRId64 "%s%s", *number, *knob->unit != '\0' ? " " : "",
+                 knob->unit);
     }
     return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one table of knobs. A knob is read from COLLET_<NAME>, else from its NCCL_ spelling where the meaning is the
- * same, else it has its default. A communicator reads the table once, when it is created; collet-info and the
- * documentation print it. Values that all ranks must agree on (scope AGREED) are taken from rank 0.
+ * The table of all knobs. The value of a knob comes from COLLET_<NAME>. If that is unset, it comes from NCCL's variable with the same
+ * meaning, if there is one. If that is unset too, the knob has its default. A communicator reads all knobs once, when it is created.
+ * collet-info and the documentation print the table. Rank 0 gives its values to all ranks if these must be equal (scope AGREED).
  */
 #ifndef COLLET_BASE_CONFIG_H
 #define COLLET_BASE_CONFIG_H
@@ -16,14 +16,14 @@
 #define CONFIG_PROXIES 8 /* maximum value of COLLET_PROXY */
 
 enum config_scope {
-    CONFIG_PROCESS, /* read once per process */
-    CONFIG_RANK,    /* each rank has its own value */
-    CONFIG_AGREED,  /* all ranks use rank 0's value */
+    CONFIG_PROCESS, /* The process reads the knob once */
+    CONFIG_RANK,    /* Each rank has its own value */
+    CONFIG_AGREED,  /* All ranks use rank 0's value */
 };
 
 /* X(field, NAME, NCCL name or NULL, type, unit, scope, default, minimum, maximum, help)
- * type int: strtoll base 0; with unit "bytes" the suffixes K, M, G mean 1024-based multiples.
- * type text: no minimum and maximum; with unit "secret" the value is never shown; with unit "path" it names a file or a plugin. */
+ * INT: a number as strtoll() with base 0 reads it. With unit "bytes", the suffixes K, M, G mean multiples of 1024, 1024², 1024³.
+ * TEXT: there is no minimum and no maximum. With unit "secret", the value is never shown. With unit "path", it names a file or a plugin. */
 #define CONFIG_KNOBS(INT, TEXT)                                                                                        \
     TEXT(debug, "DEBUG", "NCCL_DEBUG", "", PROCESS, "", "WARN, INFO or TRACE: which log lines to write")               \
     TEXT(debug_subsys, "DEBUG_SUBSYS", "NCCL_DEBUG_SUBSYS", "", PROCESS, "ALL", "subsystems to log; ^ excludes")       \
@@ -126,6 +126,8 @@ enum config_scope {
          "near, far or auto, which measures: how far apart the CPUs of a host are")                                    \
     TEXT(kernel_copies, "KERNEL_COPIES", NULL, "", AGREED, "auto",                                                     \
          "faster, slower or auto, which measures: how those between processes of a host compare with slots")           \
+    INT(fans, "FANS", NULL, "", AGREED, 1, 0, 1,                                                                       \
+        "1: what a rank sends to all others of its host is written once, and all read it; 0: once for each")           \
     INT(spin, "SPIN", NULL, "polls", RANK, -1, -1, 1 << 30, "polls before yielding the CPU; -1: by CPUs and ranks")    \
     INT(cumem_enable, "CUMEM_ENABLE", "NCCL_CUMEM_ENABLE", "", RANK, -1, -1, 1,                                        \
         "GPU memory between processes: 1 by descriptors, 0 by CUDA IPC handles, -1 as the driver has it")              \
@@ -145,28 +147,30 @@ struct config {
     CONFIG_KNOBS(CONFIG_INT_FIELD, CONFIG_TEXT_FIELD)
 #undef CONFIG_INT_FIELD
 #undef CONFIG_TEXT_FIELD
-    char believed[CONFIG_TEXT_BYTES]; /* not a knob: what says how many ranks come, and where: "WORLD_SIZE=4" */
+    /* This is no knob. It holds the setting that says how many ranks come and where they meet, such as "WORLD_SIZE=4". */
+    char believed[CONFIG_TEXT_BYTES];
 };
 
-/* The process's configuration, read by the first call. Never NULL. A value that cannot be parsed counts as unset here; config_read()
- * reports it when a communicator is made. */
+/* The process's configuration, which the first call reads. Never NULL. A value that cannot be parsed counts as unset here. config_read()
+ * reports such a value when a communicator is created. */
 const struct config *config_process(void);
 
-/* Parses "first-last"; false: not a range of ports. */
+/* Parses "first-last"; false: the text is no range of ports. */
 bool config_port_range(const char *text, int *first, int *last);
 
-/* Addresses with the same first bits. IPv4 addresses are stored as ::ffff:a.b.c.d. */
+/* A range of addresses with equal first bits. IPv4 addresses are stored as ::ffff:a.b.c.d. */
 struct config_addresses {
     uint8_t first[16];
-    int bits; /* number of bits that are compared; 0: all addresses match */
+    int bits; /* Number of bits that are compared; 0: all addresses match */
 };
-/* Parses "address/bits" or ""; false: it is neither. */
+/* Parses "address/bits" or ""; false: the text is neither. */
 bool config_addresses_read(const char *text, struct config_addresses *range);
 
-/* Is this a valid value of COLLET_CTA_POLICY? It is a list of words, or a number of NCCL's bits. */
+/* Is this a valid value of COLLET_CTA_POLICY? Valid are a list of words, and a number made of NCCL's bits. */
 bool config_policy_is_known(const char *policy);
 
-/* Translates a value into collet's words; NULL: the default. config_take_translator() installs it: then other words are accepted too. */
+/* A translator turns a knob's value into collet's words; NULL: use the default. config_take_translator() installs a translator: from then
+ * on its words are accepted too. */
 typedef const char *config_translator(const char *name, const char *value);
 void config_take_translator(config_translator *translator);
 
@@ -176,31 +180,32 @@ bool config_reads(const char *variable);
 /* Copies all AGREED knobs of *from to *config. */
 void config_adopt(struct config *config, const struct config *from);
 
-/* Are all AGREED knobs in range? For a configuration that another process sent. */
+/* Are all AGREED knobs in range? Checks a configuration that another process has sent. */
 bool config_agreed_valid(const struct config *config);
 
 /* A knob, as shown to people. */
 struct config_value {
     const char *name, *help;
-    char text[CONFIG_TEXT_BYTES]; /* the value with its unit; "(hidden)" for a secret */
+    char text[CONFIG_TEXT_BYTES]; /* The value with its unit; "(hidden)" for a secret */
     bool is_default;
 };
 
 /* Gets the knob with this index, from 0; false: there is none. */
 bool config_value(const struct config *config, size_t index, struct config_value *value);
 
-/* A variable of a launcher (RANK, SLURM_PROCID …) or of CUDA; NULL if unset or empty. Only this room reads the environment. */
+/* The value of a variable of a launcher (RANK, SLURM_PROCID …) or of CUDA; NULL: it is unset or empty. Only this room reads the
+ * environment. */
 const char *config_env(const char *name);
 
-/* The knobs, one by one. */
+/* One knob of the table. */
 struct knob {
-    const char *name; /* includes the prefix COLLET_ */
+    const char *name; /* Name of the variable, with the prefix COLLET_ */
     const char *nccl_name;
     const char *unit;
     const char *help;
-    size_t offset;            /* offset in struct config: of a text if default_text is set, else of an int64_t */
-    int64_t def, min, max;    /* for an INT */
-    const char *default_text; /* for a TEXT; NULL: this is an INT */
+    size_t offset;            /* Offset of the value in struct config. The value is a text, or an int64_t for an INT */
+    int64_t def, min, max;    /* INT: default, minimum, maximum */
+    const char *default_text; /* TEXT: the default; NULL: the knob is an INT */
     enum config_scope scope;
 };
 
@@ -209,10 +214,10 @@ struct knob {
 extern const struct knob KNOBS[KNOB_COUNT];
 
 bool knob_is_secret(const struct knob *knob);
-/* The variable that sets a knob, and its value; NULL: none does. */
+/* Returns the value of the variable that sets a knob, and stores the variable's name; NULL: no variable sets it. */
 const char *knob_variable(const struct knob *knob, const char **variable);
-/* Stores the knob's value or its default. False: the environment's value is not valid; *variable and *value show it, and the default
- * is stored. */
+/* Stores the knob's value, or its default, in *config. False: the environment's value is not valid. Then *variable and *value show it,
+ * and the default is stored. */
 bool knob_read(struct config *config, const struct knob *knob, const char **variable, const char **value);
 
 #endif

@@ -23,7 +23,7 @@ static enum collet_result refuse(const struct knob *knob, const char *variable, 
     return err_set(COLLET_ERR_INVALID_USAGE, "%s=%.64s: expected %s", variable, shown, knob->help);
 }
 
-/* Prefixes of the variables of scripts, tests, perf programs and the PyTorch backend. */
+/* Prefixes of COLLET_… variables that are no knobs: scripts, tests, perf programs and the PyTorch backend read them. */
 static const char *const OTHERS[] = {"COLLET_TEST", "COLLET_LAB", "COLLET_NO_INSTALL", "COLLET_TORCH"};
 
 static bool is_known(const char *name) {
@@ -41,7 +41,7 @@ static void warn_unknown(const char *name) {
                spelling.hint[0] != '\0' ? spelling.hint : "; collet-info lists what can be set");
 }
 
-/* Logs the variables that nothing reads, and the values of those that are set. */
+/* Logs the COLLET_… variables that nothing reads, and the values of knobs that are set. */
 static void log_environment(void) {
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
         char name[SPELLING_WORD_MAX + 1];

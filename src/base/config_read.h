@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The knobs of a communicator are read, and what is wrong with them is told.
+ * Reads the knobs of a communicator from the environment, and reports invalid values.
  */
 #ifndef COLLET_BASE_CONFIG_READ_H
 #define COLLET_BASE_CONFIG_READ_H
@@ -9,8 +9,8 @@
 
 #include "base/config.h"
 
-/* Reads all knobs from the environment as it is now. INVALID_USAGE: a value cannot be parsed, is out of range or too long; the text
- * names the variable, the value and what is accepted, and *config is then undefined. The first call in a process also warns of
+/* Reads all knobs from the environment as it is now. INVALID_USAGE: a value cannot be parsed, is out of range or too long. Then the text
+ * names the variable, the value and the accepted values, and *config is undefined. The first call in a process also warns of
  * each COLLET_… variable that is no knob, and logs the values that are set. */
 enum collet_result config_read(struct config *config);
 

@@ -64,7 +64,7 @@ void os_cpu_set_read(const char *path, struct os_cpu_set *set) {
         fclose(file);
 }
 
-/* Linux numbers the caches of a CPU from the inside to the outside. */
+/* Makes the path of a file that describes a cache of a CPU. Linux numbers the caches of a CPU from the innermost to the outermost. */
 static void cache_file(char path[96], int cpu, int index, const char *name) {
     snprintf(path, 96, "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index, name);
 }
@@ -109,12 +109,12 @@ void os_last_cache_get(struct os_cache *cache) {
 
 /* ---- another CPU ---- */
 
-/* /proc/loadavg: "0.20 0.18 0.12 2/402 1234", of which 2 are ready to run. */
+/* /proc/loadavg has for example "0.20 0.18 0.12 2/402 1234". Here 2 of 402 threads run or are ready to run. */
 bool os_some_cpu_is_idle(void) {
     long ready = 0;
     FILE *file = os_fopen("/proc/loadavg", "re");
     if (file == NULL)
-        return true; /* unknown: a move may help */
+        return true; /* It is unknown, and a move may help */
     const bool is_known = fscanf(file, "%*s %*s %*s %9ld/", &ready) == 1;
     fclose(file);
     return !is_known || ready <= sysconf(_SC_NPROCESSORS_ONLN);

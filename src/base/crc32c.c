@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A CRC is the remainder of a division of polynomials over bits. The CPU divides 8 bytes by one instruction; the table has
- * what 4 bits leave behind.
+ * A CRC is the remainder of a division of polynomials over bits. The CPU divides 8 bytes by one instruction. The table holds
+ * the remainders of 4 bits, for CPUs without this instruction.
  */
 #include "base/crc32c.h"
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The CRC of data that come after bytes with the CRC `before`. The CRC of no bytes is 0. */
+/* The CRC of earlier bytes, followed by these data. before: the CRC of the earlier bytes; 0: there are none. */
 uint32_t crc32c(uint32_t before, const void *data, size_t bytes);
 
 #endif

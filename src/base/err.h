@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Errors. Whoever first decides that something is an error calls err_set() once, with the cause and the remedy;
- * everyone above passes the code on with COLLET_TRY and stays silent.
+ * Errors. The function that finds an error calls err_set() once, with the cause and the remedy. Its callers only pass the code on,
+ * with COLLET_TRY.
  */
 #ifndef COLLET_BASE_ERR_H
 #define COLLET_BASE_ERR_H
@@ -20,15 +20,15 @@
 
 #define ERR_TEXT_BYTES 512
 
-/* Stores the formatted text as the calling thread's last error, logs it at WARN, and returns code. %m works. err_is_told: logs nothing,
- * because this program prints err_last() itself. */
+/* Stores the formatted text as the calling thread's last error, logs it at WARN, and returns code. The format may use %m. If err_is_told is
+ * true, nothing is logged, because this program prints err_last() itself. */
 extern bool err_is_told;
 enum collet_result err_set(enum collet_result code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Stores a text that another rank or thread has already logged, so it logs nothing. Returns code. */
+/* Like err_set(), for a text that another rank or thread has already logged: so nothing is logged. Returns code. */
 enum collet_result err_adopt(enum collet_result code, const char *text);
 
-/* The calling thread's last error text; "": none. */
+/* The calling thread's last error text; "": there was no error. */
 const char *err_last(void);
 
 #endif

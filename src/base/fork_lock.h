@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A lock of the whole process that a fork() waits for. While it is held, other libraries may hold locks of their own, which a child
- * could never open. Its holder may not fork, nor take another such lock. Where only collet's own data are guarded, PROCESS_LOCK
- * (memory.h) keeps nobody waiting.
+ * A lock of the whole process, which fork() waits for. Use it around calls of other libraries: they may hold their own locks at that time,
+ * and in a child of a fork() these would stay locked forever. The holder must not fork, and must not take another such lock. If a lock
+ * protects only collet's own data, use PROCESS_LOCK (memory.h), which fork() does not wait for.
  */
 #ifndef COLLET_BASE_FORK_LOCK_H
 #define COLLET_BASE_FORK_LOCK_H

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for `more` entries after `used` ones, in an array with room for *room: it at least doubles. array_p: address of the pointer
- * to the first entry. False: no memory, and the array is unchanged. */
+/* Makes room for `more` entries after `used` ones, in an array that has room for *room entries. An array that grows at least doubles.
+ * array_p: address of the pointer to the first entry. False: there is no memory, and the array is unchanged. */
 static inline bool grow(void *array_p, size_t used, size_t more, int *room, size_t entry_bytes) {
     void *array;
     size_t wanted = used + more, doubled = 2 * (size_t)*room;

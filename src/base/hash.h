@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A hash of a few numbers, the same on all ranks.
+ * A hash of a few numbers. All ranks compute the same hash from the same numbers.
  */
 #ifndef COLLET_BASE_HASH_H
 #define COLLET_BASE_HASH_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each line is made on the stack and leaves in a single write(2), so lines of several threads and processes never mix
- * and no lock can be held across a fork. Nobody waits for a log that is stuck: it would see no death, and end no call.
- * Logging leaves errno as it was: it is called on the way to reporting it.
+ * Each line is formatted on the stack and written by a single write(2). So lines of several threads and processes never mix,
+ * and no lock can be held across a fork. No thread waits for a log that is stuck: a waiting thread would notice no dead rank, and end no
+ * call. Logging keeps errno, because callers may log before they report it.
  */
 #include "base/log.h"
 
@@ -20,15 +20,16 @@
 #include <unistd.h>
 
 #define LINE_BYTES 1024
-#define BURST_MS 20 /* maximum wait for a pipe whose reader is alive; a stuck pipe is waited for once, not per line */
+/* Maximum wait for a full pipe whose reader may be alive. A stuck pipe is waited for once, not per line. */
+#define BURST_MS 20
 
 int log_level_now = -1;
 
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static unsigned wanted_subsystems;
 static int log_fd = STDERR_FILENO;
-static unsigned lines_lost; /* reported by the next line that is written */
-static bool is_stuck;       /* the log did not accept the last line */
+static unsigned lines_lost; /* Number of lost lines. The next line that is written reports it */
+static bool is_stuck;       /* True: the log did not accept the last line */
 
 static void open_log(void) {
     const struct config *config = config_process();
@@ -67,18 +68,18 @@ void log_write(enum log_level level, enum log_subsystem subsystem, const char *f
                      LEVEL_NAMES[level], LOG_SUBSYSTEM_NAMES[subsystem]);
     va_list args;
     va_start(args, format);
-    errno = saved_errno; /* for %m */
+    errno = saved_errno; /* The format may use %m */
     int wanted = plain_text(line + used, most + 1 - (size_t)used, format, args);
     va_end(args);
 
     size_t length = (size_t)used + (size_t)(wanted < 0 ? 0 : wanted);
     if (length > most)
-        length = most; /* a long text is cut, but keeps its newline */
+        length = most; /* A long text is cut, but keeps its newline */
     line[length++] = '\n';
     const int wait_ms = __atomic_load_n(&is_stuck, __ATOMIC_RELAXED) ? 0 : BURST_MS;
     const bool lost_it = !outlet_add(log_fd, line, length, wait_ms);
     __atomic_store_n(&is_stuck, lost_it, __ATOMIC_RELAXED);
-    if (lost_it && /* its disk is full, perhaps */
+    if (lost_it && /* Perhaps the disk of the log is full */
         (level > LOG_WARN || log_fd == STDERR_FILENO || !outlet_add(STDERR_FILENO, line, length, 0)))
         __atomic_fetch_add(&lines_lost, lost + 1, __ATOMIC_RELAXED);
     errno = saved_errno;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Log lines: "host:pid:tid collet LEVEL SUBSYS text". The level and subsystems are chosen at run time (COLLET_DEBUG,
- * COLLET_DEBUG_SUBSYS), the file by COLLET_DEBUG_FILE. COLLET_DEBUG unset means silence; warnings pass every subsystem
- * filter. A line that is not wanted costs one load and one compare.
+ * Log lines: "host:pid:tid collet LEVEL SUBSYS text". COLLET_DEBUG sets the level, COLLET_DEBUG_SUBSYS the subsystems, and
+ * COLLET_DEBUG_FILE the file. Without COLLET_DEBUG nothing is logged. Warnings are logged for every subsystem. A line that is not
+ * wanted costs one load and one compare.
  */
 #ifndef COLLET_BASE_LOG_H
 #define COLLET_BASE_LOG_H
@@ -25,10 +25,10 @@ static inline int log_wanted(enum log_level level, enum log_subsystem subsystem)
             log_write(level, LOG_##subsystem, __VA_ARGS__);                                                            \
     } while (0)
 
-/* Writes a line at any level: users must know this, even if they did not ask for a log. */
+/* Writes a line whatever the level is: for facts that users must know even if they did not ask for a log. */
 #define log_always(subsystem, ...)                                                                                     \
     do {                                                                                                               \
-        (void)log_wanted_slow(LOG_WARN, LOG_##subsystem); /* opens the log */                                          \
+        (void)log_wanted_slow(LOG_WARN, LOG_##subsystem); /* Opens the log */                                          \
         log_write(LOG_WARN, LOG_##subsystem, __VA_ARGS__);                                                             \
     } while (0)
 

@@ -11,15 +11,15 @@ enum log_level { LOG_NONE = 0, LOG_WARN = 1, LOG_INFO = 2, LOG_TRACE = 3 };
 
 /* X(identifier, name in COLLET_DEBUG_SUBSYS and in lines) */
 #define LOG_SUBSYSTEMS(X)                                                                                              \
-    X(INIT)  /* communicators come and go */                                                                           \
-    X(BOOT)  /* rendezvous, control plane, deaths */                                                                   \
-    X(ENV)   /* variables that are set, or misspelled */                                                               \
-    X(GRAPH) /* machine, rings, trees */                                                                               \
-    X(PLAN)  /* what was chosen for a call, and why */                                                                 \
-    X(CONN)  /* connections: transport and why */                                                                      \
-    X(NET)   /* sockets, RDMA */                                                                                       \
-    X(COLL)  /* every call, at TRACE */                                                                                \
-    X(ERR)   /* failures, in the words of collet_last_error() */
+    X(INIT)  /* Communicators that begin and end */                                                                    \
+    X(BOOT)  /* Rendezvous, control plane, dead ranks */                                                               \
+    X(ENV)   /* Environment variables that are set, or misspelled */                                                   \
+    X(GRAPH) /* Machine, rings, trees */                                                                               \
+    X(PLAN)  /* The plan of a call, and the reasons for it */                                                          \
+    X(CONN)  /* Connections: their transports, and the reasons */                                                      \
+    X(NET)   /* Sockets, RDMA */                                                                                       \
+    X(COLL)  /* Every call, at TRACE */                                                                                \
+    X(ERR)   /* Failures, with the text of collet_last_error() */
 
 enum log_subsystem {
 #define X(name) LOG_##name,
@@ -30,7 +30,7 @@ enum log_subsystem {
 
 extern const char *const LOG_SUBSYSTEM_NAMES[LOG_SUBSYSTEM_COUNT];
 
-/* Parse COLLET_DEBUG and COLLET_DEBUG_SUBSYS. False: there is no such level or subsystem. */
+/* These parse values of COLLET_DEBUG and COLLET_DEBUG_SUBSYS. False: there is no such level or subsystem. */
 bool log_parse_level(const char *text, enum log_level *level);
 bool log_parse_subsystems(const char *text, unsigned *bits);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program has closed descriptors 0, 1 and 2. A library opens a device, gets number 2, and keeps it. Then whatever writes to standard
- * error writes into that device. So they are taken while such a library is called:
+ * Suppose that a program has closed descriptors 0, 1 and 2. A library opens a device, and the device gets descriptor 2. Then all code that
+ * writes to standard error writes into the device. So these descriptors are taken while such a library is called:
  *
- *      SCOPED_LOW;                      /dev/null is 0, 1, 2, as far as these were closed
- *      device = ibv_open_device(…);     gets 3 or more
- *      }                                they are closed again
+ *      SCOPED_LOW;                      those of 0, 1, 2 that are closed become /dev/null
+ *      device = ibv_open_device(…);     the device gets 3 or more
+ *      }                                those descriptors are closed again
  *
- * If a thread of the program opens a file at the same time, its number is higher than it would be without that.
+ * If another thread opens a file at the same time, the file gets a higher descriptor than it would get otherwise.
  */
 #ifndef COLLET_BASE_LOW_H
 #define COLLET_BASE_LOW_H
@@ -15,7 +15,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Takes those that are closed; a bit for each. */
+/* Opens /dev/null as each of 0, 1, 2 that is closed. Returns a bit for each descriptor that it has taken. */
 static inline unsigned low_take(void) {
     unsigned taken = 0;
     for (int fd; (fd = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0;) {

@@ -27,7 +27,7 @@ static enum collet_result map_shared(int fd, size_t bytes, void **memory_p) {
     return COLLET_SUCCESS;
 }
 
-/* An old kernel refuses the flag MFD_NOEXEC_SEAL. A kernel that is set to require it refuses everything else. */
+/* An old kernel refuses the flag MFD_NOEXEC_SEAL. A kernel that requires this flag refuses every memfd without it. */
 static int create_memfd(const char *name) {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     int fd;
@@ -40,7 +40,7 @@ enum collet_result os_shared_file(const char *name, size_t bytes, int *fd_p) {
     if (fd < 0)
         return err_set(os_memory_code(), "cannot create shared memory (memfd %s): %m%s", name, os_remedy());
     enum collet_result result = COLLET_SUCCESS;
-    struct rlimit limit; /* beyond this limit, ftruncate() would end the process by a signal */
+    struct rlimit limit; /* Beyond this limit, ftruncate() would end the process by a signal */
     const bool fits = getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
     errno = EFBIG;
     if (!fits || fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)bytes) != 0 ||
@@ -104,7 +104,7 @@ enum collet_result os_shared_open(int pid, int fd, size_t bytes, void **memory_p
     int own_fd;
     COLLET_TRY(os_shared_find(pid, fd, bytes, &own_fd));
     enum collet_result result = map_shared(own_fd, bytes, memory_p);
-    close(own_fd); /* the mapping remains */
+    close(own_fd); /* The mapping remains */
     return result;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists of names, as knobs have them: "ring, tree".
+ * Lists of names, such as the values of some knobs: "ring, tree".
  */
 #ifndef COLLET_BASE_NAMES_H
 #define COLLET_BASE_NAMES_H
@@ -12,7 +12,7 @@
 
 #define NAME_BYTES 64
 
-/* Takes the next name from a list; false: there is none. */
+/* Takes the next name from a list, and moves *list behind it. False: there is none. */
 static inline bool name_next(const char **list, char name[NAME_BYTES]) {
     *list += strspn(*list, ", ");
     size_t length = strcspn(*list, ", ");

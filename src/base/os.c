@@ -22,7 +22,7 @@ uint64_t os_now_ns(void) {
 
 int os_pid(void) { return (int)getpid(); }
 
-bool os_process_stopped(int pid) {
+bool os_process_is(int pid, const char *states) {
     char path[32], text[512] = "";
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     int fd = os_high(open(path, O_RDONLY | O_CLOEXEC));
@@ -31,7 +31,7 @@ bool os_process_stopped(int pid) {
     ssize_t bytes = read(fd, text, sizeof text - 1);
     close(fd);
     const char *name_end = bytes > 0 ? strrchr(text, ')') : NULL; /* "pid (name) state …"; the name may be anything */
-    return name_end != NULL && (name_end[2] == 'T' || name_end[2] == 't');
+    return name_end != NULL && strchr(states, name_end[2]) != NULL;
 }
 
 int os_tid(void) { return (int)syscall(SYS_gettid); }
@@ -69,7 +69,7 @@ void os_random(void *bytes, size_t length) {
     while (length > 0) {
         ssize_t got = getrandom(at, length, 0);
         if (got < 0 && errno != EINTR) {
-            perror("collet: getrandom"); /* needed for secrets: to stop is better than to go on without */
+            perror("collet: getrandom"); /* Secrets need random bytes: to stop is better than to go on without */
             abort();
         }
         if (got > 0) {

@@ -38,7 +38,8 @@ bool output_path(const char *pattern, int rank, char path[PATH_MAX]) {
 /* Is this a device, or a descriptor's name such as /dev/stderr, which is a link? Only /dev/shm there holds plain files. */
 static bool is_device(const char *path) { return strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0; }
 
-/* Does the file belong to this user alone? In a public directory, somebody may have made it or linked it, to read or destroy data. */
+/* Does the file belong to this user alone? In a public directory another user may have created the file or a link, to read or destroy
+ * data. */
 static bool is_own(int fd) {
     struct stat about;
     return fstat(fd, &about) == 0 && about.st_uid == geteuid() && about.st_nlink == 1;
@@ -55,7 +56,7 @@ int output_open(const char *pattern, int rank, int flags) {
     if (fd >= 0 || errno != EEXIST || (fd = os_high(open(path, flags))) < 0 || is_device(path) || is_own(fd))
         return fd;
     close(fd);
-    errno = EACCES; /* same error as the kernel's fs.protected_regular */
+    errno = EACCES; /* The kernel's fs.protected_regular gives this error, too */
     return -1;
 }
 
@@ -65,8 +66,9 @@ const char *output_why(void) {
                                 : strerror(errno);
 }
 
-/* Waits for room, no longer than that. A pipe or a terminal is opened again, since O_NONBLOCK of the descriptor would be the program's,
- * too; where that fails, what has room takes PIPE_BUF bytes. No reader, and no room in a file, are told by signals that end a process. */
+/* Waits at most wait_ms for room, and writes. A pipe or a terminal is opened again, because O_NONBLOCK on the given descriptor would also
+ * change the program's own descriptor. If that fails, at most PIPE_BUF bytes are written: a pipe with room takes so many at once. Signals
+ * are blocked at that time: the kernel raises SIGPIPE without a reader, or SIGXFSZ beyond the size limit of files. */
 static ssize_t write_some(int fd, const char *text, size_t bytes, int wait_ms) {
     struct pollfd room = {.fd = fd, .events = POLLOUT};
     sigset_t deadly, before;
@@ -92,7 +94,7 @@ static ssize_t write_some(int fd, const char *text, size_t bytes, int wait_ms) {
 
 bool output_write(int fd, const char *text, unsigned long bytes, int wait_ms) {
     const uint64_t end_ns = os_now_ns() + (uint64_t)wait_ms * 1000000;
-    while (bytes > 0) { /* another writer may have taken the free room */
+    while (bytes > 0) { /* Another writer may have taken the free room */
         ssize_t written = write_some(fd, text, bytes, wait_ms);
         const uint64_t now_ns = os_now_ns();
         if (wait_ms > 0)

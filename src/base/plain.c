@@ -6,11 +6,11 @@
 #include <stdio.h>
 
 static pthread_once_t made = PTHREAD_ONCE_INIT;
-static locale_t plain; /* never freed; 0: there was no memory for it */
+static locale_t plain; /* The locale "C". It is never freed; 0: there was no memory for it */
 
 static void make(void) { plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0); }
 
-/* Switches the thread to the plain locale; if that is 0, nothing changes. */
+/* Switches the thread to the locale `plain`. If that is 0, nothing changes. */
 locale_t plain_begin(void) {
     pthread_once(&made, make);
     return uselocale(plain);
@@ -18,7 +18,7 @@ locale_t plain_begin(void) {
 
 void plain_end(locale_t before) { uselocale(before); }
 
-/* Keeps errno, for %m. */
+/* Keeps errno, because the format may use %m. */
 int plain_text(char *text, size_t room, const char *format, va_list args) {
     const int error = errno;
     const locale_t before = plain_begin();

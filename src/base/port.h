@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PORT_FN: a small function of a header that is compiled as C11, as C++17 and, by nvcc, for host and device. And what such a function
- * tells nvcc about addresses.
+ * PORT_FN: the specifiers of a small function in a header that is compiled as C11, as C++17 and, by nvcc, for host and device. Such a
+ * function can also tell nvcc in which memory an address lies.
  */
 #ifndef COLLET_BASE_PORT_H
 #define COLLET_BASE_PORT_H
@@ -26,7 +26,7 @@
 #define PORT_FN static inline
 #endif
 
-/* Tells nvcc that this address is in global memory, as all buffers, slots and programs are. Then it can use shorter
+/* Tells nvcc that an address is in global memory, where all buffers, slots and programs lie. Then nvcc can use shorter
  * instructions. */
 PORT_FN const void *port_global(const void *address) {
 #if defined(__CUDA_ARCH__)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See roam.h. A move costs some 50 µs, and is in vain if the other CPU is as busy. So a thread that goes on losing time bears four
- * times as much before each next move. And where more threads run than there are CPUs, it stays: then it is better off with a
- * thread that yields, too.
+ * See roam.h. A move costs some 50 µs, and is useless if the other CPU is as busy. So a thread that still loses time after a move must lose
+ * four times as much before its next move. If more threads run than there are CPUs, a thread does not move: sharing a CPU with another
+ * thread that yields is then better.
  */
 #include "base/roam.h"
 
@@ -11,11 +11,13 @@
 
 #include <sched.h>
 
-/* A yield is long if another thread ran: two switches and that thread's work take more than this. Otherwise a yield takes 0.1 to 0.5 µs. */
+/* A yield that takes longer is long: another thread ran, because two context switches and that thread's work take more than this.
+ * Without another thread a yield takes 0.1 to 0.5 µs. */
 #define LONG_YIELD_NS 1500u
 #define BEARS_MOST_NS 1000000000u
 
-/* A yield took yield_ns. Has the thread lost enough time to move? After each move it waits longer for the next, until a yield is short. */
+/* A yield took yield_ns. Has the thread now lost enough time to move? Each move raises the loss that the next move needs. A short yield
+ * resets it. */
 static bool roam_is_due(struct roam *roam, uint64_t yield_ns) {
     if (yield_ns < LONG_YIELD_NS) {
         *roam = (struct roam){0};
@@ -31,7 +33,7 @@ static bool roam_is_due(struct roam *roam, uint64_t yield_ns) {
     return true;
 }
 
-/* The first move stays within the same last-level cache. If that did not help, the next one may go to any CPU. */
+/* The first move goes to a CPU with the same last-level cache. If that did not help, the next move may go to any CPU. */
 void roam_yield(void) {
     static _Thread_local struct roam here;
     const bool is_first = here.bears_ns <= ROAM_BEARS_NS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The optimal string alignment distance.
+ * See spelling.h. Words are compared by their optimal string alignment distance.
  */
 #include "base/spelling.h"
 
@@ -16,7 +16,8 @@ static int same_letter(char a, char b) { return toupper((unsigned char)a) == tou
  * SPELLING_FAR: one of the words is too long to compare. */
 static int spelling_distance(const char *a, const char *b) {
     size_t na = strlen(a), nb = strlen(b);
-    int d[SPELLING_WORD_MAX + 1][SPELLING_WORD_MAX + 1]; /* [i][j]: between the first i letters and the first j */
+    /* [i][j]: distance of the first i letters of a and the first j letters of b. */
+    int d[SPELLING_WORD_MAX + 1][SPELLING_WORD_MAX + 1];
     if (na > SPELLING_WORD_MAX || nb > SPELLING_WORD_MAX)
         return SPELLING_FAR;
     for (size_t i = 0; i <= na; i++)
@@ -30,7 +31,7 @@ static int spelling_distance(const char *a, const char *b) {
     return d[na][nb];
 }
 
-/* If two words are equally near, prefers the one with the same first letter. */
+/* If two known words are equally near, the one with the same first letter wins. */
 void spelling_offer(struct spelling *s, const char *known) {
     const int distance = 2 * spelling_distance(s->word, known) + !same_letter(s->word[0], known[0]);
     if (distance > 2 * least(3, 1 + (int)strlen(s->word) / 4) + 1 || distance >= s->distance)

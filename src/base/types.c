@@ -12,7 +12,7 @@ static const struct {
 } OPS[COLLET_OP_COUNT] = {COLLET_OPS(X)};
 #undef X
 
-/* The order of rows as an enum: tables in C++ have no designators. */
+/* The order of the table's rows, as an enum. Assertions compare it with enum collet_type, because tables in C++ have no designators. */
 #define X(ENUM, ...) ROW_##ENUM,
 enum { COLLET_TYPES(X, ) };
 #undef X

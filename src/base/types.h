@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tables of element types and of reduction operators. Loops on the host, kernels on GPUs, the perf programs' -d and -o
- * and the tests' numbers are generated from them. A new type is its enumerator in collet.h and, in this file, its row and
- * its two conversions, if it has any. A new operator is its enumerator, its row and its formula in kernels/reduce.h.
+ * and the tests' numbers are generated from these tables. A new type needs an enumerator in collet.h and, in this file, a row and
+ * perhaps two conversions. A new operator needs an enumerator, a row, and a formula in kernels/reduce.h.
  *
  * This header is compiled as C, as C++ and for GPUs.
  */
@@ -19,23 +19,23 @@
 /* X(ENUM, name, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest, conversion, …), in the order of
  * enum collet_type
  *   ENUM           the type is COLLET_<ENUM>
- *   name           what tools and logs call it, as nccl-tests does
- *   kind           WHOLE numbers or REAL ones
- *   element        the C type that has its bits in memory
- *   accumulator    elements are loaded into it, combined in it and stored from it
- *   wrap           the type in which sums and products are taken: integers wrap, so theirs is unsigned
- *   divisor        the type to which the number of ranks is converted before it divides an average
- *   alike          name of the type whose code it shares where the sign of integers makes no difference
- *   fraction_bits  of a floating-point type; 0: an integer. One bit is the sign, the rest is the exponent
+ *   name           the type's name in tools and logs, as nccl-tests has it
+ *   kind           WHOLE numbers or REAL numbers
+ *   element        the C type that has the bits of an element in memory
+ *   accumulator    the C type to which elements are converted before they are combined
+ *   wrap           the C type in which sums and products are computed. For integers it is unsigned, because they wrap around
+ *   divisor        the C type to which the number of ranks is converted before a sum is divided by it
+ *   alike          name of the type whose code is used if the sign of integers makes no difference
+ *   fraction_bits  number of fraction bits of a floating-point type; 0: an integer. One bit is the sign, the rest is the exponent
  *   largest        bits of the largest finite number of a floating-point type. The next magnitude is infinity if its
  *                  fraction is 0, and the type's only NaN otherwise
- *   conversion     from element to accumulator and back. Loops over two sources differ by it (reduce_variant.c):
- *                    SAME   none: the two are one type
+ *   conversion     how an element becomes an accumulator, and back. Loops over two sources depend on it (reduce_variant.c):
+ *                    SAME   element and accumulator are one type
  *                    UPPER  an element is the upper half of an accumulator
- *                    CHIP   CPUs and GPUs have instructions for it (reduce_avx2.h, block_ops.cuh)
- *                    SMALL  code alone
+ *                    CHIP   CPUs and GPUs have instructions for the conversion (reduce_avx2.h, block_ops.cuh)
+ *                    SMALL  only the functions below convert
  *                  All but SAME have type_load_<name>() and type_store_<name>() below.
- *   …              what COLLET_TYPES was given behind X: so X can be about an operator, too */
+ *   …              further arguments of COLLET_TYPES, for example an operator */
 #define COLLET_TYPES(X, ...)                                                                                           \
     X(FLOAT32, float, REAL, float, float, float, float, float, 23, 0x7f7fffffu, SAME, __VA_ARGS__)                     \
     X(FLOAT64, double, REAL, double, double, double, double, double, 52, 0x7fefffffffffffffu, SAME, __VA_ARGS__)       \
@@ -53,12 +53,12 @@
     X(FLOAT8_E5M2, f8e5m2, REAL, uint8_t, float, float, float, f8e5m2, 2, 0x7bu, SMALL, __VA_ARGS__)
 
 /* X(ENUM, name, runs, kernel, types, sign), in the order of enum collet_op
- *   runs    name of the operator whose code a CPU runs: an average is a sum whose end is divided, a pre-multiplied sum is
- *           one whose beginning is multiplied
- *   kernel  name of the operator whose code a GPU runs: that of `runs`, or its mirror (type_mirror)
- *   types   ANY, or WHOLE numbers only
- *   sign    FREE: signed and unsigned integers of one width share the code; BOUND: they do not, because they may be
- *           divided; ORDER: they do not on CPUs, because they are compared, but on GPUs they are mirrored */
+ *   runs    name of the operator whose code a CPU runs: an average is a sum that is divided at the end, and a pre-multiplied sum
+ *           is a sum whose operands are multiplied first
+ *   kernel  name of the operator whose code a GPU runs: the operator `runs`, or its mirror (type_mirror)
+ *   types   ANY type, or WHOLE numbers only
+ *   sign    do signed and unsigned integers of one width share their code? FREE: yes. BOUND: no, because they may be divided.
+ *           ORDER: not on CPUs, because they are compared; but on GPUs they are mirrored first, and share it */
 #define COLLET_OPS(X)                                                                                                  \
     X(SUM, sum, sum, sum, ANY, BOUND)                                                                                  \
     X(PROD, prod, prod, prod, ANY, FREE)                                                                               \
@@ -82,15 +82,15 @@
 #define OP_NAMED(ENUM, name, ...) OP_##name = COLLET_##ENUM,
 enum { COLLET_TYPES(TYPE_NAMED, ) COLLET_OPS(OP_NAMED) };
 
-const char *type_name(enum collet_type type); /* "float" …; "?" if none */
+const char *type_name(enum collet_type type); /* "float" …; "?": there is no such type */
 const char *op_name(enum collet_op op);
 
 /* Callers of the public API may pass any integer as an enum. */
 static inline int type_valid(enum collet_type type) { return (unsigned)type < COLLET_TYPE_COUNT; }
 static inline int op_valid(enum collet_op op) { return (unsigned)op < COLLET_OP_COUNT; }
 extern const uint8_t type_bytes[COLLET_TYPE_COUNT];
-static inline size_t type_size(enum collet_type type) { return type_bytes[type]; } /* type must be valid */
-int op_takes(enum collet_op op, enum collet_type type);                            /* both must be valid */
+static inline size_t type_size(enum collet_type type) { return type_bytes[type]; } /* The type must be valid */
+int op_takes(enum collet_op op, enum collet_type type);                            /* Both must be valid */
 
 /* The format of an element's bits, for code that makes or compares elements one by one. */
 struct type_format {
@@ -98,11 +98,11 @@ struct type_format {
     enum collet_type type;
     size_t bytes;
     int is_signed;
-    int fraction_bits; /* 0: integer */
+    int fraction_bits; /* 0: the type is an integer */
     int exponent_bits;
     uint64_t largest;
 };
-const struct type_format *type_format(enum collet_type type); /* type must be valid */
+const struct type_format *type_format(enum collet_type type); /* The type must be valid */
 
 /* Number of exponent bits of a type; 0: an integer. */
 #define TYPE_EXPONENT_BITS(element, fraction_bits)                                                                     \
@@ -117,17 +117,18 @@ const struct type_format *type_format(enum collet_type type); /* type must be va
 #define TYPE_FORMATS COLLET_TYPES(TYPE_FORMAT, )
 
 /* The sum of a few large numbers may overflow a type with a short exponent, although their average does not. So an average first
- * multiplies its elements by 2^-shift, about 1/nranks. That rounds no normal number. */
+ * multiplies its elements by 2^-shift, which is about 1/nranks. This is exact for normal numbers. */
 PORT_FN uint32_t type_average_shift(int exponent_bits, uint32_t nranks) {
     uint32_t most =
-        exponent_bits > 0 && exponent_bits < 8 ? (1u << (exponent_bits - 1)) - 2 : 0; /* 2^-most is normal */
+        exponent_bits > 0 && exponent_bits < 8 ? (1u << (exponent_bits - 1)) - 2 : 0; /* 2^-most is a normal number */
     uint32_t shift = 0;
     while (shift < most && 1u << shift < nranks)
         shift++;
     return shift;
 }
 
-uint64_t type_average_factor(enum collet_type type, uint32_t nranks); /* bits of 2^-shift; 0: shift is 0 */
+/* The bits of 2^-shift as an element; 0: shift is 0. */
+uint64_t type_average_factor(enum collet_type type, uint32_t nranks);
 
 /* ---------------------------------------------------------------------------------------------------- conversions
  *
@@ -137,9 +138,9 @@ uint64_t type_average_factor(enum collet_type type, uint32_t nranks); /* bits of
  *    e5m2       s    eeeee mm                          the upper half of a float16
  *    e4m3       s     eeee mmm                         exponent bias 7; no infinity, one NaN
  *
- * They have no branches, so loops over them vectorise. Stores round to nearest, ties to even. A NaN keeps the upper part of
- * its payload and becomes quiet, as the conversion instructions of x86 and Arm do it. What is too large for a type of 16 bits
- * becomes infinity; for one of 8 bits, infinity too becomes the largest finite number, as CUDA's types do it. */
+ * The conversions have no branches, so loops over them vectorise. Stores round to nearest, ties to even. A NaN keeps the upper part of
+ * its payload and becomes quiet, as with the conversion instructions of x86 and Arm. A number that is too large for a type of 16 bits
+ * becomes infinity. In a type of 8 bits it becomes the largest finite number, and so does infinity, as with CUDA's types. */
 
 PORT_FN uint32_t type_float_bits(float value) {
     uint32_t bits;
@@ -162,11 +163,11 @@ PORT_FN uint32_t type_select(int condition, uint32_t yes, uint32_t no) {
 #define TYPE_FLOAT_INFINITY 0x7f800000u
 #define TYPE_FLOAT_QUIET 0x00400000u
 
-/* In every loop with constants of its own. */
+/* Always inlined: every loop calls these functions with other constants. */
 #define TYPE_INLINE PORT_FN __attribute__((always_inline))
 
-/* A small type is one whose exponent has fewer bits than float32's. All that follows from (width, fraction bits, largest) is
- * constant where these are. */
+/* A small type has fewer exponent bits than float32. If (width, fraction bits, largest) are constants, the compiler computes all that
+ * follows from them. */
 PORT_FN uint32_t type_small_bias(uint32_t width, uint32_t fraction) { return (1u << (width - fraction - 2)) - 1; }
 
 TYPE_INLINE float type_load_small(uint32_t bits, uint32_t width, uint32_t fraction, uint32_t largest) {
@@ -174,23 +175,23 @@ TYPE_INLINE float type_load_small(uint32_t bits, uint32_t width, uint32_t fracti
     uint32_t sign = bits >> (width - 1) << 31;
     uint32_t magnitude = bits & ((1u << (width - 1)) - 1);
     uint32_t normal = (magnitude << drop) + ((127 - bias) << 23);
-    float least = type_bits_float((128 - bias - fraction) << 23);            /* the smallest subnormal number */
-    uint32_t subnormal = type_float_bits((float)(int32_t)magnitude * least); /* exact */
+    float least = type_bits_float((128 - bias - fraction) << 23);            /* The smallest subnormal number */
+    uint32_t subnormal = type_float_bits((float)(int32_t)magnitude * least); /* This product is exact */
     uint32_t special = (magnitude << drop) | TYPE_FLOAT_INFINITY;
     special |= type_select(special != TYPE_FLOAT_INFINITY, TYPE_FLOAT_QUIET, 0);
     uint32_t finite = type_select(magnitude < min_normal, subnormal, normal);
     return type_bits_float(sign | type_select(magnitude > largest, special, finite));
 }
 
-/* over: what a number beyond the largest one becomes. */
+/* over: the bits that a number beyond the largest one becomes. */
 TYPE_INLINE uint32_t type_store_small(float value, uint32_t width, uint32_t fraction, uint32_t largest, uint32_t over) {
     uint32_t bias = type_small_bias(width, fraction), drop = 23 - fraction, min_normal = (128 - bias) << 23;
     uint32_t bits = type_float_bits(value);
     uint32_t sign = bits >> 31 << (width - 1);
     uint32_t magnitude = bits & 0x7fffffffu;
-    uint32_t half_unit = (1u << (drop - 1)) - 1 + ((magnitude >> drop) & 1); /* to even from a tie */
+    uint32_t half_unit = (1u << (drop - 1)) - 1 + ((magnitude >> drop) & 1); /* Rounds ties to even */
     uint32_t normal = (magnitude - ((127 - bias) << 23) + half_unit) >> drop;
-    /* One unit in the last place of this number is the smallest subnormal one: the addition rounds. */
+    /* The last place of `unit` is worth the smallest subnormal number. So the addition below rounds to it. */
     uint32_t unit = (151 - bias - fraction) << 23;
     uint32_t subnormal = type_float_bits(type_bits_float(magnitude) + type_bits_float(unit)) - unit;
     uint32_t quiet = (largest + 1) | (1u << (fraction - 1));
@@ -200,7 +201,7 @@ TYPE_INLINE uint32_t type_store_small(float value, uint32_t width, uint32_t frac
     return sign | type_select(magnitude > TYPE_FLOAT_INFINITY, nan, number);
 }
 
-/* By a type's conversion in the table, for a single element. */
+/* TYPE_LOAD_<conversion> and TYPE_STORE_<conversion> convert a single element. The table names each type's conversion. */
 #define TYPE_LOAD_SAME(type, e) (e)
 #define TYPE_LOAD_UPPER(type, e) type_load_##type(e)
 #define TYPE_LOAD_CHIP TYPE_LOAD_UPPER

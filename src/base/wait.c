@@ -26,11 +26,11 @@ bool wait_pause_slowly(struct waiter *w) {
     uint64_t idle_ns = os_now_ns() - w->idle_since_ns;
     if (idle_ns < (w->yield_ns > 0 ? w->yield_ns : YIELD_NS))
         return true;
-    uint64_t sleep_ns = idle_ns / 16; /* sleep is short, compared with the wait so far */
+    uint64_t sleep_ns = idle_ns / 16; /* A sleep is short, compared with the wait so far */
     sleep_ns = sleep_ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : sleep_ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : sleep_ns;
     struct timespec pause = {.tv_nsec = (long)sleep_ns};
     nanosleep(&pause, NULL);
-    w->polls--; /* stays here in the cycle: sleep, look, sleep, look */
+    w->polls--; /* The next pause sleeps again */
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The waiting policy: poll at full speed for a while, then give the CPU away between polls, then sleep between polls.
- * What is waited for, and whether it can still come, is the caller's business.
+ * The waiting policy: poll at full speed for a while, then yield the CPU between polls, then sleep between polls.
+ * The caller polls, and checks whether the event can still come.
  *
  *    polls      0 … spin               spin … for yield_ns      later
  *    between    nothing, then pause    sched_yield (or move)    sleep 50 µs … 1 ms
@@ -14,18 +14,20 @@
 #include <stdbool.h>
 
 struct waiter {
-    uint32_t spin;     /* polls before yielding; few where ranks outnumber CPUs: a spinning rank keeps its peer off */
-    uint32_t yield_ns; /* yielding before sleeping; 0: 2 ms */
-    bool roams;        /* there is a CPU for every thread that waits: one that shares its own moves (roam.h) */
-    uint32_t polls;    /* number of polls without progress */
-    uint64_t idle_since_ns; /* set at the first yield */
+    /* Number of polls before the first yield. Few if ranks outnumber CPUs: a peer may need this CPU. */
+    uint32_t spin;
+    uint32_t yield_ns; /* Nanoseconds of yielding before the first sleep; 0: 2 ms */
+    /* True: there is a CPU for every waiting thread, so a thread that shares its CPU moves (roam.h). */
+    bool roams;
+    uint32_t polls;         /* Number of polls since the last progress */
+    uint64_t idle_since_ns; /* Time of the first yield since the last progress */
 };
 
-bool wait_pause_slowly(struct waiter *w); /* the rest of wait_pause() */
+bool wait_pause_slowly(struct waiter *w); /* The rest of wait_pause() */
 
 static inline void wait_progressed(struct waiter *w) { w->polls = 0; }
 
-/* Number of first polls without a pause: an event within half a microsecond should not be delayed. */
+/* Number of first polls without a pause, so that an event within half a microsecond is not delayed. */
 #define WAIT_EAGER_POLLS 32u
 
 /* Pauses after a poll that found nothing. True from time to time: then the caller should check whether the event can
@@ -38,16 +40,16 @@ static inline bool wait_pause(struct waiter *w) {
     return w->polls % WAIT_EAGER_POLLS == 0;
 }
 
-/* Time without progress; 0 while it still spins. */
+/* Nanoseconds since the first yield without progress; 0: the waiter has not yielded yet. */
 static inline uint64_t wait_idle_ns(const struct waiter *w) {
     return w->polls > w->spin ? os_now_ns() - w->idle_since_ns : 0;
 }
 
-/* A wait. If it lasts longer than COLLET_WARN_AFTER, that is logged once, at any COLLET_DEBUG: who is waited for, since when, and
- * why they are expected. */
+/* A wait that is logged once if it lasts longer than COLLET_WARN_AFTER, at any COLLET_DEBUG. The caller's line says for whom it waits and
+ * why, and late_text() says since when. */
 struct late {
-    uint64_t since_ns; /* 0: the wait has not begun */
-    uint64_t due_ns;   /* time to log it; UINT64_MAX: never, or it is logged already */
+    uint64_t since_ns; /* Time at which the wait began; 0: it has not begun */
+    uint64_t due_ns;   /* Time at which the wait is to be logged; UINT64_MAX: never, or it is logged already */
 };
 
 static inline void late_begin(struct late *late, uint64_t since_ns, int64_t warn_after) {
@@ -55,7 +57,8 @@ static inline void late_begin(struct late *late, uint64_t since_ns, int64_t warn
     late->due_ns = warn_after > 0 ? since_ns + (uint64_t)warn_after * 1000000000u : UINT64_MAX;
 }
 
-bool late_look(struct late *late);              /* true once: it is time to log the wait */
-const char *late_text(const struct late *late); /* "has waited for 30.0 s, since 14:03:59"; the thread's own text */
+bool late_look(struct late *late); /* True: log the wait now. It is true only once per wait */
+/* "has waited for 30.0 s, since 14:03:59". Each thread has its own text. */
+const char *late_text(const struct late *late);
 
 #endif

@@ -2,7 +2,7 @@
 #include "boot/abort_notice.h"
 
 #include "base/os.h"
-#include "boot/inquiry.h"
+#include "boot/dial.h"
 #include "boot/rendezvous.h"
 
 #include <sodium.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * IP addresses as they travel in unique ids and tables, and which of this host's are worth offering.
+ * IP addresses as they travel in unique ids and tables.
  */
 #ifndef COLLET_BOOT_ADDRESS_H
 #define COLLET_BOOT_ADDRESS_H
@@ -36,10 +36,9 @@ void address_text(const struct address *address, int port, char text[ADDRESS_TEX
 void address_set_text(const struct address_set *set, char *text, size_t room);
 
 bool address_is_loopback(const struct address *address);
+/* False: other hosts cannot use this address. It is of another family, or an IPv6 address that is valid on one link only. */
+bool address_from_sockaddr(const struct sockaddr *from, struct address *address);
 socklen_t address_to_sockaddr(const struct address *address, int port, struct sockaddr_storage *storage);
-
-/* Did this connection come to an interface that COLLET_SOCKET_IFNAME allows? "": all are allowed. */
-bool address_came_to(int fd, const char *ifname);
 
 /* A socket that listens on all addresses of this host; AF_INET6 accepts IPv4 too. port 0: any port of COLLET_PORT_RANGE. −1: failed, errno
  * says why. */
@@ -51,21 +50,7 @@ int address_port(int fd); /* the port on which it listens */
 /* Parses COLLET_SOCKET_FAMILY: 0 for both families, else AF_INET or AF_INET6. INVALID_USAGE: any other text. */
 enum collet_result address_family(const char *text, int *family_p);
 
-/* Fills set->addresses with usable addresses of this host: of interfaces that are up, and that ifname allows (COLLET_SOCKET_IFNAME).
- * Addresses of interface `wanted` are first and marked ("": none is wanted). Loopback is last. family: see address_family(). Errors:
- * SYSTEM if there is none. */
-enum collet_result address_local(const char *ifname, int family, const char *wanted, struct address_set *set);
-
-/* An address of this interface with this family (AF_INET or AF_INET6). False: the interface is down, or has none. */
-bool address_of_interface(const char *interface, int family, struct address *address);
-
-/* Finds the name of the interface with this address; "?": none has it. */
 #define ADDRESS_INTERFACE_BYTES 16 /* IFNAMSIZ */
-void address_interface(const struct address *address, char interface[ADDRESS_INTERFACE_BYTES]);
-
-/* Logs the interfaces that ifname allows but that are down, and so are not used. */
-void address_log_down(const char *ifname);
-
 /* Does ifname allow this interface? It is a list of prefixes; ^ in front excludes, = compares whole names, "" allows all. */
 int address_interface_allowed(const char *ifname, const char *interface);
 

@@ -6,8 +6,9 @@
 #include <sodium.h>
 #include <string.h>
 
-#define GREETING_MAGIC "collet\0\3"
+#define GREETING_MAGIC "collet\0\4" /* the last byte is the version of the handshake and of the frames */
 #define MAGIC_BYTES 8
+#define NAME_BYTES 7
 
 struct greeting {
     char magic[MAGIC_BYTES];
@@ -17,10 +18,12 @@ struct greeting {
 struct answer {
     uint8_t nonce[AUTH_NONCE_BYTES];
     uint8_t mac[AUTH_MAC_BYTES];
+    uint8_t opening[WIRE_OPENING_BYTES];
 };
 
 struct proof {
     uint8_t mac[AUTH_MAC_BYTES];
+    uint8_t opening[WIRE_OPENING_BYTES];
 };
 
 _Static_assert(AUTH_MAC_BYTES == WIRE_KEY_BYTES, "session keys are MACs");
@@ -40,14 +43,17 @@ static bool mac_is(const struct auth *auth, const char *word, const uint8_t mac[
     return sodium_memcmp(mac, expected, AUTH_MAC_BYTES) == 0; /* in constant time */
 }
 
-static enum auth_state proven(struct auth *auth, struct wire *wire) {
-    uint8_t client_sends[WIRE_KEY_BYTES], server_sends[WIRE_KEY_BYTES];
-    mac_of(auth, "client sends", client_sends);
-    mac_of(auth, "server sends", server_sends);
-    wire_begin_frames(wire, auth->server ? client_sends : server_sends, auth->server ? server_sends : client_sends);
-    sodium_memzero(client_sends, sizeof client_sends);
-    sodium_memzero(server_sends, sizeof server_sends);
-    return AUTH_PROVEN;
+/* Both nonces are known, so are the session keys. */
+static void open_sending(const struct auth *auth, struct wire *wire, uint8_t opening[WIRE_OPENING_BYTES]) {
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
+    mac_of(auth, auth->server ? "server sends" : "client sends", key);
+    wire_open_sending(wire, key, opening);
+}
+
+static void open_receiving(const struct auth *auth, struct wire *wire, const uint8_t opening[WIRE_OPENING_BYTES]) {
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
+    mac_of(auth, auth->server ? "client sends" : "server sends", key);
+    wire_open_receiving(wire, key, opening);
 }
 
 void auth_start(struct auth *auth, bool server, const uint8_t key[SECRET_BYTES], int port, struct wire *wire) {
@@ -69,16 +75,18 @@ static enum auth_state serve(struct auth *auth, struct wire *wire) {
     memcpy(auth->nonces[1], answer->nonce, AUTH_NONCE_BYTES);
     if (!mac_is(auth, "client", answer->mac))
         return AUTH_REFUSED;
+    open_receiving(auth, wire, answer->opening);
     struct proof proof;
     mac_of(auth, "server", proof.mac);
+    open_sending(auth, wire, proof.opening);
     wire_put(wire, &proof, sizeof proof);
-    return proven(auth, wire);
+    return AUTH_PROVEN;
 }
 
 static enum auth_state answer_greeting(struct auth *auth, struct wire *wire) {
     bool open = wire_fill(wire, sizeof(struct greeting));
     if (!wire_starts_with(wire, GREETING_MAGIC, MAGIC_BYTES))
-        return AUTH_REFUSED;
+        return wire_starts_with(wire, GREETING_MAGIC, NAME_BYTES) ? AUTH_STRANGE : AUTH_REFUSED;
     const struct greeting *greeting = wire_take(wire, sizeof *greeting);
     if (greeting == NULL)
         return open ? AUTH_WAITING : AUTH_LOST;
@@ -87,6 +95,7 @@ static enum auth_state answer_greeting(struct auth *auth, struct wire *wire) {
     struct answer answer;
     memcpy(answer.nonce, auth->nonces[1], AUTH_NONCE_BYTES);
     mac_of(auth, "client", answer.mac);
+    open_sending(auth, wire, answer.opening);
     wire_put(wire, &answer, sizeof answer);
     return AUTH_WAITING;
 }
@@ -96,7 +105,10 @@ static enum auth_state await_proof(struct auth *auth, struct wire *wire) {
     const struct proof *proof = wire_take(wire, sizeof *proof);
     if (proof == NULL)
         return open ? AUTH_WAITING : AUTH_LOST;
-    return mac_is(auth, "server", proof->mac) ? proven(auth, wire) : AUTH_REFUSED;
+    if (!mac_is(auth, "server", proof->mac))
+        return AUTH_REFUSED;
+    open_receiving(auth, wire, proof->opening);
+    return AUTH_PROVEN;
 }
 
 enum auth_state auth_try(struct auth *auth, struct wire *wire) {

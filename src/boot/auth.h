@@ -4,10 +4,10 @@
  * any other byte. All words have a fixed size.
  *
  *      server                                                            client
- *      magic, nonce S ──────────────────────────────────────────────────▶ another greeting, or none: it is not us, leave
- *                     ◀─────────── nonce C, MAC(key, "client", P, S, C)
+ *      magic, version, nonce S ─────────────────────────────────────────▶ another greeting, or none: it is not us, leave
+ *                     ◀─────────── nonce C, MAC(key, "client", P, S, C), opening
  *      compares, or ends the connection
- *      MAC(key, "server", P, S, C) ─────────────────────────────────────▶ compares, or ends the connection
+ *      MAC(key, "server", P, S, C), opening ────────────────────────────▶ compares, or ends the connection
  *
  * The server speaks first, so that a client that has hit upon somebody else's server (which typically waits for a
  * request) says nothing to it. MAC is BLAKE2b under the key, of a word, the server's port P and the two nonces:
@@ -18,7 +18,7 @@
  *
  * A relay on the very port can still pass all of it on. It gains nothing: both ends now hold two session keys,
  * MAC(key, "client sends" or "server sends", P, S, C), which have not travelled, and every later byte is a frame under them
- * (wire.h).
+ * (wire.h). An opening is where the encrypted stream of that direction begins. Whoever changes it only breaks the first frame.
  */
 #ifndef COLLET_BOOT_AUTH_H
 #define COLLET_BOOT_AUTH_H
@@ -33,6 +33,7 @@ enum auth_state {
     AUTH_WAITING, /* waits for the next word of the other end */
     AUTH_PROVEN,
     AUTH_REFUSED, /* the other end does not know the key, or is not collet */
+    AUTH_STRANGE, /* the other end is collet, of a version with another handshake */
     AUTH_LOST,    /* the connection ended (wire->error) */
 };
 

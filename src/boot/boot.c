@@ -208,19 +208,6 @@ enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void
     return COLLET_SUCCESS;
 }
 
-enum collet_result boot_ask(struct boot *boot, int rank, uint64_t *question) {
-    *question = ++boot->questions;
-    return boot_send(boot, rank, boot_key(BOOT_QUESTION, 0), question, sizeof *question);
-}
-
-enum collet_result boot_try_answer(struct boot *boot, int rank, uint64_t question, struct boot_answer *answer) {
-    size_t bytes = 0;
-    do /* skips late answers to earlier questions */
-        COLLET_TRY(boot_try_recv(boot, rank, boot_key(BOOT_ANSWER, 0), answer, sizeof *answer, &bytes));
-    while (bytes != sizeof *answer || answer->question != question || answer->bytes > BOOT_STATUS_BYTES);
-    return COLLET_SUCCESS;
-}
-
 /* ------------------------------------------------------------------------------------------------------------ failures */
 
 enum collet_result boot_failed(const struct boot *boot) { return hub_failed(boot->hub); }
@@ -230,8 +217,8 @@ const char *boot_failed_text(const struct boot *boot) {
 }
 
 enum collet_result boot_check(const struct boot *boot) {
-    enum collet_result failed = boot_failed(boot);
     const struct hub *hub = boot->hub;
+    enum collet_result failed = hub_failed(hub);
     char text[ERR_TEXT_BYTES];
     if (failed == COLLET_SUCCESS)
         return COLLET_SUCCESS;
@@ -312,7 +299,7 @@ bool boot_has_ended_here(const struct boot *boot, int rank) {
 static enum collet_result err_time_is_up(const struct boot *boot, int rank, const char *what) {
     char name[HUB_NAME_BYTES];
     const struct peer_info *peers = boot_peers(boot);
-    const bool stopped = peers[rank].node == peers[boot->rank].node && os_process_stopped(peers[rank].pid);
+    const bool stopped = peers[rank].node == peers[boot->rank].node && os_process_is(peers[rank].pid, OS_STOPPED);
     int dead = stopped ? -1 : boot->hub->nranks - 1;
     while (dead >= 0 && (boot_peer_state(boot, dead, NULL) == PEER_LEFT || !boot_has_ended_here(boot, dead)))
         dead--;
@@ -394,7 +381,7 @@ void boot_say_end(struct boot *boot, enum peer_state state) {
 }
 
 void boot_destroy(struct boot *boot) {
-    if (boot == NULL || boot->generation != process_generation()) /* after fork(), a child has only a copy of it */
+    if (boot == NULL || boot->generation != process_forks) /* after fork(), a child has only a copy of it */
         return;
     struct hub *hub = boot->hub;
     char text[ERR_TEXT_BYTES];
@@ -403,7 +390,8 @@ void boot_destroy(struct boot *boot) {
     pthread_mutex_unlock(&hub->lock);
     if (member && !ready) {
         snprintf(text, sizeof text, "rank %d left while the communicator was created", boot->rank);
-        boot_fail(boot, COLLET_ERR_REMOTE, text);
+        hub_fail(hub, COLLET_ERR_REMOTE, boot->rank, text);
+        await_flush(hub); /* also of a failure that the watch has found, and has not passed on yet */
     } else if (member) {
         boot_say_end(boot, PEER_LEFT);
     }

@@ -62,11 +62,6 @@ enum collet_result boot_send(struct boot *boot, int to, uint64_t key, const void
 /* Takes the next message from rank `from` with this key. SUCCESS: *bytes ≤ room. IN_PROGRESS: none has come yet. */
 enum collet_result boot_try_recv(struct boot *boot, int from, uint64_t key, void *data, size_t room, size_t *bytes);
 
-/* Asks for the status of a rank. */
-enum collet_result boot_ask(struct boot *boot, int rank, uint64_t *question);
-/* Takes the answer. IN_PROGRESS: not yet. A stopped process does not answer. */
-enum collet_result boot_try_answer(struct boot *boot, int rank, uint64_t question, struct boot_answer *answer);
-
 /* Computes a key that only ranks of the communicator can compute: for one use of its secret (`what`, for `whom`). The caller must
  * wipe it. */
 #define BOOT_KEY_BYTES 32

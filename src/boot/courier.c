@@ -10,7 +10,7 @@
 #define RESEND_NS 200000000ull /* doubles as long as nothing is heard */
 #define RESEND_DOUBLINGS 5     /* maximum number of doublings */
 
-struct lane {
+struct courier_lane {
     struct letter_queue kept; /* sent, but not confirmed */
     uint64_t next_to_send, next_to_get;
     uint64_t sent_ns; /* time at which the first letter of `kept` was last sent */
@@ -42,7 +42,7 @@ static void set_timer(struct courier *courier, uint64_t due_ns) {
 }
 
 void courier_send(struct courier *courier, int place, struct letter *letter) {
-    struct lane *lane = &courier->lanes[place];
+    struct courier_lane *lane = &courier->lanes[place];
     letter->number = lane->next_to_send++;
     if (lane->kept.first == NULL) {
         lane->sent_ns = os_now_ns();
@@ -55,7 +55,7 @@ void courier_send(struct courier *courier, int place, struct letter *letter) {
 }
 
 static void resend(struct courier *courier, int place) {
-    struct lane *lane = &courier->lanes[place];
+    struct courier_lane *lane = &courier->lanes[place];
     for (const struct letter *letter = lane->kept.first; letter != NULL; letter = letter->next)
         send_letter(courier, place, letter);
     lane->sent_ns = os_now_ns();
@@ -66,7 +66,7 @@ static void resend(struct courier *courier, int place) {
 static void on_resend_timer(struct watch_timer *timer) {
     struct courier *courier = WATCH_OWNER(timer, struct courier, timer);
     for (int place = 0; place < courier->nplaces; place++) {
-        struct lane *lane = &courier->lanes[place];
+        struct courier_lane *lane = &courier->lanes[place];
         if (lane->kept.first == NULL)
             continue;
         if (os_now_ns() >= lane->sent_ns + (RESEND_NS << lane->resends))
@@ -76,7 +76,7 @@ static void on_resend_timer(struct watch_timer *timer) {
 }
 
 bool courier_receive(struct courier *courier, const struct parcel *parcel, const void *data, size_t bytes) {
-    struct lane *lane = &courier->lanes[parcel->from_place];
+    struct courier_lane *lane = &courier->lanes[parcel->from_place];
     while (lane->kept.first != NULL && lane->kept.first->number < parcel->next) {
         letter_free(letter_take(&lane->kept));
         lane->sent_ns = os_now_ns();
@@ -103,7 +103,7 @@ void courier_again(struct courier *courier, int place) {
 void courier_hurry(struct courier *courier) {
     courier->changed = true;
     for (int place = 0; place < courier->nplaces; place++) {
-        struct lane *lane = &courier->lanes[place];
+        struct courier_lane *lane = &courier->lanes[place];
         lane->resends = 0;
         if (lane->kept.first == NULL)
             continue;
@@ -119,7 +119,7 @@ void courier_forget(struct courier *courier, int place) {
 }
 
 enum collet_result courier_init(struct courier *courier, int self, int nplaces) {
-    struct lane *lanes;
+    struct courier_lane *lanes;
     COLLET_TRY(memory_get(&lanes, (size_t)nplaces, sizeof *lanes, "no memory for the lanes to %d processes", nplaces));
     for (int place = 0; place < nplaces; place++)
         letter_queue_init(&lanes[place].kept);

@@ -2,7 +2,7 @@
  *
  * Letters between processes arrive once and in order, although a process that passes them on may vanish with those it
  * holds. The sender numbers and keeps them until the receiver has said how far it has come. In the tree as it was made nothing
- * gets lost, since its edges are TCP connections. A shortcut (shortcut.h) may break: then what is kept is sent anew at once, the
+ * gets lost, since its edges are TCP connections. A shortcut (route.h) may break: then what is kept is sent anew at once, the
  * other way. Once the tree itself has changed, it is sent anew at once, and then whenever the receiver takes long. Belongs to the
  * watch thread.
  *
@@ -25,12 +25,12 @@ struct parcel {
     uint32_t hops, zero;
 };
 
-struct lane; /* both directions between this process and another one */
+struct courier_lane; /* both directions between this process and another one */
 
 struct courier {
     int self, nplaces;
-    struct lane *lanes; /* [place] */
-    bool changed;       /* the tree is not the original one any more */
+    struct courier_lane *lanes; /* [place] */
+    bool changed;               /* the tree is not the original one any more */
     struct watch_timer timer;
     /* Sends a parcel one hop toward parcel->to_place; drops it if that is not possible now. */
     void (*carry)(struct courier *courier, struct parcel *parcel, const void *data, size_t bytes);

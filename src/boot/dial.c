@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -87,6 +88,7 @@ static void on_dial_ready(struct wire *wire) {
         dial->proven(dial, wire);
         break;
     case AUTH_REFUSED: attempt_failed(dial, "what listens there is not of this job", true); break;
+    case AUTH_STRANGE: attempt_failed(dial, "another version of collet listens there", true); break;
     case AUTH_LOST:
         if (wire->error != 0)
             attempt_failed(dial, strerror(wire->error), wire->error == ECONNREFUSED);
@@ -159,4 +161,57 @@ void dial_stop(struct dial *dial) {
 
 uint64_t dial_refused_ns(const struct dial *dial) {
     return dial->refused_since_ns != 0 ? os_now_ns() - dial->refused_since_ns : 0;
+}
+
+/* --------------------------------------------------------------------------------------------------------- inquiries */
+
+struct inquiry {
+    struct dial dial;
+    struct watch_timer deadline;
+    uint64_t gone_ns;
+    inquiry_result_fn result;
+    void *owner;
+    int place;
+};
+
+void inquiry_stop(struct inquiry *inquiry) {
+    if (inquiry == NULL)
+        return;
+    dial_stop(&inquiry->dial);
+    watch_timer_stop(&inquiry->deadline);
+    free(inquiry);
+}
+
+static void inquiry_end(struct inquiry *inquiry, enum peer_state state, struct wire *wire) {
+    inquiry->result(inquiry->owner, inquiry->place, state, wire, inquiry->dial.trouble);
+    inquiry_stop(inquiry);
+}
+
+static void on_answer(struct dial *dial, struct wire *wire) {
+    inquiry_end(WATCH_OWNER(dial, struct inquiry, dial), PEER_ALIVE, wire);
+}
+
+static void on_no_answer(struct dial *dial) {
+    struct inquiry *inquiry = WATCH_OWNER(dial, struct inquiry, dial);
+    if (dial_refused_ns(dial) > inquiry->gone_ns)
+        inquiry_end(inquiry, PEER_DEAD, NULL);
+}
+
+static void on_deadline(struct watch_timer *timer) {
+    inquiry_end(WATCH_OWNER(timer, struct inquiry, deadline), PEER_LOST, NULL);
+}
+
+struct inquiry *inquiry_start(const struct address_set *set, const uint8_t key[SECRET_BYTES], uint64_t gone_ns,
+                              uint64_t deadline_ns, inquiry_result_fn result, void *owner, int place) {
+    struct inquiry *inquiry = calloc(1, sizeof *inquiry);
+    if (inquiry == NULL)
+        return NULL;
+    inquiry->gone_ns = gone_ns;
+    inquiry->result = result;
+    inquiry->owner = owner;
+    inquiry->place = place;
+    inquiry->deadline.fire = on_deadline;
+    dial_start(&inquiry->dial, set, key, 0, on_answer, on_no_answer);
+    watch_timer_set(&inquiry->deadline, deadline_ns);
+    return inquiry;
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/remedy.h"
+#include "boot/interfaces.h"
 #include "boot/patience.h"
 #include "boot/process.h"
 
@@ -109,6 +110,7 @@ static void pending_ready(struct wire *wire) {
         log_info(BOOT, "port %d: refused a connection that does not know the secret", door->port);
         wire_destroy(pending_leave(pending));
         break;
+    case AUTH_STRANGE:
     case AUTH_LOST: wire_destroy(pending_leave(pending)); break;
     }
 }

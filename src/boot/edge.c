@@ -113,10 +113,6 @@ static bool read_all(struct edge *edge) {
 
 void edge_read(struct edge *edge) { read_once(edge); }
 
-void edge_send(struct edge *edge, uint32_t type, const void *head, size_t head_bytes, const void *data, size_t bytes) {
-    wire_send(edge->wire, type, head, head_bytes, data, bytes);
-}
-
 static void on_pidfd(struct watch_fd *pidfd, uint32_t events) {
     struct edge *edge = WATCH_OWNER(pidfd, struct edge, pidfd);
     (void)events;

@@ -37,7 +37,6 @@ struct edge *edge_create(struct wire *wire, const struct edge *like, struct edge
 void edge_read(struct edge *edge);
 /* Moves the edge to another owner and its list. */
 void edge_become(struct edge *edge, const struct edge *like, struct edge **list);
-void edge_send(struct edge *edge, uint32_t type, const void *head, size_t head_bytes, const void *data, size_t bytes);
 
 /* Watches the process at the other end: edge->lost() is called when it ends. */
 void edge_watch_process(struct edge *edge, pid_t pid);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot/hub.h"
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
 #include "boot/patience.h"
@@ -75,7 +76,7 @@ static enum collet_result hub_add(struct hub *hub, int rank, const struct boot_s
     boot->hub = hub;
     boot->rank = rank;
     boot->self = *self;
-    boot->generation = process_generation();
+    boot->generation = process_forks;
     boot->config = config;
     boot->own_config = *config;
     boot->deadline_ns = os_now_ns() + (uint64_t)config->init_timeout * 1000000000u;
@@ -130,7 +131,6 @@ static void free_boot(struct boot *boot) {
 }
 
 void hub_remove(struct boot *boot) {
-    boot_say(boot, NULL, 0);
     boot_count_at(boot, NULL);
     take_out(process_lock(), boot);
     process_unlock();
@@ -207,7 +207,8 @@ bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *te
     return first;
 }
 
-int hub_rank_to_blame(struct hub *hub, enum collet_result code) {
+/* The rank that is named if this process lacks a resource: its lowest one. −1: for other failures the text says enough. */
+static int rank_to_blame(struct hub *hub, enum collet_result code) {
     const bool lacks = code == COLLET_ERR_NO_MEMORY || code == COLLET_ERR_SYSTEM;
     SCOPED_LOCK(&hub->lock);
     for (int rank = 0; lacks && rank < hub->nranks; rank++)
@@ -216,8 +217,21 @@ int hub_rank_to_blame(struct hub *hub, enum collet_result code) {
     return -1;
 }
 
+void hub_give_up(struct hub *hub, enum collet_result code, const char *text) {
+    if (!hub_fail(hub, code, rank_to_blame(hub, code), text))
+        return;
+    log_warn(BOOT, "%s", text);
+    watch_post(hub->work);
+}
+
 enum collet_result hub_failed(const struct hub *hub) {
     return (enum collet_result)__atomic_load_n(&hub->failed_word, __ATOMIC_ACQUIRE);
+}
+
+struct failure hub_failure(const struct hub *hub) {
+    struct failure failure = {.code = hub_failed(hub), .rank = hub->failed_rank};
+    snprintf(failure.text, sizeof failure.text, "%s", hub->failed_text);
+    return failure;
 }
 
 void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result code, const char *text) {
@@ -246,73 +260,12 @@ enum peer_state hub_state(struct hub *hub, int rank, uint64_t *since_ns) {
     return hub->states[rank];
 }
 
-/* ----------------------------------------------------------------------------------------------------------------- questions */
-
-/* What does a rank wait in? Ranks that wait for long say so here, in their own process. Nothing travels until somebody asks:
- *
- *      rank 4 ── QUESTION ──▶ tree ──▶ watch of rank 3's process: what rank 3 has said, or else what another
- *             ◀── ANSWER ──── tree ◀── communicator's rank of that process has
- */
-
-void boot_say(struct boot *boot, const void *status, size_t bytes) {
-    struct process *process = process_lock();
-    if (boot->said_bytes == 0 && bytes > 0) {
-        boot->next_sayer = process->sayers;
-        boot->sayer_link = &process->sayers;
-        if (boot->next_sayer != NULL)
-            boot->next_sayer->sayer_link = &boot->next_sayer;
-        process->sayers = boot;
-    } else if (boot->said_bytes > 0 && bytes == 0) {
-        *boot->sayer_link = boot->next_sayer;
-        if (boot->next_sayer != NULL)
-            boot->next_sayer->sayer_link = boot->sayer_link;
-    }
-    boot->said_bytes = bytes <= BOOT_STATUS_BYTES ? bytes : BOOT_STATUS_BYTES;
-    if (bytes > 0)
-        memcpy(boot->said, status, boot->said_bytes);
-    process_unlock();
-}
-
 void boot_count_at(struct boot *boot, const uint64_t *calls) {
     process_lock();
     if (boot->calls != NULL)
         boot->hub->last_calls[boot->rank] = *boot->calls;
     boot->calls = calls;
     process_unlock();
-}
-
-/* The caller holds both locks. */
-static void fill_answer(const struct process *process, const struct boot *boot, struct boot_answer *answer) {
-    const struct boot *sayer = boot;
-    if (boot->said_bytes == 0)
-        for (sayer = process->sayers; sayer != NULL && sayer->hub == boot->hub;)
-            sayer = sayer->next_sayer;
-    if (boot->calls != NULL)
-        answer->calls = __atomic_load_n(boot->calls, __ATOMIC_RELAXED);
-    if (sayer == NULL)
-        return;
-    answer->bytes = (uint32_t)sayer->said_bytes;
-    answer->elsewhere = sayer != boot;
-    memcpy(answer->status, sayer->said, sayer->said_bytes);
-}
-
-/* Makes a rank's answer to a question. NULL: the rank has left, or there is no memory. */
-static struct letter *make_answer(struct hub *hub, const struct letter *question) {
-    struct boot_answer answer = {0};
-    if (question->bytes != sizeof answer.question)
-        return NULL;
-    memcpy(&answer.question, question->data, sizeof answer.question);
-    answer.now_ns = os_now_ns();
-    struct process *process = process_lock();
-    pthread_mutex_lock(&hub->lock);
-    const struct boot *boot = hub->local[question->to];
-    if (boot != NULL)
-        fill_answer(process, boot, &answer);
-    pthread_mutex_unlock(&hub->lock);
-    process_unlock();
-    if (boot == NULL)
-        return NULL;
-    return letter_create(question->from, question->to, boot_key(BOOT_ANSWER, 0), &answer, sizeof answer);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------- letters */
@@ -335,14 +288,30 @@ void hub_send(struct hub *hub, struct letter *letter) {
 /* Is this letter for the process, not for a rank? Then *answer is the reply; NULL: none. */
 static bool is_for_process(struct hub *hub, const struct letter *letter, struct letter **answer) {
     *answer = NULL;
-    if (letter->key >> 56 == BOOT_QUESTION) {
-        *answer = make_answer(hub, letter);
-        return true;
-    }
     for (int k = 0; k < nlayers; k++)
         if (layers[k]->hub_hear != NULL && layers[k]->hub_hear(hub, letter, answer))
             return true;
     return false;
+}
+
+/* The caller holds the hub's lock. NULL: there is none. */
+static struct letter *take(struct letter_queue *mailbox, int from, uint64_t key) {
+    struct letter **link = &mailbox->first;
+    while (*link != NULL && ((*link)->from != from || (*link)->key != key))
+        link = &(*link)->next;
+    struct letter *letter = *link;
+    if (letter != NULL) {
+        *link = letter->next;
+        if (mailbox->end == &letter->next)
+            mailbox->end = link;
+    }
+    return letter;
+}
+
+static void put(struct letter_queue *mailbox, struct letter *letter) {
+    if (letter->key >> 56 == BOOT_CALL)
+        letter_free(take(mailbox, letter->from, letter->key));
+    letter_append(mailbox, letter);
 }
 
 void hub_deliver(struct hub *hub, struct letter *letter) {
@@ -356,24 +325,14 @@ void hub_deliver(struct hub *hub, struct letter *letter) {
     SCOPED_LOCK(&hub->lock);
     struct boot *boot = hub->local[letter->to];
     if (boot != NULL)
-        letter_append(mailbox_of(boot, letter->from, letter->key), letter);
+        put(mailbox_of(boot, letter->from, letter->key), letter);
     else
         letter_free(letter);
 }
 
 struct letter *hub_collect(struct boot *boot, int from, uint64_t key) {
-    struct letter_queue *mailbox = mailbox_of(boot, from, key);
-    struct letter **link = &mailbox->first;
     SCOPED_LOCK(&boot->hub->lock);
-    while (*link != NULL && ((*link)->from != from || (*link)->key != key))
-        link = &(*link)->next;
-    struct letter *letter = *link;
-    if (letter != NULL) {
-        *link = letter->next;
-        if (mailbox->end == &letter->next)
-            mailbox->end = link;
-    }
-    return letter;
+    return take(mailbox_of(boot, from, key), from, key);
 }
 
 bool hub_knows_itself(struct hub *hub, const struct card *cards) {

@@ -21,6 +21,9 @@
 
 #include <pthread.h>
 
+struct card;
+struct failure;
+
 /* The difference between rank 0's clock and this host's (clock.c). */
 struct boot_clock {
     int rounds;                  /* number of completed rounds */
@@ -51,11 +54,6 @@ struct boot {
 
     /* Protected by the process's lock: */
     const uint64_t *calls; /* number of its collectives so far; NULL: unknown */
-    uint64_t questions;    /* number of questions that this rank has asked */
-    struct boot_reporter reporter;
-    size_t said_bytes; /* bytes of its status; 0: it does not wait */
-    char said[BOOT_STATUS_BYTES];
-    struct boot *next_sayer, **sayer_link; /* list of the process's ranks that wait */
 };
 
 enum hub_phase { HUB_GATHERS, HUB_LINKS, HUB_READY };
@@ -120,8 +118,11 @@ void hub_fail_gathering(const uint8_t secret[SECRET_BYTES], enum collet_result c
 /* The first failure wins; false: there was one before. rank: which rank found it; −1: none in particular. */
 bool hub_fail(struct hub *hub, enum collet_result code, int rank, const char *text);
 enum collet_result hub_failed(const struct hub *hub);
-/* The rank that is named if this process lacks a resource: its lowest one. −1: for other failures the text says enough. */
-int hub_rank_to_blame(struct hub *hub, enum collet_result code);
+/* Like hub_fail(), for the watch's side: logs the failure, and lets the work task tell the others. If this process lacks a resource, its
+ * lowest rank is named. */
+void hub_give_up(struct hub *hub, enum collet_result code, const char *text);
+/* The first failure, as it travels. */
+struct failure hub_failure(const struct hub *hub);
 
 /* Changes ALIVE to LEFT or DEAD, once. False: it was not ALIVE. */
 bool hub_set_state(struct hub *hub, int rank, enum peer_state state, uint64_t calls);
@@ -136,7 +137,6 @@ void hub_deliver(struct hub *hub, struct letter *letter);
 struct letter *hub_collect(struct boot *boot, int from, uint64_t key);
 
 /* Does the table show exactly this process's ranks in this process, as they described themselves? */
-struct card;
 bool hub_knows_itself(struct hub *hub, const struct card *cards);
 /* Stores the facts on a card. The caller holds the hub's lock. */
 void hub_set_peer(struct hub *hub, const struct card *card);

@@ -19,7 +19,7 @@ struct place {
     uint64_t process[2];
     struct address_set listener;
     struct edge *edge;       /* edge of the tree; NULL: not connected */
-    struct edge *shortcut;   /* NULL: none (shortcut.h) */
+    struct edge *shortcut;   /* NULL: none (route.h) */
     struct inquiry *sought;  /* inquiry that may become a shortcut; NULL: none */
     bool answered;           /* something has come by the shortcut */
     bool unreachable;        /* no shortcut reaches it */

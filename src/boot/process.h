@@ -29,12 +29,10 @@ struct process {
     struct watch *watch;
     struct hub *gathering;
     uint64_t issues;                     /* number of the newest group with calls on streams */
-    struct boot *sayers;                 /* ranks of this process that wait in a call */
     struct collet_comm *free_handles;    /* handles of destroyed communicators, for reuse */
     struct status_socket *status_socket; /* NULL: none yet */
-    struct exporter *exporter;           /* NULL: nobody wants metrics */
     struct rendezvous *meetings;         /* only for the watch thread, without the lock */
-    int shortcuts;                       /* likewise: number of shortcuts of all communicators (boot/shortcut.h) */
+    int shortcuts;                       /* likewise: number of shortcuts of all communicators (boot/route.h) */
     struct pending *pending; /* likewise: unproven connections at its doors (boot/door.h), the oldest first */
 };
 
@@ -48,6 +46,5 @@ enum collet_result process_probe(struct probe *probe); /* errors: no descriptor,
 
 /* The number of forks before this process. Objects made under another number belong to a parent. */
 extern unsigned process_forks;
-static inline unsigned process_generation(void) { return process_forks; }
 
 #endif

@@ -22,8 +22,9 @@
  * the very end. A meeting point that failed stays open for COLLET_INIT_TIMEOUT: a guest that comes late hears why. It is closed
  * at once if all have come, and so is a listed one, because the next attempt needs its port.
  *
- * It belongs to the watch thread. Read next: join.c, the guests' side.
+ * It belongs to the watch thread. Read next: member.c, the guests' side.
  */
+#include "boot/interfaces.h"
 #include "boot/rendezvous.h"
 
 #include "base/log.h"

@@ -1,16 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tree over a communicator's processes: routes letters, spreads news, notices deaths. Belongs to the watch thread.
+ * The tree over a communicator's processes, as one of them sees it: its place, its edges, and the news that neighbours tell each other.
+ * The processes stand in the order of their lowest ranks, and form a tree of arity 8:
+ *
+ *                        0
+ *          ┌────┬────┬───┴┬────┬────┬────┬────┐
+ *          1    2    3    4    5    6    7    8         each dials its parent's door and proves the id's secret
+ *       ┌──┴─…         (9 … 16 below 1, 17 … 24 below 2, and so on)
+ *
+ * News (a rank left, a rank died, the communicator failed) goes to all neighbours. They pass on what is new to them, so the spreading
+ * ends.
+ *
+ * One idea a file, calls only downwards. All of it belongs to the watch thread:
+ *
+ *      tree_serve.h    opens, links and closes the tree; takes the frames of its edges; hands the table down
+ *      losses.h        finds lost processes by their silence, and gives their children new parents
+ *      route.h         letters on their way
+ *      tree.h          this file
  */
 #ifndef COLLET_BOOT_TREE_H
 #define COLLET_BOOT_TREE_H
 
+#include "base/os.h"
 #include "boot/courier.h"
 #include "boot/dial.h"
 #include "boot/door.h"
+#include "boot/edge.h"
 #include "boot/hub.h"
 #include "boot/places.h"
-#include "boot/shortcut.h"
 
 struct tree {
     struct hub *hub;
@@ -20,8 +37,10 @@ struct tree {
     int parent;         /* place of the parent, connected or dialled; −1: this is the root */
     uint64_t orphan_ns; /* time since which the parent is not connected; 0: it is, or never was */
     struct edge *edges; /* all edges, also before their HELLO */
+    struct edge like;   /* template of every edge: the functions for its frames and for its end */
     struct courier courier;
-    struct shortcuts shortcuts;
+    struct edge *shortcuts;        /* connections for letters alone (route.h) */
+    int nshortcuts;                /* also those being dialled; the process counts those of all communicators */
     struct table table;            /* all ranks; freed when init is complete */
     bool known;                    /* all its cards have come */
     bool running;                  /* init is complete: from now on a lost process is a death, not a failed init */
@@ -32,23 +51,62 @@ struct tree {
     uint64_t beaten_ns;           /* time of the last beat */
 };
 
-/* Listens for children; any thread may call it. family, ifname: see door_open(). */
-enum collet_result tree_open(struct tree *tree, struct hub *hub, int family, const char *ifname);
-/* Starts to connect to the parent. */
-enum collet_result tree_link(struct tree *tree, const struct seat *seat);
-/* Takes a part of the table, from the meeting point or the parent, and passes it on to the children. False: it is nonsense. With the last
- * part, the hub is ready. */
-bool tree_take_table(struct tree *tree, const struct frame *frame);
-bool tree_linked(
-    const struct tree *tree); /* the cards have come, and the edges to the parent and to all children stand */
-bool tree_is_heard(const struct tree *tree);   /* does a parent hear us? True for the root */
-int tree_parent_rank(const struct tree *tree); /* lowest rank of the process that is being dialled */
-/* Ends all connections; queued frames are sent first. */
-void tree_close(struct tree *tree);
+enum tree_frame {
+    TREE_HELLO = 1, /* struct hello: the first frame toward the parent */
+    TREE_SHORTCUT,  /* struct hello: the first frame on a shortcut. All others there are parcels */
+    TREE_PARCEL,    /* struct parcel, and a letter's data */
+    TREE_STATE,     /* struct state_news */
+    TREE_FAIL,      /* struct failure */
+    TREE_MOVED,     /* struct moved: letters may be lost */
+    /* further types: the parts of the table (enum table_frame) */
+};
 
-/* Sends a letter of this process to its destination. Takes ownership. */
-void tree_post(struct tree *tree, struct letter *letter);
-/* Tells all processes that the communicator has failed. */
+/* The first frame on an edge, and on a shortcut. */
+struct hello {
+    int32_t place, zero;
+    uint64_t process[2];
+};
+
+/* What has become of a rank. */
+struct state_news {
+    int32_t rank, state;
+    uint64_t calls; /* see hub->last_calls */
+};
+
+/* ---- places ---- */
+
+static inline int node_of(const struct tree *tree, int place) {
+    return tree->hub->peers[tree->places.list[place].lowest_rank].node;
+}
+static inline bool is_on_our_host(const struct tree *tree, int place) {
+    return node_of(tree, place) == node_of(tree, tree->places.self);
+}
+static inline struct place *place_of(const struct tree *tree, int number) { return &tree->places.list[number]; }
+/* The key of that process's door. */
+static inline void place_key(const struct tree *tree, const struct place *place, uint8_t key[SECRET_BYTES]) {
+    id_key(tree->hub->id.secret, "tree", place->process, sizeof place->process, key);
+}
+/* The work task looks what there is to do. */
+static inline void tree_changed(const struct tree *tree) { watch_post(tree->hub->work); }
+
+int tree_parent_rank(const struct tree *tree); /* lowest rank of the process that is being dialled */
+
+/* ---- edges ---- */
+
+/* Makes an edge of a proven wire. place −1: its HELLO will say. NULL: no memory. Call edge_read() next. */
+struct edge *tree_add_edge(struct tree *tree, struct wire *wire, int place);
+/* A new edge: both ends send everything they know. A process that the others have lost knows nothing about them. */
+void tree_edge_up(struct tree *tree, struct edge *edge);
+/* Watches a neighbour's process, if it is on this host. (Nodes are known now.) */
+void tree_watch_neighbour(struct tree *tree, struct edge *edge);
+/* Stops using an edge. The other end closes it when it knows why. If it were closed here, that end might take us for dead. */
+void tree_forsake(struct edge *edge);
+
+/* ---- news: to all neighbours, but not to `except` ---- */
+
+void tree_say_hello(struct tree *tree, struct edge *edge, enum tree_frame type);
+void tree_spread(struct tree *tree, enum tree_frame type, const void *news, size_t bytes, const struct edge *except);
+void tree_spread_state(struct tree *tree, int rank, enum peer_state state, const struct edge *except);
 void tree_spread_failure(struct tree *tree);
 
 #endif

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,11 +16,11 @@
 #define FINISH_NS 2000000000ull
 #define DISCARD_BYTES (64u << 10)
 
-#define MAC_BYTES crypto_aead_chacha20poly1305_ietf_ABYTES
-_Static_assert(WIRE_KEY_BYTES == crypto_aead_chacha20poly1305_ietf_KEYBYTES, "a wire's keys are the cipher's");
+/* The stream adds a byte in front of the payload, which has no meaning here, and the MAC behind it. */
+#define SEAL_BYTES crypto_secretstream_xchacha20poly1305_ABYTES
 
 struct frame_head {
-    uint32_t type, bytes; /* bytes of the payload, without the MAC */
+    uint32_t type, bytes; /* bytes of the payload, as it is before the stream adds to it */
 };
 
 /* ------------------------------------------------------------------------------------------------------------ buffers */
@@ -161,7 +160,7 @@ void wire_finish(struct wire *wire) {
 
 /* ------------------------------------------------------------------------------------------------------------ reading */
 
-size_t wire_room(size_t max_bytes) { return sizeof(struct frame_head) + max_bytes + MAC_BYTES; }
+size_t wire_room(size_t max_bytes) { return sizeof(struct frame_head) + max_bytes + SEAL_BYTES; }
 
 bool wire_fill(struct wire *wire, size_t limit) {
     const size_t had = content(&wire->in);
@@ -212,39 +211,13 @@ void wire_put(struct wire *wire, const void *data, size_t bytes) {
 
 /* ------------------------------------------------------------------------------------------------------------- frames */
 
-void wire_begin_frames(struct wire *wire, const uint8_t receive_key[WIRE_KEY_BYTES],
-                       const uint8_t send_key[WIRE_KEY_BYTES]) {
-    wire->receives = wire->sends = (struct wire_cipher){.frames = 0};
-    memcpy(wire->receives.key, receive_key, WIRE_KEY_BYTES);
-    memcpy(wire->sends.key, send_key, WIRE_KEY_BYTES);
+void wire_open_sending(struct wire *wire, const uint8_t key[WIRE_KEY_BYTES], uint8_t opening[WIRE_OPENING_BYTES]) {
+    crypto_secretstream_xchacha20poly1305_init_push(&wire->sends, opening, key);
 }
 
-struct nonce {
-    uint32_t zero;
-    uint8_t number[sizeof(uint64_t)];
-};
-_Static_assert(sizeof(struct nonce) == crypto_aead_chacha20poly1305_ietf_NPUBBYTES, "the cipher's nonce");
-
-static struct nonce next_nonce(struct wire_cipher *cipher) {
-    struct nonce nonce = {.zero = 0};
-    memcpy(nonce.number, &cipher->frames, sizeof cipher->frames);
-    cipher->frames++;
-    return nonce;
-}
-
-/* Encrypts `bytes` of payload in place, and appends the MAC, for which there is room. */
-static void seal(struct wire_cipher *cipher, const struct frame_head *head, uint8_t *payload) {
-    struct nonce nonce = next_nonce(cipher);
-    crypto_aead_chacha20poly1305_ietf_encrypt(payload, NULL, payload, head->bytes, (const uint8_t *)head, sizeof *head,
-                                              NULL, (const uint8_t *)&nonce, cipher->key);
-}
-
-/* Decrypts in place. False: this is not the frame that the other end sent next. */
-static bool open_seal(struct wire_cipher *cipher, const struct frame_head *head, uint8_t *sealed) {
-    struct nonce nonce = next_nonce(cipher);
-    return crypto_aead_chacha20poly1305_ietf_decrypt(sealed, NULL, NULL, sealed, head->bytes + MAC_BYTES,
-                                                     (const uint8_t *)head, sizeof *head, (const uint8_t *)&nonce,
-                                                     cipher->key) == 0;
+void wire_open_receiving(struct wire *wire, const uint8_t key[WIRE_KEY_BYTES],
+                         const uint8_t opening[WIRE_OPENING_BYTES]) {
+    crypto_secretstream_xchacha20poly1305_init_pull(&wire->receives, opening, key);
 }
 
 int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame) {
@@ -255,27 +228,32 @@ int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame) {
     memcpy(&head, wire->in.data + wire->in.begin, sizeof head);
     if (head.bytes > max_bytes)
         return -1;
-    if (content(&wire->in) < sizeof head + head.bytes + MAC_BYTES)
+    if (content(&wire->in) < sizeof head + head.bytes + SEAL_BYTES)
         return 0;
-    char *payload = wire->in.data + wire->in.begin + sizeof head;
-    wire->in.begin += sizeof head + head.bytes + MAC_BYTES;
-    if (!open_seal(&wire->receives, &head, (uint8_t *)payload))
+    uint8_t *sealed = (uint8_t *)wire->in.data + wire->in.begin + sizeof head, *payload = sealed + 1, tag;
+    wire->in.begin += sizeof head + head.bytes + SEAL_BYTES;
+    if (crypto_secretstream_xchacha20poly1305_pull(&wire->receives, payload, NULL, &tag, sealed,
+                                                   head.bytes + SEAL_BYTES, (const uint8_t *)&head, sizeof head) != 0)
         return -1;
-    *frame = (struct frame){.type = head.type, .bytes = head.bytes, .data = payload};
+    *frame = (struct frame){.type = head.type, .bytes = head.bytes, .data = (const char *)payload};
     return 1;
 }
 
 void wire_send(struct wire *wire, uint32_t type, const void *head, size_t head_bytes, const void *data, size_t bytes) {
     const struct frame_head frame = {.type = type, .bytes = (uint32_t)(head_bytes + bytes)};
-    if (!reserve(&wire->out, sizeof frame + frame.bytes + MAC_BYTES)) {
+    if (!reserve(&wire->out, sizeof frame + frame.bytes + SEAL_BYTES)) {
         wire->error = ENOMEM;
         shutdown(wire->watched.fd, SHUT_RDWR);
         return;
     }
     append(&wire->out, &frame, sizeof frame);
+    uint8_t *sealed = (uint8_t *)wire->out.data + wire->out.end, *payload = sealed + 1;
+    wire->out.end++;
     append(&wire->out, head, head_bytes);
     append(&wire->out, data, bytes);
-    seal(&wire->sends, &frame, (uint8_t *)wire->out.data + wire->out.end - frame.bytes);
-    wire->out.end += MAC_BYTES;
+    crypto_secretstream_xchacha20poly1305_push(&wire->sends, sealed, NULL, payload, frame.bytes,
+                                               (const uint8_t *)&frame, sizeof frame,
+                                               crypto_secretstream_xchacha20poly1305_TAG_MESSAGE);
+    wire->out.end += SEAL_BYTES - 1;
     flush(wire);
 }

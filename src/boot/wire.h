@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A wire: a non-blocking TCP connection with buffers on both sides, served by the watch. First it carries the fixed-size
- * words of the handshake (auth.h). The handshake gives it a key per direction; afterwards it carries frames:
+ * words of the handshake (auth.h). The handshake opens an encrypted stream in each direction; afterwards the wire carries frames:
  *
- *      │ type, bytes │ payload, encrypted │ MAC │        ChaCha20-Poly1305 (RFC 8439)
- *        in clear                           over the payload, type and bytes; the nonce is the number of the frame
+ *      │ type, bytes │ payload, encrypted, with its MAC │        libsodium's secretstream (XChaCha20-Poly1305)
+ *        in clear      the MAC is over type and bytes, too, and over where in the stream the frame stands
  *
  * So a process that sits on the way, or that took over the port, can end the connection. It can neither read a frame nor
- * forge, change, repeat, drop or reorder one: the receiver finds that the MAC does not belong to the next number.
+ * forge, change, repeat, drop or reorder one: the receiver finds that the MAC does not belong to the next frame of the stream.
  *
  * All functions belong to the watch thread.
  */
@@ -16,6 +16,7 @@
 
 #include "boot/watch.h"
 
+#include <sodium.h>
 #include <stddef.h>
 
 struct wire_buffer {
@@ -23,21 +24,17 @@ struct wire_buffer {
     size_t begin, end, room; /* content: data[begin … end) */
 };
 
-/* One direction of a wire after the handshake. Each direction of each connection has its own key, so no nonce is used twice. */
-#define WIRE_KEY_BYTES 32
-struct wire_cipher {
-    uint8_t key[WIRE_KEY_BYTES];
-    uint64_t frames; /* frames so far: number of the next one */
-};
+#define WIRE_KEY_BYTES crypto_secretstream_xchacha20poly1305_KEYBYTES
+#define WIRE_OPENING_BYTES crypto_secretstream_xchacha20poly1305_HEADERBYTES
 
 struct wire {
     struct watch_fd watched;
     struct watch_timer timer; /* for wire_finish() */
     struct wire_buffer in, out;
-    struct wire_cipher receives, sends;
-    bool jammed; /* the socket did not take all of `out` */
-    bool dry;    /* the last wire_fill() read everything there was */
-    int error;   /* errno that ended the connection; 0: the other end closed it */
+    crypto_secretstream_xchacha20poly1305_state receives, sends; /* the stream of each direction, after the handshake */
+    bool jammed;                                                 /* the socket did not take all of `out` */
+    bool dry;                                                    /* the last wire_fill() read everything there was */
+    int error; /* errno that ended the connection; 0: the other end closed it */
     /* Called if wire_fill() can read something. May destroy the wire. */
     void (*ready)(struct wire *wire);
     void *owner;
@@ -67,9 +64,11 @@ const void *wire_take(struct wire *wire, size_t bytes);
 bool wire_starts_with(const struct wire *wire, const void *expected, size_t bytes); /* compares what has come */
 void wire_put(struct wire *wire, const void *data, size_t bytes);
 
-/* Ends the handshake: from now on there are only frames. */
-void wire_begin_frames(struct wire *wire, const uint8_t receive_key[WIRE_KEY_BYTES],
-                       const uint8_t send_key[WIRE_KEY_BYTES]);
+/* Opens the stream of frames that this end sends. The handshake brings `opening` to the other end, which receives with it and the same key.
+ * Each direction of each connection has its own key. */
+void wire_open_sending(struct wire *wire, const uint8_t key[WIRE_KEY_BYTES], uint8_t opening[WIRE_OPENING_BYTES]);
+void wire_open_receiving(struct wire *wire, const uint8_t key[WIRE_KEY_BYTES],
+                         const uint8_t opening[WIRE_OPENING_BYTES]);
 
 /* Takes the next frame. 1: taken. 0: none yet. −1: it is longer than max_bytes, or not the one that the other end sent next. */
 int wire_next(struct wire *wire, size_t max_bytes, struct frame *frame);

@@ -6,8 +6,8 @@
  *             must say what has come (transport/verbs/verbs_failover.c)                         │
  *    rank 1   has finished call 7; call 8, by other connections ── waits for rank 0 ──▶
  *
- * So a waiting rank attends to all connections of its communicator. A rank whose calls go on and on does so five times a second. A
- * transport whose peers may wait for this rank while it is in no call has a thread for that (transport/verbs/verbs_attend.c).
+ * So a waiting rank attends to all connections of its communicator. A rank that makes calls without waiting does so five times a second. If
+ * a transport's peers may wait for this rank while it is in no call, the transport has a thread for that (transport/verbs/verbs_attend.c).
  */
 #include "chan/chan.h"
 #include "transport/transport.h"
@@ -16,7 +16,7 @@
 
 void chan_attend_now(struct chan *chan) {
     if (__atomic_load_n(&chan->proxy, __ATOMIC_ACQUIRE) != NULL)
-        return; /* the proxy owns these connections, and attends to them */
+        return; /* The proxy owns these connections, and attends to them */
     if (boot_failed(chan->owner.boot) != COLLET_SUCCESS)
         return;
     for (struct conn *conn = chan->owner.first; conn != NULL; conn = conn->next)

@@ -5,8 +5,9 @@
  *    rank 2         x x . .
  *    rank 3         . . x x
  *
- * Ranks fit if no group of them is larger than its CPUs together (Hall's theorem). Of all groups those are looked at that
- * share the CPUs of one rank, and the whole node: bindings are nested or apart.
+ * Each rank can have its own CPU if no group of ranks is larger than the number of CPUs that it may use together (Hall's theorem).
+ * It is enough to look at two groups: the ranks that can run only on this rank's CPUs, and the whole node. This assumes that
+ * the CPU sets of two ranks are nested, or have no CPU in common.
  */
 #include "chan/crowd.h"
 
@@ -33,7 +34,7 @@ int crowd_of_node(const struct peer_info *peers, int nranks, int node) {
     return ranks;
 }
 
-/* Number of ranks that can only run on CPUs of this rank, itself included. */
+/* Number of ranks that can run only on CPUs of the rank `around`, itself included. */
 static int ranks_within(const struct peer_info *peers, int nranks, const struct peer_info *around) {
     int ranks = 0;
     for (int r = 0; r < nranks; r++)

@@ -3,46 +3,48 @@
  * How many slots a connection has, and how long they are.
  *
  *    algorithm             connections of a rank       slots
- *    ring, tree …          as many as 1 or log n       as long as COLLET_BUFFSIZE says, however many ranks there are
+ *    ring, tree …          1 to log n                  as long as COLLET_BUFFSIZE says, however many ranks there are
  *    hier, hiertree        up to 4 from each mate      halved until all of them stay within a budget, or are short
- *    halving, pat …        more, up to n − 1           likewise
- *    direct, messages …    n − 1                       likewise; then they become fewer, and then shorter still
- *    twoshot               2 (n − 1)                   likewise
+ *    halving, pat …        more, up to n − 1           as hier
+ *    direct, messages …    n − 1                       as hier; then slots become fewer, and then shorter still
+ *    twoshot               2 (n − 1)                   as direct
  *
- * Messages of a program have the connections that it asks for, perhaps one with each rank. So theirs get as short as it takes: all
- * of them stay within the budget up to some 100,000 ranks. Algorithms have others beside them. From 10,240 peers on, slots are too
- * short to be worth it: then the tuner chooses those that connect a rank with fewer (layers/tuner/tuner.c).
+ * A user's messages may need a connection with each rank. So slots of this kind get as short as necessary: all connections stay
+ * within the budget up to some 100,000 ranks. A collective has a choice of algorithms. From 10,240 peers on, slots of direct algorithms
+ * are too short to be useful: then the tuner chooses algorithms that connect a rank with fewer others (layers/tuner/tuner.c).
  *
- * Two ranks that several kinds connect have a connection of each kind, on lanes of their own, so that both ends know which it is.
+ * If algorithms of several kinds connect two ranks, these have a connection of each kind. The lane tells both ends the kind.
  */
 #include "chan/slots.h"
 
 #define NSLOTS 8
-#define SHORT_BYTES 4096u /* payload of a short slot; long slots are faster for larger messages */
-#define SHORT_PART 8u     /* if memory is scarce: a short slot has at most this part of a long one */
+#define SHORT_BYTES 4096u /* Payload of a short slot. Long slots are faster for larger messages */
+#define SHORT_PART 8u     /* If memory is scarce, a short slot has at most 1/SHORT_PART of a long slot's payload */
 #define LEAST_LONG_BYTES 1024u
 #define LEAST_SHORT_BYTES 512u
 
-/* The smallest connection: one of two slots is filled while the other is emptied, and a short slot holds one line of LL128. */
+/* The smallest connection. One of its two slots is filled while the other is emptied. A short slot holds one line of LL128. */
 #define FEWEST_SLOTS 2u
 #define TINY_LONG_BYTES 256u
 #define TINY_SHORT_BYTES 128u
 
-/* Processes that take turns on a GPU: each one runs until its slots are full or empty, and then the others wait for the end of its time
- * slice. So slots are long, to hold all that a channel must carry. Few are enough, because only one process works at a time. */
+/* Slots of processes that take turns on a GPU. A process works until its slots are full or empty, but the other processes wait until its
+ * time slice ends. So slots are long, to hold all that a channel must carry. Few slots are enough, because only one process runs at a
+ * time. */
 #define TURN_SLOTS FEWEST_SLOTS
 #define TURN_LONG_BYTES (1u << 20)
 
 /* Payload of a slot of LL128 on a GPU: 512 lines of 128 bytes, eight per group of the largest block. */
 #define GPU_LINES_BYTES (512u * 120)
 
-/* The default of COLLET_BUFFSIZE. Slots in shared memory should stay in the caches until they are read. Slots may
- * also be messages. Each has its own header and completion, or needs system calls at both ends: then fewer, longer slots are better. */
+/* Defaults of COLLET_BUFFSIZE. MEMORY: slots in shared memory should stay in the caches until they are read. MESSAGES: slots that
+ * are sent as messages have their own headers and completions, or need system calls at both ends. So longer slots are better. */
 #define MEMORY_BUFFER_BYTES (1u << 20)
 #define MESSAGES_BUFFER_BYTES (4u << 20)
-#define ROAM_BYTES (2u << 20) /* bytes through which the payloads of one rank roam, lap by lap (fifo_place.h) */
-#define SET_LONG_BYTES 4096u  /* minimum, even if COLLET_BUFFSIZE is less: room for the blocks of many ranks */
-/* Connections of hierarchical algorithms: two trees, up and down, to each mate of the node; and those between nodes. */
+#define ROAM_BYTES (2u << 20) /* Bytes through which the payloads of one rank roam, lap by lap (fifo_place.h) */
+/* Minimum payload of a long slot, even if COLLET_BUFFSIZE is less: room for blocks of many ranks. */
+#define SET_LONG_BYTES 4096u
+/* Connections of a rank in hierarchical algorithms: to each mate of its node (two trees, up and down), and to other nodes. */
 #define CONNECTIONS_PER_MATE 4
 #define CONNECTIONS_BEYOND 8
 
@@ -90,7 +92,7 @@ static bool squeeze(struct slots *slots) {
     return true;
 }
 
-/* The largest slots with which nconns connections stay within the budget; if none do, the smallest slots. */
+/* The layout with the largest slots with which nconns connections stay within the budget. If no slots do, it has the smallest slots. */
 static struct fifo_layout layout_of_kind(const struct config *config, const struct chan_scale *scale, size_t nconns,
                                          bool tiny) {
     struct slots slots = {NSLOTS, long_bytes(config, scale->messages), SHORT_BYTES};
@@ -106,7 +108,7 @@ void chan_layouts(const struct config *config, const struct chan_scale *scale,
                   struct fifo_layout layouts[PROG_CONNECTS_COUNT]) {
     const int mates = scale->node_ranks < PROG_NODE_RANKS_MAX ? scale->node_ranks : PROG_NODE_RANKS_MAX;
     const int connections[PROG_CONNECTS_COUNT] = {
-        [PROG_TO_FEW] = 0, /* no limit: there are few */
+        [PROG_TO_FEW] = 0, /* There are few connections, so the budget does not limit their slots */
         [PROG_TO_MATES] = CONNECTIONS_PER_MATE * mates + CONNECTIONS_BEYOND,
         [PROG_TO_MANY] = scale->nranks,
         [PROG_TO_ALL] = scale->nranks,

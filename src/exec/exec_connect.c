@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call before it runs: its connections are made.
+ * Makes the connections of a call, before the call runs.
  */
 #include "exec/exec.h"
 #include "seams/proxy.h"
@@ -15,12 +15,10 @@ static enum collet_result program_connect(struct exec_program *program, bool *mo
         }
     while (program->nready < program->nconns && program->conns[program->nready]->state == CONN_READY)
         program->nready++;
-    return exec_is_connected(program) ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+    return program->nready == program->nconns ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
 
 enum collet_result exec_connect_call(struct exec_call *call, bool *moved) {
-    if (exec_is_connected(call->program))
-        return COLLET_SUCCESS;
     proxy_pause(call->chan);
     enum collet_result result = program_connect(call->program, moved);
     proxy_resume(call->chan);

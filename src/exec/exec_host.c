@@ -13,7 +13,7 @@
 /* ---- a step's reduction ---- */
 
 #define STREAM_MIN_BYTES 2048u
-#define GAUGE_SLOTS 32u /* one slot in this many is timed (fifo_place.h) */
+#define GAUGE_SLOTS 32u /* The producer gauges one slot in this many (fifo_place.h) */
 
 static bool end_streams(struct fifo_end *end) {
     if (end->place.nt_stores < 0 && end->position % GAUGE_SLOTS == 0)
@@ -21,8 +21,8 @@ static bool end_streams(struct fifo_end *end) {
     return fifo_place_streams(&end->place);
 }
 
-/* Which of the places are written past the caches? Bit 0 is the local place, if there is one; a lent payload lies there too. Slots
- * follow. A result that the kernel copies on at once stays in the caches. */
+/* Returns a bit for each place that is written past the caches. Bit 0 is the local place, if there is one. A lent payload lies there, too.
+ * Slots follow. A result that the operating system copies on at once stays in the caches. */
 static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *step) {
     const struct interp_op *op = w->op;
     int first_slot = step->store_region != STEP_NONE;
@@ -34,7 +34,7 @@ static uint32_t stream_mask(struct interp_worker *w, const struct prog_step *ste
         if (end->loans.lending == 0)
             mask |= (uint32_t)end_streams(end) << place++;
         else if (end->loans.lending == LOAN_CARRIED)
-            carried = 1; /* the kernel reads the local place */
+            carried = 1; /* The operating system reads the local place */
         else if (step->lends == STEP_LENDS_RESULT && end->loans.lending != LOAN_LANDED)
             mask |= (uint32_t)end_streams(end);
     }
@@ -57,7 +57,7 @@ static void exec_reduce(struct interp_worker *w, const struct prog_step *step, i
 
 #define STEPS_PER_VISIT 64
 
-/* Each block has its own length. The longest one decides the number of rounds. */
+/* Sets the geometry of a call whose blocks have their own lengths. The longest block decides the number of rounds. */
 static void fill_extents(struct interp_op *op, const struct prog *prog, const struct exec_extents *extents,
                          uint32_t channel) {
     uint64_t longest = 0;
@@ -70,12 +70,12 @@ static void fill_extents(struct interp_op *op, const struct prog *prog, const st
     op->geometry = geometry_of_extents(longest, op->args.chunk_elems, channel, op->args.nchannels);
 }
 
-/* Tracing takes a few per cent of the time of a call of 8 bytes. So after the first calls, only one small call in COLLET_TRACE_EVERY is
- * traced. The call's number decides, so all ranks trace the same calls. */
+/* Tracing adds a few per cent to the time of a call of 8 bytes. So after the first calls, only one small call in COLLET_TRACE_EVERY is
+ * traced. The call's number decides which, so all ranks trace the same calls. */
 #define TRACE_SMALL_BYTES 4096u
 #define TRACE_FIRST_CALLS 256u
 
-/* A call is traced if its number has none of these bits. The mask makes it one call in a power of two: a division at each visit
+/* A call is traced if its number has none of these bits. A mask can only choose one call in a power of two. But a division at each visit
  * would take longer than a step of 8 bytes. */
 static uint32_t trace_mask_of(const struct exec_call *call, uint64_t bytes) {
     const uint32_t every = (uint32_t)call->chan->owner.config->trace_every;
@@ -92,19 +92,20 @@ static bool trace_leaves_out(const struct exec_call *call) {
     return sequence > TRACE_FIRST_CALLS && ((uint32_t)sequence & call->program->trace_mask) != 0;
 }
 
-/* Calls of one kind often follow each other: this computes their common part once. Local results are written past the caches if the
- * two buffers of a call are larger than this rank's part of the last-level cache. */
+/* Computes what successive calls of one kind have in common, once for all of them. Local results are written past the caches if the
+ * two buffers of a call are larger than this rank's share of the last-level cache. */
 static void fill_ops(struct exec_program *program, const struct exec_call *call) {
     const struct work_args *args = &call->args;
     struct exec_loans *loans = &program->loans;
     uint64_t bytes = work_elems(args, (uint32_t)call->chan->owner.nranks) * args->elem_bytes;
     bool leaves_cache = 2 * bytes >= call->chan->cache_bytes;
-    /* No slot carries more than this. */
+    /* No slot of the call carries more than `whole` bytes. */
     uint64_t whole = call->request.extents != NULL ? UINT64_MAX : bytes;
     *loans = exec_loans_of(program);
     if (whole < loans->lends_from)
         loans->lends_from = 0;
-    if (whole < loans->borrows_from || args->protocol != PROTOCOL_SIMPLE) /* LL and LL128 do not write headers */
+    /* LL and LL128 write no headers, and so lend nothing. */
+    if (whole < loans->borrows_from || args->protocol != PROTOCOL_SIMPLE)
         loans->borrows_from = loans->lands_from = 0;
     for (uint32_t channel = 0; channel < args->nchannels; channel++) {
         struct interp_op *op = &program->ops[channel];
@@ -129,7 +130,7 @@ static void exec_call_start(struct exec_call *call) {
     if (program->ops_id != call->args_id || call->request.extents != NULL)
         fill_ops(program, call);
     for (uint32_t channel = 0; channel < call->args.nchannels; channel++) {
-        struct work_args *args = &program->ops[channel].args; /* calls with one args_id differ only in these */
+        struct work_args *args = &program->ops[channel].args; /* Calls with equal args_id differ only in these */
         args->in = call->args.in;
         args->out = call->args.out;
         args->sequence = call->args.sequence;
@@ -155,13 +156,7 @@ static void exec_call_start(struct exec_call *call) {
     call->state = EXEC_RUNNING;
 }
 
-static inline void note_wait(struct interp_worker *w, uint64_t now) {
-    struct trace_wait *wait = (struct trace_wait *)(void *)w->trace; /* its first field is one */
-    if (wait->since == 0)
-        wait->since = now;
-}
-
-/* everywhere: see proto_at(). traced: the visit writes trace records. */
+/* everywhere: see proto_at(). traced: the visit records steps in the flight recorder. */
 static inline enum collet_result exec_worker_visit(struct exec_call *call, struct interp_worker *w, bool *moved,
                                                    uint32_t everywhere, bool traced) {
     uint64_t now = traced ? os_ticks() : 0;
@@ -169,9 +164,9 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
         const struct interp_try next = interp_try_of(w);
         enum interp_result result = interp_try_step(w, &next, exec_reduce, exec_borrow, everywhere);
         if (traced && result != INTERP_BUSY)
-            now = exec_trace(call, w, &next, result, now);
-        else if (traced)
-            note_wait(w, now);
+            now = recorder_step(call, w, &next, result, now);
+        else if (traced && w->waits_since == 0)
+            w->waits_since = now;
         if (result == INTERP_BUSY) {
             if (!proto_has_lines(everywhere) && w->op->lands_from > 0)
                 exec_announce(w);
@@ -189,7 +184,8 @@ static inline enum collet_result exec_worker_visit(struct exec_call *call, struc
     return COLLET_SUCCESS;
 }
 
-/* One function per combination: ranks without tracing, and programs without wires, pay for neither. A traced rank leaves some calls out. */
+/* There is one function per combination. So ranks without tracing lose no time by tracing, and programs without wires none by wires. A
+ * traced rank leaves some calls out. */
 #define VISIT(name, everywhere, traced)                                                                                \
     __attribute__((flatten, noinline)) static enum collet_result exec_visit_##name(                                    \
         struct exec_call *call, struct interp_worker *w, bool *moved) {                                                \
@@ -222,7 +218,7 @@ static enum collet_result wires_progress(const struct exec_call *call, bool *mov
         struct conn *conn = program->conns[k];
         if (conn->transport->progress == NULL)
             continue;
-        enum collet_result result = tracer_carry(call->chan->tracer, TRACER_EXECUTOR, conn);
+        enum collet_result result = recorder_carry(call->chan->recorder, RECORDER_DRIVER, conn);
         if (result < 0)
             return result;
         *moved |= result == COLLET_SUCCESS;
@@ -237,10 +233,16 @@ static bool wires_idle(const struct exec_program *program) {
     return true;
 }
 
-static enum collet_result exec_call_run(struct exec_call *call, bool *moved) {
+enum collet_result exec_call_try(struct exec_call *call, bool *moved) {
     struct exec_program *program = call->program;
+    if (call->state == EXEC_CONNECTING) {
+        if (program->nready < program->nconns)
+            COLLET_TRY(exec_connect_call(call, moved));
+        exec_call_start(call);
+        *moved = true;
+    }
     if (call->observed != NULL)
-        observing_look(call->observed);
+        recorder_tell(call->chan->recorder, CALL_GOES_ON, NULL, call);
     int nworkers = program->first_worker[call->args.nchannels];
     exec_visit *visit = (*program->visits)[call->args.protocol];
     for (int k = 0; k < nworkers; k++)
@@ -248,24 +250,14 @@ static enum collet_result exec_call_run(struct exec_call *call, bool *moved) {
             COLLET_TRY(visit(call, &program->workers[k], moved));
     bool carries = program->nremote > 0 && call->chan->proxy == NULL;
     bool lends = program->ops[0].lends_from != 0 && (call->running == 0 || !*moved) && exec_has_lent(program, nworkers);
-    if (call->running == 0 && (!(carries || lends) || wires_idle(program)))
+    if (call->running == 0 && (!(carries || lends) || wires_idle(program))) {
+        call->state = EXEC_IDLE;
+        *moved = true;
         return COLLET_SUCCESS;
+    }
     if (lends && !*moved)
         exec_help(program, moved);
     if (carries)
         COLLET_TRY(wires_progress(call, moved));
     return COLLET_IN_PROGRESS;
-}
-
-enum collet_result exec_call_try(struct exec_call *call, bool *moved) {
-    if (call->state == EXEC_CONNECTING) {
-        if (!exec_is_connected(call->program))
-            COLLET_TRY(exec_connect_call(call, moved));
-        exec_call_start(call);
-        *moved = true;
-    }
-    COLLET_TRY(exec_call_run(call, moved));
-    call->state = EXEC_IDLE;
-    *moved = true;
-    return COLLET_SUCCESS;
 }

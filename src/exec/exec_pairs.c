@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of which only the two ranks of a pair know how much they move (alltoallv). Each worker serves one pair and
- * direction, so each has an interp_op of its own:
+ * Calls in which only the two ranks of a pair know how much they exchange (alltoallv). Each worker serves one pair and one
+ * direction, so each has its own interp_op, with these values:
  *
- *      rounds      as many as its block takes
- *      signature   that of the call, and what both counts of the pair add to it
- *      sequence    both counts, 32 bits each: for the text of an error. Nothing compares it
+ *      rounds      as many as the worker's block needs
+ *      signature   the signature of the call, mixed with both counts of the pair
+ *      sequence    both counts, 32 bits each: for the text of an error. It is never compared
  *
- *      header of every slot from a to b:    what a sends to b, what a expects from b
+ *      header of every slot from a to b:    the count that a sends to b, the count that a expects from b
  *
- * Both ends send at least one slot, so both notice if they disagree about either direction, also if one of them has
- * nothing to send.
+ * Each of the two ranks sends at least one slot, even if it has nothing to send. So both notice if they disagree about the count of
+ * either direction.
  */
 #include "base/err.h"
 #include "base/hash.h"
@@ -18,7 +18,8 @@
 #include "exec/exec.h"
 
 struct pair {
-    uint64_t sends, expects; /* elements that the sender of a slot sends to its reader, and expects from it */
+    /* Numbers of elements that the sender of a slot sends to its reader, and expects from the reader. */
+    uint64_t sends, expects;
 };
 
 static uint32_t pair_signature(const struct exec_call *call, struct pair pair) {

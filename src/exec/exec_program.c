@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binding programs, one per channel, to connections, once: peer table → connection ends, workers → their state and their
+ * Binds programs, one per channel, to connections: each entry of the peer table gets its connection ends, each worker its state and its
  * scratch.
  */
 #include "exec/exec.h"
 
 #include "base/err.h"
+#include "base/memory.h"
 #include "seams/observe.h"
 #include "seams/proxy.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct step_extent {
-    int32_t recvs, sends, locals; /* maximum over all steps */
+    int32_t recvs, sends, locals; /* Maxima over all steps */
 };
 
 static struct step_extent extent_of(const struct prog *prog) {
@@ -35,7 +37,7 @@ static enum collet_result bind_peer(struct exec_program *program, struct chan *c
         return COLLET_SUCCESS;
     int lane = conn_lane(&chan->owner, program->source->connects, entry->lane);
     COLLET_TRY(conn_get(chan, entry->rank, channel, lane, side, &conn));
-    *end_p = &conn->end;
+    *end_p = conn_end(conn);
     for (int k = 0; k < program->nconns; k++)
         if (program->conns[k] == conn)
             return COLLET_SUCCESS;
@@ -44,10 +46,10 @@ static enum collet_result bind_peer(struct exec_program *program, struct chan *c
     return COLLET_SUCCESS;
 }
 
-/* TMP: each block has room for one piece of the largest slot. The room is a multiple of this. */
+/* Each block of TMP has room for one piece of the largest slot. The room is a multiple of this. */
 #define TMP_ALIGN_BYTES 64u
 
-/* The memory of a program besides the call's buffers, but without TMP. */
+/* Computes struct interp_memory for a program, without allocating TMP. */
 static struct interp_memory exec_memory_of(const struct prog *prog, const struct fifo_layout *layout) {
     uint32_t most =
         layout->sizes.long_bytes > layout->sizes.short_bytes ? layout->sizes.long_bytes : layout->sizes.short_bytes;
@@ -61,6 +63,18 @@ static struct interp_memory exec_memory_of(const struct prog *prog, const struct
 /* The layout of the program's connections. */
 static const struct fifo_layout *layout_for(const struct exec_program *program, const struct chan *chan) {
     return &chan->owner.layouts[program->source->connects];
+}
+
+/* If a step sends to all ranks by a fan, it sends once: so the executor's copy of the step has one receiver. */
+static enum collet_result send_once(struct interp_op *op, const struct prog *prog, int step) {
+    struct prog_step *steps = (struct prog_step *)op->steps;
+    if (op->steps == prog->steps) {
+        COLLET_TRY(memory_get(&steps, (size_t)prog->nsteps, sizeof *steps, "no memory for %d steps", prog->nsteps));
+        memcpy(steps, prog->steps, (size_t)prog->nsteps * sizeof *steps);
+        op->steps = steps;
+    }
+    steps[step].send_count = 1;
+    return COLLET_SUCCESS;
 }
 
 static enum collet_result bind_channel(struct exec_program *program, struct chan *chan, int channel) {
@@ -85,6 +99,8 @@ static enum collet_result bind_channel(struct exec_program *program, struct chan
             COLLET_TRY(bind_peer(program, chan, channel, p, CONN_CONSUMER, &ends[p]));
         for (int p = step->send_first; p < step->send_first + step->send_count; p++)
             COLLET_TRY(bind_peer(program, chan, channel, p, CONN_PRODUCER, &ends[prog->npeers + p]));
+        if (step->send_count > 0 && conn_is_fan(&chan->owner, prog->peers[step->send_first].lane))
+            COLLET_TRY(send_once(op, prog, k));
     }
     return COLLET_SUCCESS;
 }
@@ -98,7 +114,7 @@ static enum collet_result worker_init(struct interp_worker *w, const struct inte
     w->nsteps = (uint32_t)text->nsteps;
     w->src = calloc(operands + (size_t)extent.locals, sizeof(*w->src));
     w->dst = calloc((size_t)extent.sends + 2, sizeof(*w->dst));
-    w->scratch = malloc(operands * scratch_bytes); /* untouched pages use no memory */
+    w->scratch = malloc(operands * scratch_bytes); /* Pages that are never touched use no memory */
     w->scratch_stride = scratch_bytes;
     if (w->src == NULL || w->dst == NULL || w->scratch == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for a worker with %d peers in a step", extent.recvs);
@@ -137,8 +153,8 @@ static enum collet_result program_bind(struct exec_program *program, struct chan
             COLLET_TRY(worker_init(&program->workers[program->first_worker[channel] + k], &program->ops[channel],
                                    &prog->workers[k], extent, fifo_scratch_bytes(layout_for(program, chan))));
     }
-    program->visits = exec_visits_of(program->nremote > 0, chan->tracer != NULL);
-    return chan->tracer != NULL ? exec_trace_bind(program, chan->tracer) : COLLET_SUCCESS;
+    program->visits = exec_visits_of(program->nremote > 0, chan->recorder != NULL && chan->recorder->traces);
+    return COLLET_SUCCESS;
 }
 
 static void destroy_progs(struct prog **progs, int nchannels) {
@@ -164,7 +180,7 @@ enum collet_result exec_program_create(struct chan *chan, struct prog **progs, c
     program->source = source;
     program->chan = chan;
     program->nchannels = nchannels;
-    proxy_pause(chan); /* this adds connections to the table that the proxy reads */
+    proxy_pause(chan); /* conn_get() adds connections to the table that the proxy reads */
     enum collet_result result = program_bind(program, chan);
     proxy_resume(chan);
     if (result != COLLET_SUCCESS) {
@@ -185,6 +201,8 @@ void exec_program_destroy(struct exec_program *program) {
     }
     for (int channel = 0; program->ops != NULL && channel < program->nchannels; channel++) {
         free((void *)program->ops[channel].recv_ends);
+        if (program->ops[channel].steps != program->progs[channel]->steps)
+            free((void *)program->ops[channel].steps);
         free(program->ops[channel].memory.tmp);
     }
     free(program->ops);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What may end a wait: the communicator failed, a rank that is waited for died or left, it called something else, or time
- * is up. Every wait of the executor comes through exec_look().
+ * Waits end without success if the communicator fails, if a rank that the call waits for dies, leaves or makes another call, or after a
+ * timeout. Every wait of the executor calls exec_look().
  *
- * Mismatched calls often show in a slot's header. But ranks that disagree may also wait on different connections, or in
- * LL, whose lines have no header. So a rank that has been blocked for a second asks the others: exec_inquest.c.
+ * A rank that has been blocked for a second compares its call with those of others: exec_compare.c.
  */
 #include "base/err.h"
 #include "exec/exec.h"
+#include "seams/observe.h"
 #include "transport/transport.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The rank that is known to be missing in a meeting (gpu_meet.c); −1: none. */
+/* A rank that has not come to the call's meeting (gpu_meet.c); −1: none is known. */
 static int absent_rank(const struct chan *chan, const struct exec_meeting *meeting) {
     if (chan->owner.rank != 0)
         return meeting->met == MEET_DONE ? -1 : 0;
@@ -51,8 +51,8 @@ static const char *name_of(const struct exec_call *call) { return prog_collectiv
 
 /* ---- missing ranks ---- */
 
-/* Rank peer is gone, and this call waits for it. The rank that was gone first is named as the cause, because others may have ended
- * because of it. But a rank that left its communicator in good order is named itself. */
+/* Sets the error: rank `peer` is gone, and this call waits for it. The text names the rank that was gone first, because others may have
+ * ended because of that one. But if `peer` has left its communicator in good order, the text names `peer`. */
 static enum collet_result err_gone(const struct exec_call *call, int peer, enum peer_state state) {
     const struct conn_owner *owner = &call->chan->owner;
     const int first = boot_first_gone(owner->boot), culprit = first >= 0 && state != PEER_LEFT ? first : peer;
@@ -83,7 +83,7 @@ static enum collet_result news_for_call(const void *whom) {
     const struct boot *boot = call->chan->owner.boot;
     COLLET_TRY(boot_check(boot));
     COLLET_TRY(boot_missing_count(boot) > 0 ? check_missing(call, UINT64_MAX) : COLLET_SUCCESS);
-    const int gone = boot_first_gone(boot); /* this wire may be another than the one on which the call waits */
+    const int gone = boot_first_gone(boot); /* The wire that failed need not be the wire on which the call waits */
     return gone >= 0 ? err_gone(call, gone, boot_peer_state(boot, gone, NULL)) : COLLET_SUCCESS;
 }
 
@@ -99,14 +99,15 @@ enum collet_result exec_err_mismatch(struct exec_call *call, const struct interp
     char mine[96], text[ERR_TEXT_BYTES];
     if (call->program->pair_ops != NULL)
         COLLET_TRY(exec_pairs_check(call, w));
-    exec_describe(&call->request, mine, sizeof(mine));
+    const struct call_facts facts = exec_facts(call);
+    exec_describe(&facts, mine, sizeof(mine));
     snprintf(text, sizeof(text),
              "rank %d is in its call %llu, %s, but rank %d sent %u bytes of another call (its %llu): all ranks must "
              "make the same calls, and a send and its receive must have equal byte counts",
              call->chan->owner.rank, (unsigned long long)call->args.sequence, mine, peer, fifo_word_bytes(header->word),
              (unsigned long long)header->sequence);
     return prog_is_p2p(call->request.collective) ? err_set(COLLET_ERR_MISMATCH, "%s", text)
-                                                 : exec_explain_mismatch(call, peer, text);
+                                                 : exec_err_differs(call, peer, text);
 }
 
 /* ---- time ---- */
@@ -129,7 +130,7 @@ static enum collet_result err_timeout(const struct exec_call *call, uint64_t idl
             snprintf(peers + at, sizeof(peers) - at, "%s%d", at ? ", " : "", last = peer);
     }
     return exec_err_timeout(call->chan, idle_ns, call->request.collective, call->args.sequence, peers,
-                            exec_found(call));
+                            call->chan->found != NULL ? call->chan->found : "");
 }
 
 /* A rank may have sent its last message just before it was gone, and this rank may have had no CPU since. So a missing rank ends the call
@@ -141,22 +142,35 @@ static enum collet_result check_missing_twice(struct exec_call *call, uint64_t i
     return tried ? result : COLLET_SUCCESS;
 }
 
-static enum collet_result check_call(struct exec_call *call, uint64_t idle_ns, uint64_t now_ns) {
+/* Stores what the call waits for, for other threads that look at this rank. */
+static void note_wait(struct exec_call *call) {
+    const struct exec_program *program = call->program;
     int index = 0;
+    call->waits_for = blocked_peer(call, &index);
+    call->waits_sending = call->state == EXEC_RUNNING && index > 0 &&
+                          index <= program->first_worker[call->args.nchannels] &&
+                          program->workers[index - 1].blocked_sending != 0;
+}
+
+static enum collet_result check_call(struct exec_call *call, uint64_t idle_ns, uint64_t now_ns) {
     if (boot_missing_count(call->chan->owner.boot) > 0)
         COLLET_TRY(check_missing_twice(call, idle_ns));
-    COLLET_TRY(exec_inquire(call, blocked_peer(call, &index), idle_ns, now_ns));
-    const bool news = boot_missing_count(call->chan->owner.boot) > 0; /* a death is a better answer than a timeout */
+    note_wait(call);
+    COLLET_TRY(exec_compare(call, idle_ns, now_ns));
+    COLLET_TRY(recorder_tell(call->chan->recorder, CALL_WAITS, NULL, call));
+    /* A dead rank is a better answer than a timeout. */
+    const bool news = boot_missing_count(call->chan->owner.boot) > 0;
     const uint64_t more_ns = news ? 2 * boot_grace_ns(true) : 0;
     return idle_ns / 1000000u < (uint64_t)call->chan->timeout_ms + more_ns / 1000000u ? COLLET_SUCCESS
                                                                                       : err_timeout(call, idle_ns);
 }
 
-/* Each call has its own clock: progress of other calls does not count. */
+/* Each call has its own timeout: progress of other calls does not count. */
 enum collet_result exec_look(struct exec_call *call, uint64_t now_ns) {
     COLLET_TRY(boot_check(call->chan->owner.boot));
     if (call->idle_since_ns == 0) {
-        exec_said_no_more(call);
+        call->chan->found = NULL;
+        call->told_ns = 0;
         call->idle_since_ns = now_ns;
         call->last_try = false;
     }

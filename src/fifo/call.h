@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One call of one rank, as the planner makes it and every executor reads it, and how far a step of it may come.
+ * One call of one rank: the planner fills struct work_args, and every executor reads it. enum interp_result says how far a step of
+ * the call has come.
  */
 #ifndef COLLET_FIFO_CALL_H
 #define COLLET_FIFO_CALL_H
@@ -10,27 +11,27 @@
 enum interp_result { INTERP_BUSY, INTERP_STEPPED, INTERP_DONE, INTERP_MISMATCH };
 
 /* A pre-multiplied sum, and an average of some types, multiply each element of IN by a factor when the element is read. BY_VALUE: the
- * call has the factor. BY_ADDRESS: the call has its address. */
+ * call holds the factor. BY_ADDRESS: the call holds the address of the factor. */
 enum work_scaling { WORK_UNSCALED, WORK_BY_VALUE, WORK_BY_ADDRESS };
 
 struct work_args {
     const char *in;
     char *out;
-    uint64_t factor;   /* the factor of `scaling`: its bits, or its address */
-    uint64_t mirror;   /* GPU only: bits of an element that the kernel inverts (type_mirror) */
-    uint64_t sequence; /* number of this call on its communicator */
-    uint64_t row_elems, block_elems, chunk_elems; /* see geometry.h */
-    uint32_t nchannels;                           /* number of channels, at most that of the program */
+    uint64_t factor;   /* WORK_BY_VALUE: the bits of the factor. WORK_BY_ADDRESS: the address of the factor */
+    uint64_t mirror;   /* GPU only: the bits of each element that the kernel inverts (type_mirror) */
+    uint64_t sequence; /* Number of this call on its communicator */
+    uint64_t row_elems, block_elems, chunk_elems; /* As in struct geometry */
+    uint32_t nchannels; /* Number of channels that the call uses. The bound program may have more */
     uint32_t elem_bytes;
-    uint32_t divisor;    /* `finish` divides by reduce_rest_<type>(divisor); 1: no division */
-    uint32_t protocol;   /* enum protocol */
-    uint32_t signature;  /* hash of what all ranks must agree on in this call */
-    uint16_t row_blocks; /* see geometry.h */
-    uint8_t keep_empty;  /* 1: a message without elements is sent too (send, recv) */
+    uint32_t divisor;   /* A step with `finish` divides its result by reduce_rest_<type>(divisor). 1: no step divides */
+    uint32_t protocol;  /* enum protocol */
+    uint32_t signature; /* Hash of what all ranks must agree on in this call */
+    uint16_t row_blocks; /* As in struct geometry */
+    uint8_t keep_empty;  /* 1: a message without elements is sent too (prog_keeps_empty()). 0: it is left out */
     uint8_t scaling;     /* enum work_scaling */
 };
 
-/* Elements of the larger of the call's two buffers. */
+/* The number of elements of the larger one of the call's two buffers. */
 PORT_FN uint64_t work_elems(const struct work_args *args, uint32_t nranks) {
     return args->row_elems * (args->row_blocks > 0 ? nranks : 1);
 }

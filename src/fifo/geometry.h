@@ -8,15 +8,18 @@
  *   one round's piece               ├┤                    ├┤                    ├┤
  *   a slot with all three           ├┤┊├┤┊├┤┊              one behind another, each at a multiple of the protocol's unit
  *
- * A block is a slice of one buffer (the last slices may be short or empty), or one rank's block of equally many elements,
- * or a slice of that, or one rank's block with an extent of its own. Slices of the blocks of ranks lie in rows:
+ * There are four kinds of blocks:
+ *   a slice of one buffer                the last slices may be short or empty
+ *   the block of one rank                blocks of all ranks are equally long
+ *   a slice of the block of one rank     the slices lie in rows, see below
+ *   the block of one rank, of any size   each block has its own first element and length
  *
  *   a region of two rows     ├── block 0 ──┼── block 1 ──┼─ block 2 ─┤├── block 3 ──┼── block 4 ──┼─ block 5 ─┤
  *                            └─ row 0: what rank 0 has               └─ row 1: what rank 1 has
  *
- * Each channel has its part of every block and walks through it, one piece
- * of at most chunk_elems per round. A piece without elements takes no room in a slot, and a slot without elements is not
- * sent; both ends know, because both compute the lengths here.
+ * Each channel has its part of every block. In each round the channel moves one piece of the part, of at most chunk_elems.
+ * A piece without elements takes no room in a slot, and a slot without elements is not sent. Both ends know this, because both
+ * compute the lengths with these functions.
  */
 #ifndef COLLET_FIFO_GEOMETRY_H
 #define COLLET_FIFO_GEOMETRY_H
@@ -28,8 +31,9 @@
 
 /* ---- runs of blocks ---- */
 
-/* A run is a list of block numbers, like the vector type of MPI (MPI_Type_vector). It has groups of `group` neighbours. The first
- * blocks of two groups are `stride` apart. Numbers wrap around at the number of blocks of the region. The step says how many blocks.
+/* A run is a list of block numbers, like the vector type of MPI (MPI_Type_vector). It consists of groups of `group` neighbours. The
+ * first blocks of two successive groups are `stride` apart. Numbers wrap around at the region's number of blocks. The step says how many
+ * blocks its runs have.
  *
  *    first 2, stride 4, group 2, 6 blocks     0 1 [2 3] 4 5 [6 7] 8 9 [10 11]    the blocks whose number has bit 1 set
  *    first 6, stride 1, group 1, 4 blocks     [0 1] 2 3 4 5 [6 7]                neighbours, which wrap around
@@ -38,7 +42,7 @@ struct block_run {
     int32_t first, stride, group;
 };
 
-/* The i-th block of a run in a region of nblocks. */
+/* The number of the i-th block of a run, in a region of nblocks blocks. */
 PORT_FN uint32_t geometry_block(const struct block_run *run, uint32_t i, uint32_t nblocks) {
     uint32_t group = (uint32_t)run->group;
     int64_t block = run->first + (int64_t)(i / group) * run->stride + i % group;
@@ -49,21 +53,21 @@ PORT_FN uint32_t geometry_block(const struct block_run *run, uint32_t i, uint32_
 /* ---- blocks and their pieces ---- */
 
 struct span {
-    uint64_t first, count; /* elements */
+    uint64_t first, count; /* First element, and number of elements */
 };
 
 struct geometry {
-    uint64_t row_elems;   /* elements per row; if row_blocks is 0, the whole region is one row */
-    uint64_t block_elems; /* elements per block; the last blocks of a row may be shorter */
-    uint64_t part_first;  /* this channel's part of each block: elements part_first … part_first + part_elems − 1 */
+    uint64_t row_elems;   /* Elements per row. If row_blocks is 0, the whole region is one row */
+    uint64_t block_elems; /* Elements per block. The last blocks of a row may be shorter */
+    uint64_t part_first;  /* This channel's part of each block: elements part_first … part_first + part_elems − 1 */
     uint64_t part_elems;
-    uint64_t chunk_elems; /* maximum number of elements of one piece */
+    uint64_t chunk_elems; /* Maximum number of elements of one piece */
     uint64_t nrounds;
-    uint32_t row_blocks; /* blocks per row; 0: the whole region is one row */
+    uint32_t row_blocks; /* Blocks per row; 0: the whole region is one row */
     uint32_t channel, nchannels;
 };
 
-/* Parts and slices begin at multiples of this many elements. So vector loops rarely meet a cut. */
+/* Parts and slices begin at multiples of this many elements, so that few vector loops end with an incomplete vector. */
 #define GEOMETRY_ALIGN_ELEMS 16u
 
 PORT_FN uint64_t geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -97,13 +101,13 @@ PORT_FN struct geometry geometry_of(uint64_t row_elems, uint64_t block_elems, ui
     g.chunk_elems = chunk_elems;
     g.nrounds = (g.part_elems + chunk_elems - 1) / chunk_elems;
     if (g.nrounds == 0)
-        g.nrounds = 1; /* one round in which every piece is empty */
+        g.nrounds = 1; /* In this one round every piece is empty */
     g.channel = channel;
     g.nchannels = nchannels;
     return g;
 }
 
-/* The geometry of one channel, if each block has its own length. longest: elements of the longest block. */
+/* The geometry of one channel, if each block has its own length. longest: the number of elements of the longest block. */
 PORT_FN struct geometry geometry_of_extents(uint64_t longest, uint64_t chunk_elems, uint32_t channel,
                                             uint32_t nchannels) {
     struct geometry g = geometry_of(longest, longest, chunk_elems, channel, nchannels);
@@ -113,7 +117,8 @@ PORT_FN struct geometry geometry_of_extents(uint64_t longest, uint64_t chunk_ele
     return g;
 }
 
-/* The piece of a round: elements of `part` (counted from the block's first element), in a block of block_count elements. */
+/* The piece of a block in one round. part: the channel's part, counted from the block's first element. The block has block_count
+ * elements, and its first one is element block_first of the region. */
 PORT_FN struct span geometry_cut(struct span part, uint64_t block_first, uint64_t block_count, uint64_t chunk_elems,
                                  uint64_t round) {
     struct span piece;
@@ -124,7 +129,7 @@ PORT_FN struct span geometry_cut(struct span part, uint64_t block_first, uint64_
     return piece;
 }
 
-/* The piece of a round, in a block that has its own first element and length. */
+/* The piece in one round of a block that has its own first element and length (`extent`). */
 PORT_FN struct span geometry_piece_of(const struct geometry *g, struct span extent, uint64_t round) {
     struct span part = geometry_part(extent.count, g->channel, g->nchannels);
     return geometry_cut(part, extent.first, extent.count, g->chunk_elems, round);
@@ -144,12 +149,12 @@ PORT_FN struct span geometry_piece(const struct geometry *g, uint32_t block, uin
 
 /* ---- pieces in a slot ---- */
 
-/* Bytes of a piece in a slot with several pieces: rounded up to the protocol's unit. */
+/* The bytes that a piece takes in a slot with several pieces: its length, rounded up to the protocol's unit. */
 PORT_FN uint32_t geometry_padded(uint32_t bytes, uint32_t unit_bytes) {
     return (bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
 }
 
-/* Bytes for each piece in a slot of slot_bytes, if the program's longest message has `longest_run` pieces. */
+/* The maximum bytes of each piece in a slot of slot_bytes, if the program's longest message has `longest_run` pieces. */
 PORT_FN uint32_t geometry_room(uint32_t slot_bytes, uint32_t longest_run, uint32_t unit_bytes) {
     return longest_run > 1 ? slot_bytes / longest_run / unit_bytes * unit_bytes : slot_bytes;
 }

@@ -4,7 +4,7 @@
  * one. With PORT_EMULATED the file that includes this runs lanes on the host (tests/common/lanes.h). What lanes of a block do
  * together is in kernels/cuda/port.h.
  *
- * A lane moves data in words of 8 bytes, at any address. Bytes of a word that are not there are 0.
+ * A lane moves data in words of 8 bytes, at any address. If the last word of a piece is incomplete, its missing bytes are 0.
  */
 #ifndef COLLET_FIFO_LANES_H
 #define COLLET_FIFO_LANES_H
@@ -51,7 +51,7 @@ PORT_FN uint32_t port_lanes(void) {
 
 #define LANE_WORD_BYTES 8u
 
-/* Loads a word byte by byte: the last, incomplete word of a piece, or a word that is not aligned. */
+/* Loads a word byte by byte: for a piece's last, incomplete word, and for words that are not aligned. */
 PORT_SELDOM uint64_t lane_load_bytes(const char *from, uint32_t bytes) {
     uint64_t word = 0;
     from = (const char *)port_global(from);

@@ -5,7 +5,8 @@ _Static_assert(sizeof(struct fifo_slot_header) == 64, "a cache line");
 _Static_assert(sizeof(struct loan_offer) == 64, "a cache line");
 
 #define PAGE_BYTES 4096
-#define SLOT_PAD_BYTES 256u /* pad per long slot: otherwise neighbouring slots would compete for the same cache sets */
+/* Pad behind each long slot: otherwise neighbouring slots would compete for the same cache sets */
+#define SLOT_PAD_BYTES 256u
 
 #define NAME_OF(NAME, name, text, slots, unit, line, costs) [PROTOCOL_##NAME] = text,
 const char *const protocol_names[PROTOCOL_COUNT] = {PROTOCOLS(NAME_OF)};

@@ -4,7 +4,7 @@
  *
  *    │ tail │ head │ headers[] │ offers[] │ slots of the last protocol │ … │ slots of Simple │
  *
- * Simple, the first protocol, has the last area: a transport may put it elsewhere.
+ * Slots of Simple, the first protocol, come last: a transport may put them into other memory.
  */
 #ifndef COLLET_FIFO_LAYOUT_H
 #define COLLET_FIFO_LAYOUT_H
@@ -14,23 +14,23 @@
 
 /* Offsets and lengths, in bytes. Both ends compute the same numbers. */
 struct fifo_layout {
-    uint32_t nslots; /* number of slots: a power of two, at most FIFO_MAX_SLOTS */
+    uint32_t nslots; /* Number of slots: a power of two, at most FIFO_MAX_SLOTS */
     struct protocol_sizes sizes;
-    uint32_t strides[PROTOCOL_COUNT];      /* [protocol]: from one slot to the next */
+    uint32_t strides[PROTOCOL_COUNT];      /* [protocol]: bytes from one slot to the next */
     size_t slots_at[PROTOCOL_COUNT];       /* [protocol]: offset of the first slot */
-    size_t head_at, headers_at, offers_at; /* offsets; tail has offset 0 */
+    size_t head_at, headers_at, offers_at; /* Offsets of these areas. Tail has offset 0 */
     size_t total_bytes;
 };
 
-/* room_bytes: least room of a long slot, if it is more than sizes.long_bytes. */
+/* Computes the layout. A long slot gets memory for the larger one of sizes.long_bytes and room_bytes. */
 struct fifo_layout fifo_layout_of(uint32_t nslots, struct protocol_sizes sizes, uint32_t room_bytes);
 
-/* Maximum payload of a slot of one protocol. */
+/* The maximum payload bytes of a slot of this protocol. */
 static inline uint32_t fifo_payload_bytes(const struct fifo_layout *layout, uint32_t protocol) {
     return protocol_payload_bytes(protocol, &layout->sizes);
 }
 
-/* Maximum payload of a slot of any protocol. */
+/* The maximum payload bytes of a slot, over all protocols. */
 static inline uint32_t fifo_scratch_bytes(const struct fifo_layout *layout) {
     uint32_t most = 0;
     for (uint32_t p = 0; p < PROTOCOL_COUNT; p++)
@@ -45,8 +45,8 @@ static inline int fifo_header_fits(const struct fifo_layout *layout, uint32_t wo
     return protocol < PROTOCOL_COUNT && fifo_word_bytes(word) <= fifo_payload_bytes(layout, protocol);
 }
 
-/* fifo_end_init: makes `end` point into memory with this layout, with its counters at config's first_step. fifo_memory_init: writes
- * first_step into the counters in the memory. Only the consumer's side calls it. */
+/* fifo_end_init: makes `end` point into memory with this layout. The end begins at position config->first_step. fifo_memory_init:
+ * stores config->first_step in tail and head. Only the consumer's side calls fifo_memory_init. */
 void fifo_end_init(struct fifo_end *end, void *memory, const struct fifo_layout *layout, const struct config *config);
 void fifo_memory_init(void *memory, const struct fifo_layout *layout, const struct config *config);
 

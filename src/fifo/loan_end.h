@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a connection has of loans: a slot's header and its end say where a payload lies that is not in its slot, and an end says
- * where payloads are to go. What loans are, and who does what with them, is in layers/memory/loan.h.
+ * The part of a connection that belongs to loans: in slot headers and in ends. They say where a payload lies that is not in its slot,
+ * and where a consumer wants payloads to be stored. layers/memory/loan.h explains what loans are, and what each end does with them.
  */
 #ifndef COLLET_FIFO_LOAN_END_H
 #define COLLET_FIFO_LOAN_END_H
@@ -9,47 +9,54 @@
 #include "base/port.h"
 #include "collet.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* What another process must know to map this process's commons (layers/memory/commons.h). */
 struct commons_ticket {
     uint64_t nonce, bytes;
-    int32_t pid, fd; /* fd −1: this process has no commons */
+    int32_t pid, fd; /* File descriptor of the commons, in process pid; −1: the process has no commons */
 };
 
-/* The commons of this process, as it is mapped in this process. */
+/* The commons of this process, at the address where this process itself has mapped it. */
 struct commons {
     char *base;   /* NULL: there is none */
     size_t bytes; /* 0: there is none */
     struct commons_ticket ticket;
 };
 
-/* The offset of an address in the commons; 0: the address is not in it. Offset 0 itself holds the nonce. */
+/* The offset of an address in the commons; 0: the address is outside the commons. (No buffer has offset 0: the nonce lies there.). */
 PORT_FN uint64_t commons_offset(const struct commons *commons, uint64_t address) {
     uint64_t offset = address - (uint64_t)(uintptr_t)commons->base;
     return offset < commons->bytes ? offset : 0;
 }
 
-/* The commons of this process. The first call makes it. The pointer stays valid. */
+/* The commons of this process. The first call creates it. The pointer stays valid. */
 const struct commons *commons_own(void);
 
 struct commons_view;
 
-/* Opens the one view of another process's commons; may be called again. *view_p: NULL if that process has no commons. */
+/* Opens this process's view of another process's commons. Each process has one view of each other process's: a second call returns
+ * the same view. *view_p: NULL if that process has no commons. */
 enum collet_result commons_view_open(const struct commons_ticket *ticket, struct commons_view **view_p);
 void commons_view_close(struct commons_view *view); /* NULL is fine */
+/* Maps the other process's commons now. False: view is NULL, or the commons cannot be mapped; then the log says why. */
+bool commons_view_map(struct commons_view *view);
 
-/* How an end reaches the other end's memory. */
+/* How an end reaches the other end's memory. Those of GPUs come first: each asks more of the memory than the one before (struct interp_op). */
 enum loan_way {
     LOAN_NONE,
-    LOAN_PROCESS, /* same process: by address, also from one GPU to another */
-    LOAN_HOST,    /* other process, host: by address in its commons, else by process_vm_readv and _writev */
-    LOAN_WINDOW,  /* GPU of another process: by address in a window (kernels/cuda/block_loans.cuh) */
-    LOAN_WIRE,    /* network: the transport sends from this rank's buffers, and receives into them */
+    LOAN_GPU, /* The other end is in the same process and on the same GPU: by address, whatever memory that is */
+    /* The other end is in the same process: by address; from one GPU to another if the memory is of collet_mem_alloc(). */
+    LOAN_PROCESS,
+    LOAN_WINDOW, /* GPU memory of another process: by address in a window (kernels/cuda/block_loans.cuh) */
+    /* Host memory of another process: by address in its commons, else by process_vm_readv and process_vm_writev. */
+    LOAN_HOST,
+    LOAN_WIRE, /* Another host: the transport sends from this rank's buffers, and receives into them */
 };
 
-/* Minimum payload of a loan, for each way: a shorter payload is faster through a slot. */
+/* Minimum payload of a loan, for each way to reach memory: a shorter payload is faster through a slot. */
 #define LOAN_PROCESS_BYTES 8192u
 #define LOAN_COMMONS_BYTES 1024u
 #define LOAN_CMA_BYTES 16384u
@@ -58,40 +65,52 @@ enum loan_way {
 /* Numbers of a rank's windows are 1 … LOAN_WINDOWS − 1; 0 means no window (layers/gpu/windows.h). */
 #define LOAN_WINDOWS 64u
 
-/* The team address of a window (layers/gpu/window_team.h): a group of GPUs reaches the window by one address. All zero: no team. */
+/* The team address of a window (layers/gpu/window_team.h): one address, by which the GPUs of all ranks reach the window. All zero: the
+ * window has no team. */
 struct loan_team {
-    uint64_t add;   /* difference: team address minus this rank's address of the same bytes */
-    uint64_t place; /* likewise, to the number (2^48 or more) that all ranks give to this place of their windows */
+    uint64_t add; /* Team address of a byte minus this rank's address of that byte */
+    /* Place of a byte minus this rank's address of it. All ranks give a byte of their windows one place: a number of 2^48 or more. */
+    uint64_t place;
 };
 
-#define LOAN_EVERYWHERE 1u       /* in `to`, GPUs: the consumer already has the payload, in its final place */
-#define LOAN_STOPPED 0x80000000u /* in `claimed`: nobody may claim another part */
+/* A value of `to`, on GPUs: the consumer already has the payload, in its final place. */
+#define LOAN_EVERYWHERE 1u
+/* A value of `to`, on GPUs: the result of this payload belongs at the address `to_offset`. */
+#define LOAN_RETURNS 2u
+#define LOAN_STOPPED 0x80000000u /* A bit of `claimed`: nobody may claim another part */
 #define LOAN_STOP_NS 2000000000ull
 
 /* The part of a slot's header that describes a loan. */
 struct fifo_loan {
-    uint64_t address; /* payload's address in the producer's memory; 0: the payload is in the slot */
-    uint64_t to;      /* where the consumer wants the payload; 0: not known yet; or LOAN_REFUSED. GPUs: the place
-                         * (struct loan_team), 0 for none; or LOAN_EVERYWHERE */
-    uint64_t offset;  /* offset of `address` in its process's commons; 0: not in it. LOAN_WINDOW: the window's number */
-    uint64_t to_offset; /* offset of `to` in the consumer's commons. GPUs: the place for the result of this payload */
-    uint32_t claimed;   /* number of parts that an end copies or has copied; or LOAN_STOPPED */
-    uint32_t done;      /* number of copied parts; plus LOAN_IN_SLOT, LOAN_ALONE */
+    /* The payload's address in the producer's memory; LOAN_LANDED; or 0: the payload is in the slot. */
+    uint64_t address;
+    /* The address where the consumer wants the payload; 0: the consumer has not said yet; or LOAN_REFUSED. GPUs: the payload's place
+     * (struct loan_team), 0 if it has none; or LOAN_EVERYWHERE, LOAN_RETURNS. */
+    uint64_t to;
+    /* The offset of `address` in the producer's commons; 0: it is outside the commons. LOAN_WINDOW: the window's number. */
+    uint64_t offset;
+    /* The offset of `to` in the consumer's commons. GPUs: the place for the result of this payload. */
+    uint64_t to_offset;
+    uint32_t claimed; /* Number of parts that an end copies or has copied; or LOAN_STOPPED */
+    uint32_t done;    /* Number of copied parts; plus LOAN_IN_SLOT, LOAN_ALONE */
 };
 
-#define LOAN_LANDED 1u  /* in `address`: the payload is already at the address that the consumer offered */
-#define LOAN_CARRIED 2u /* in `lending`: the kernel will copy the payload to the offered address (loan_carry()) */
-#define LOAN_ALONE 0x40000000u /* in `done`, set by the producer: one part only, and the producer does not help */
+#define LOAN_LANDED 1u /* A value of `address`: the payload is already at the address that the consumer offered */
+/* A value of `lending`: the operating system will copy the payload to the offered address (loan_carry()). */
+#define LOAN_CARRIED 2u
+/* A bit of `done`, set by the producer: the payload is one part, which the consumer copies. */
+#define LOAN_ALONE 0x40000000u
 
 /* The consumer's offer for one slot: an address where the producer may put the payload. */
 struct loan_offer {
-    uint64_t open;      /* 1 + 2 · position of the slot: the offer stands. Even: taken, withdrawn or never made */
-    uint64_t to;        /* address in the consumer's memory */
-    uint64_t to_offset; /* offset of `to` in the consumer's commons; 0: not in it */
+    /* 1 + 2 · position of the slot: the offer stands. An even number: it is taken, withdrawn, or was never made */
+    uint64_t open;
+    uint64_t to;        /* Address in the consumer's memory */
+    uint64_t to_offset; /* Offset of `to` in the consumer's commons; 0: it is outside the commons */
     uint32_t bytes;
 } __attribute__((aligned(64)));
 
-/* The place for the payload of one slot, if the payload has this many bytes. */
+/* Where the consumer wants the payload of one slot (a landing), if the payload has this many bytes. */
 struct loan_landing {
     char *to; /* NULL: the payload goes into the slot */
     uint64_t position;
@@ -101,46 +120,51 @@ struct loan_landing {
 
 /* The loans of one end of a connection. */
 struct loan_end {
-    uint32_t way;                /* enum loan_way */
-    int32_t pid;                 /* LOAN_HOST: pid of the other end; 0: the kernel refuses to copy between the two */
-    uint32_t least_bytes;        /* minimum bytes of a payload that is lent; 0: none is lent */
-    uint32_t least_common_bytes; /* likewise, for a payload in the commons */
+    uint32_t way; /* enum loan_way */
+    /* LOAN_HOST: pid of the other end's process; 0: the operating system refuses to copy between the two processes. */
+    int32_t pid;
+    uint32_t least_bytes; /* Minimum bytes of a payload that is lent; 0: no payload is lent */
+    /* Minimum bytes of a lent payload that lies in the commons; 0: none of these is lent. */
+    uint32_t least_common_bytes;
     int (*only)(uint64_t address, uint32_t bytes); /* LOAN_WIRE: may these bytes be lent? NULL: yes */
-    const struct commons *commons;                 /* commons of this process; NULL: it has none, or none is lent */
-    struct commons_view *view;                     /* commons of the other process; NULL: it has none */
-    const uint64_t *
-        windows; /* LOAN_WINDOW, consumer: [window of the producer] the difference to add to an address in that window */
-    uint64_t lending;        /* producer: address of its next slot's payload; 0: not lent; LOAN_LANDED */
-    uint32_t lending_window; /* number of the window that contains `lending` */
-    uint64_t lending_to;     /* GPU: `to` and `to_offset` for the next slot's header */
-    uint64_t lending_result;
-    uint64_t until;            /* producer: the position behind its newest loan */
-    const char *taken;         /* consumer: where its slot's payload is; NULL: in the slot, or not taken yet */
-    struct loan_offer *offers; /* [slot] offers of the consumer */
+    const struct commons *commons;                 /* Commons of this process; NULL: it has none, or lends nothing */
+    struct commons_view *view;                     /* Commons of the other end's process; NULL: it has none */
+    /* LOAN_WINDOW, consumer: [window of the producer]: the difference to add to the producer's address in that window. */
+    const uint64_t *windows;
+    /* Producer: address of its next slot's payload; 0: not lent; or LOAN_LANDED, LOAN_CARRIED. */
+    uint64_t lending;
+    uint32_t lending_window;   /* Number of the window that contains `lending` */
+    uint64_t lending_to;       /* GPU: `to` for the next slot's header */
+    uint64_t lending_result;   /* GPU: `to_offset` for the next slot's header */
+    uint64_t until;            /* Producer: position behind its newest loan */
+    const char *taken;         /* Consumer: address of its slot's payload; NULL: in the slot, or not fetched yet */
+    struct loan_offer *offers; /* [slot]: offer of the consumer */
     /* Host only. These are last: a block of a GPU copies only the fields above (kernels/cuda/block.cuh). */
-    uint32_t busy; /* producer: it will not help to copy its next payload, if only the kernel can reach that payload */
-    struct loan_landing
-        landings[LOAN_LANDINGS]; /* consumer: [slot] places of payloads, for unread positions below landings_end */
-    uint64_t landings_end;
+    uint64_t *reading; /* Consumer of a fan: `reading` of its line (fan.h); NULL: the connection is no fan */
+    /* Producer: it has no time to help copy its next payload, if only the operating system can reach the payload. */
+    uint32_t busy;
+    /* Consumer: [slot]: where it wants the payload. Valid for unread positions before landings_end. */
+    struct loan_landing landings[LOAN_LANDINGS];
+    uint64_t landings_end; /* Consumer: position behind the newest landing */
 };
 
-/* The offset of this end's address in the commons; 0: not in it. */
+/* The offset of an address in this process's commons; 0: the address is outside the commons. */
 PORT_FN uint64_t loan_offset(const struct loan_end *end, uint64_t address) {
     return !PORT_IS_GPU && end->commons != NULL ? commons_offset(end->commons, address) : 0;
 }
 
-/* Does a producer lend this payload? (If `least` is 0, least - 1 is the largest number: never.) */
+/* Does a producer lend this payload? (If `least` is 0, least - 1 is the largest number: no payload is longer.). */
 PORT_FN int loan_is_worth(const struct loan_end *end, uint64_t address, uint32_t bytes) {
     uint32_t least = loan_offset(end, address) != 0 ? end->least_common_bytes : end->least_bytes;
     return least - 1 < bytes && (PORT_IS_GPU || end->only == NULL || end->only(address, bytes));
 }
 
-/* Can the other end reach this address only by a copy that the kernel makes? */
+/* Can the other end reach this address only by a copy that the operating system makes? */
 PORT_FN int loan_is_by_kernel(const struct loan_end *end, uint64_t address) {
     return end->way == LOAN_HOST && loan_offset(end, address) == 0;
 }
 
-/* The place for the payload of that position; NULL: into the slot. */
+/* The address where the payload of a position is to be stored; NULL: in its slot. */
 static inline char *loan_landing_at(const struct loan_end *end, uint64_t position, uint32_t bytes) {
     const struct loan_landing *landing = &end->landings[position % LOAN_LANDINGS];
     return landing->position == position && landing->bytes == bytes ? landing->to : NULL;
@@ -159,7 +183,7 @@ PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t ne
     loan->claimed = 0;
     loan->done = !PORT_IN_BLOCK && end->busy && loan_is_by_kernel(end, loan->address) ? LOAN_ALONE : 0;
     end->lending = end->lending_to = end->lending_result = 0;
-    if (end->way != LOAN_WIRE) /* over a wire the transport knows when the loan ends */
+    if (end->way != LOAN_WIRE) /* Over a wire the transport knows when the loan ends */
         end->until = next;
 }
 

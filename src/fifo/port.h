@@ -37,8 +37,8 @@ PORT_FN void port_store_release(uint64_t *counter, uint64_t value) {
 #endif
 }
 
-/* Orders all earlier accesses before later port_store_fenced() stores: a reader that sees such a store may rely on them. On a CPU a
- * release store costs nothing extra. There each store is a release, and the fence is empty. */
+/* Orders all earlier accesses before later stores by port_store_fenced(). A reader that has seen such a store also sees what came before
+ * the fence. On a CPU this function is empty: there port_store_fenced() is a release store, which costs nothing extra. */
 PORT_FN void port_fence(void) {
 #if defined(__CUDA_ARCH__)
     asm volatile("fence.acq_rel.sys;" ::: "memory");
@@ -54,7 +54,7 @@ PORT_FN void port_store_fenced(uint64_t *counter, uint64_t value) {
 }
 
 /* An LL line is 8 bytes: data in the low half, flag in the high half. An aligned access of 8 bytes is atomic on every machine that
- * collet runs on. So a reader that sees the flag also has the data. */
+ * collet runs on. So a reader that sees the flag has loaded the data with it. */
 PORT_FN uint64_t port_line_load(const uint64_t *line) {
 #if defined(__CUDA_ARCH__)
     uint64_t value;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a step asks of a protocol. Each question is answered by the function of that name in proto_<name>.h; that function is
- * chosen here, from the table of protocols, and nowhere else.
+ * The functions that a step calls, whatever the protocol. proto_ready() calls simple_ready(), ll_ready() or ll128_ready(), and so on:
+ * each protocol has a function of each kind, in proto_<name>.h. Only this file chooses among them.
  *
- *    consumer    ready     has the slot arrived? A slot with lines is copied to scratch as it arrives
- *                operand   where its payload is now
- *                consume   it has been read: the producer may have it again
- *    producer    place     where the payload is to be made; NULL: make it anywhere, then put it
- *                put       copies the payload into the slot, where place() was NULL
- *                seal      what else must be written: after the last line, by all lanes; of a plain payload by one lane, at any time
- *                publish   by one lane, after a fence if the payload is plain: the slot is the consumer's
+ *    consumer    ready     has the slot arrived? The payload of a slot with lines is copied to scratch as it arrives
+ *                operand   returns where the slot's payload is now
+ *                consume   gives the slot back to the producer, after the payload was read
+ *    producer    place     returns where the step writes the payload; NULL: write it anywhere, then call put
+ *                put       copies the payload into the slot, if place() returned NULL
+ *                seal      completes the slot: lines get their last flags (all lanes call it, after the last line); a plain payload
+ *                          gets its header (one lane calls it, at any time)
+ *                publish   hands the slot to the consumer. One lane calls it, after a fence if the payload is plain
  *
- * `bytes` is the payload of the whole slot. A wire carries plain payload, whatever the protocol: there Simple
- * answers.
+ * `bytes` is the payload of the whole slot. A wire carries plain payload, whatever the protocol: over a wire the functions of Simple
+ * are called.
  */
 #ifndef COLLET_FIFO_PROTO_H
 #define COLLET_FIFO_PROTO_H
@@ -25,8 +26,8 @@ PORT_FN uint32_t proto_kind(uint32_t protocol, const struct fifo_end *end) {
     return end->remote ? (uint32_t)PROTOCOL_SIMPLE : protocol;
 }
 
-/* A step calls these functions with `everywhere`: the protocol kind of all its ends, or PROTO_EACH_END to ask each end. If it is a
- * compile-time constant, the compiler removes the code of all other protocols. */
+/* A step calls these functions with `everywhere`: the protocol kind of all its ends, or PROTO_EACH_END to ask each end. If `everywhere`
+ * is a compile-time constant, the compiler removes the code of all other protocols. */
 #define PROTO_EACH_END ((uint32_t)PROTOCOL_COUNT)
 PORT_FN uint32_t proto_at(uint32_t everywhere, uint32_t protocol, const struct fifo_end *end) {
     return everywhere == PROTO_EACH_END ? proto_kind(protocol, end) : everywhere;
@@ -34,58 +35,44 @@ PORT_FN uint32_t proto_at(uint32_t everywhere, uint32_t protocol, const struct f
 
 PORT_FN int proto_has_lines(uint32_t kind) { return protocol_line_bytes(kind) > protocol_unit_bytes(kind); }
 
+/* The function `verb` of a protocol, such as ll_ready(). If `kind` is a compile-time constant, one call is left. */
+#define PROTO_CALL(kind, verb, ...)                                                                                    \
+    ((kind) == PROTOCOL_SIMPLE ? simple_##verb(__VA_ARGS__)                                                            \
+     : (kind) == PROTOCOL_LL   ? ll_##verb(__VA_ARGS__)                                                                \
+                               : ll128_##verb(__VA_ARGS__))
+typedef char proto_call_names_each_protocol[PROTOCOL_COUNT == 3 ? 1 : -1];
+
 /* ---- consumer ---- */
 
-#define PROTO_READY(NAME, name, text, slots, unit, line, costs)                                                        \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        return name##_ready(args, end, bytes, scratch);
 PORT_FN enum interp_result proto_ready(uint32_t kind, const struct work_args *args, struct fifo_end *end,
                                        uint32_t bytes, char *scratch) {
-    PROTOCOLS(PROTO_READY)
-    return INTERP_MISMATCH;
+    return PROTO_CALL(kind, ready, args, end, bytes, scratch);
 }
 
-#define PROTO_OPERAND(NAME, name, text, slots, unit, line, costs)                                                      \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        return name##_operand(args, end, bytes, scratch);
 PORT_FN const char *proto_operand(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
                                   uint32_t bytes, const char *scratch) {
-    PROTOCOLS(PROTO_OPERAND)
-    return NULL;
+    return PROTO_CALL(kind, operand, args, end, bytes, scratch);
 }
 
-#define PROTO_CONSUME(NAME, name, text, slots, unit, line, costs)                                                      \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        name##_consume(end);
-PORT_FN void proto_consume(uint32_t kind, struct fifo_end *end){PROTOCOLS(PROTO_CONSUME)}
+PORT_FN void proto_consume(uint32_t kind, struct fifo_end *end) { PROTO_CALL(kind, consume, end); }
 
 /* ---- producer ---- */
 
-#define PROTO_PLACE(NAME, name, text, slots, unit, line, costs)                                                        \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        return name##_place(args, end, bytes);
 PORT_FN char *proto_place(uint32_t kind, const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
-    PROTOCOLS(PROTO_PLACE)
-    return NULL;
+    return PROTO_CALL(kind, place, args, end, bytes);
 }
 
-#define PROTO_PUT(NAME, name, text, slots, unit, line, costs)                                                          \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        name##_put(args, end, from, bytes);
 PORT_FN void proto_put(uint32_t kind, const struct work_args *args, const struct fifo_end *end, const char *from,
-                       uint32_t bytes){PROTOCOLS(PROTO_PUT)}
+                       uint32_t bytes) {
+    PROTO_CALL(kind, put, args, end, from, bytes);
+}
 
-#define PROTO_SEAL(NAME, name, text, slots, unit, line, costs)                                                         \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        name##_seal(args, end, bytes);
-PORT_FN void proto_seal(uint32_t kind, const struct work_args *args, struct fifo_end *end,
-                        uint32_t bytes){PROTOCOLS(PROTO_SEAL)}
+PORT_FN void proto_seal(uint32_t kind, const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
+    PROTO_CALL(kind, seal, args, end, bytes);
+}
 
-#define PROTO_PUBLISH(NAME, name, text, slots, unit, line, costs)                                                      \
-    if (kind == PROTOCOL_##NAME)                                                                                       \
-        name##_publish(args, end, bytes);
 PORT_FN void proto_publish(uint32_t kind, const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
-    PROTOCOLS(PROTO_PUBLISH)
+    PROTO_CALL(kind, publish, args, end, bytes);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LL, low latency: the data carries its own arrival notice.
+ * LL, low latency: each 4 bytes of data travel with a flag, which tells the consumer that they have arrived.
  *
  *    line (8 bytes, stored at once):   │ data 32 bit │ flag 32 bit │
  *
@@ -8,17 +8,19 @@
  *    for each word: store (word, flag)  ──────────▶ poll until every line has the flag; the words are the data
  *    may overwrite                      ◀────────── head := position + 1
  *
- * One cache line travels, not two, at the price of half the bytes being flags. No order among lines is assumed: each is
- * checked. Slots of LL have turns of their own, counted alike at both ends: turn t has LL slot t mod nslots, and its flag is
+ * The consumer waits for one cache line, not two. The price is that half of the bytes are flags. Lines may arrive in any order: the
+ * consumer checks each one. Both ends count the slots of LL, in turns: turn t uses LL slot t mod nslots, and its flag is
  *
  *    │ upper half of the call's signature │ 1 + (t mod 2^bits) │      16 bits each, bits ≤ 15
  *
- * So memory that was never written (0) matches nothing, and lines of another call than the reader's match nothing either: a
- * mismatched call waits, and the ranks compare what they wait in (exec_wait.c). A short message leaves the lines behind it
- * as they were, and 2^bits turns later their old flags could match again. Therefore the producer writes all lines of a slot
- * twice in that time, whenever t mod 2^(bits−1) is among the last nslots: a line is never older than half the flags' period.
- * The consumer must not see an older one, either, though it has not read that line since. So the first line of a slot is stored
- * with release and loaded with acquire: a consumer that has the line sees all that was written in earlier turns.
+ * Memory that was never written (0) matches no flag. Lines of another call do not match the reader's flag either: then the reader
+ * waits, and the ranks find the mismatch when they compare which calls they wait in (exec_wait.c).
+ *
+ * Old flags need care. A short message leaves the later lines of its slot as they were, and 2^bits turns later their old flags could
+ * match again. Therefore the producer writes all lines of a slot twice in that time, whenever t mod 2^(bits−1) is among the last nslots:
+ * a line is never older than half the flags' period. The consumer must not see an older line either, even if it has not read the line
+ * for many turns. So the first line of a slot is stored with release and loaded with acquire: a consumer that has loaded it sees all
+ * that was written in earlier turns.
  *
  * On a GPU each lane moves lines of its own (kernels/cuda/parts.h).
  */
@@ -39,12 +41,12 @@ PORT_FN uint64_t *ll_lines(const struct fifo_end *end) {
     return (uint64_t *)(void *)fifo_slot_at(end, PROTOCOL_LL, end->turns[PROTOCOL_LL]);
 }
 
-/* The acquire orders reads of the other lines after the producer's stores of earlier turns. It pairs with ll_line_put(). */
+/* The acquire orders reads of the other lines after the producer's stores of earlier turns. Pairs with ll_line_put(). */
 PORT_FN uint64_t ll_line_get(const uint64_t *lines, uint32_t i) {
     return i == 0 ? port_load_acquire(lines) : port_line_load(&lines[i]);
 }
 
-/* The release makes lines of earlier turns visible first. It pairs with ll_line_get(). */
+/* The release makes lines of earlier turns visible first. Pairs with ll_line_get(). */
 PORT_FN void ll_line_put(uint64_t *lines, uint32_t i, uint64_t line) {
     if (i == 0)
         port_store_release(lines, line);
@@ -109,8 +111,8 @@ PORT_FN void ll_put(const struct work_args *args, const struct fifo_end *end, co
     ll_line_put(lines, whole, flag | word);
 }
 
-/* Called by all lanes. At some turns it writes this turn's flag into the lines behind the payload (top of this file). On the host an
- * empty payload has one line. A GPU sends no empty payload in LL (layers/tuner/tuner.c). */
+/* Called by all lanes. In some turns it writes this turn's flag into the lines behind the payload, so that no line is too old (see the
+ * top of this file). On the host an empty payload has one line. A GPU sends no empty payload in LL (layers/tuner/tuner.c). */
 PORT_FN void ll_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     uint32_t half = end->turn_mask >> 1;
     if (!PORT_IS_GPU && bytes == 0)
@@ -121,7 +123,7 @@ PORT_FN void ll_seal(const struct work_args *args, struct fifo_end *end, uint32_
         port_line_store(&ll_lines(end)[i], ll_flag(args, end) << 32);
 }
 
-/* The flags of the lines have already told the consumer: there is no counter to store. */
+/* Stores no counter: the flags of the lines have already told the consumer. */
 PORT_FN void ll_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     (void)args, (void)bytes;
     end->turns[PROTOCOL_LL]++;

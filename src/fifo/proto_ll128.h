@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LL128: long lines that carry their own arrival notice.
+ * LL128: each 120 bytes of data travel with a flag, which tells the consumer that they have arrived.
  *
  *    line (128 bytes):   │ data 120 bytes                                  │ flag 64 bit │
  *
@@ -8,14 +8,14 @@
  *    for each line: write data, then the flag ────▶ for each line: poll its flag; then its data is there
  *    may overwrite                      ◀────────── head := position + 1
  *
- * One flag for 120 bytes, where LL has one for 4: nearly the bandwidth of Simple with the latency of LL, since there is no
- * counter to fetch before the data. It needs a link that does not let a flag overtake the data of its own line. Between
- * CPUs a release store of the flag and an acquire load of it say just that. The flag is
+ * LL128 has one flag for 120 bytes, where LL has one for 4. So it has nearly the bandwidth of Simple. It has the latency of LL, since
+ * the consumer fetches no counter before the data. LL128 needs a link on which no flag overtakes the data of its own line. Between
+ * CPUs a release store and an acquire load of the flag ensure this. The flag is
  *
  *    │ upper half of the call's signature, 16 bits │ 1 │ position mod 2^47 │
  *
- * Memory that was never written (0) matches nothing, and positions do not come round in the life of a connection, so no old
- * line is ever taken for a new one.
+ * Memory that was never written (0) matches no flag. Positions do not wrap around in the life of a connection, so no old line is
+ * ever taken for a new one.
  *
  * On a GPU 8 lanes share a line (kernels/cuda/parts.h).
  */
@@ -49,7 +49,8 @@ PORT_FN enum interp_result ll128_ready(const struct work_args *args, struct fifo
     uint64_t flag = ll128_flag(args, end);
     char *line = ll128_line(end, 0);
     for (; bytes >= LL128_DATA_BYTES; bytes -= LL128_DATA_BYTES) {
-        if (port_load_acquire(ll128_flag_of(line)) != flag) /* before reads of the line; pairs with ll128_put() */
+        /* Orders reads of the line after it. Pairs with ll128_put(). */
+        if (port_load_acquire(ll128_flag_of(line)) != flag)
             return INTERP_BUSY;
         memcpy(scratch, line, LL128_DATA_BYTES);
         scratch += LL128_DATA_BYTES;
@@ -84,7 +85,8 @@ PORT_FN void ll128_put(const struct work_args *args, const struct fifo_end *end,
     char *line = ll128_line(end, 0);
     for (; bytes >= LL128_DATA_BYTES; bytes -= LL128_DATA_BYTES) {
         memcpy(line, from, LL128_DATA_BYTES);
-        port_store_release(ll128_flag_of(line), flag); /* after the line's data; pairs with ll128_ready() */
+        /* Makes the line's data visible first. Pairs with ll128_ready(). */
+        port_store_release(ll128_flag_of(line), flag);
         from += LL128_DATA_BYTES;
         line += LL128_LINE_BYTES;
     }
@@ -98,7 +100,7 @@ PORT_FN void ll128_seal(const struct work_args *args, struct fifo_end *end, uint
     (void)args, (void)end, (void)bytes;
 }
 
-/* The flags of the lines have already told the consumer: there is no counter to store. */
+/* Stores no counter: the flags of the lines have already told the consumer. */
 PORT_FN void ll128_publish(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     (void)args, (void)bytes;
     end->position++;

@@ -8,11 +8,11 @@
  *    tail := position + 1  ── release/acquire ────▶ read header and payload
  *    may overwrite         ◀── release/acquire ──── head := position + 1
  *
- * Two cache lines travel before the data does (tail there, and the data itself), which is why LL exists. In return the
- * payload is plain memory: reductions read operands from slots and write results into slots at full speed, without a copy in
- * between. Where in its slot a payload lies, fifo_place.h says; loan.h, when it is not in its slot at all.
+ * The consumer waits for two cache lines, one after the other: for tail, then for the data. LL exists because it needs only one.
+ * In return a payload of Simple is plain memory: reductions read operands from slots and write results into slots at full speed,
+ * without a copy in between. fifo_place.h says where in its slot a payload lies, and loan.h when it lies outside its slot.
  *
- * Over a wire the slots of every protocol are moved by these functions, each in its protocol's area.
+ * Over a wire these functions serve every protocol. Each slot lies in the area of its protocol.
  */
 #ifndef COLLET_FIFO_PROTO_SIMPLE_H
 #define COLLET_FIFO_PROTO_SIMPLE_H
@@ -27,7 +27,7 @@ PORT_FN char *simple_payload(const struct work_args *args, const struct fifo_end
 
 /* ---- consumer ---- */
 
-/* Has the slot arrived? And is it of the call that this rank runs? */
+/* Has the slot arrived? MISMATCH: the slot is of another call than the one that this rank runs. */
 PORT_FN enum interp_result simple_ready(const struct work_args *args, struct fifo_end *end, uint32_t bytes,
                                         char *scratch) {
     (void)scratch;
@@ -46,7 +46,7 @@ PORT_FN const char *simple_operand(const struct work_args *args, const struct fi
     return end->loans.taken != NULL ? end->loans.taken : simple_payload(args, end, bytes);
 }
 
-/* Goes to the next slot without telling the producer yet: fifo_tell_head() does that later. */
+/* Goes to the next slot. The producer does not know yet: fifo_tell_head() tells it later. */
 PORT_FN void simple_leave(struct fifo_end *end) {
     end->loans.taken = NULL;
     end->position++;
@@ -63,12 +63,13 @@ PORT_FN char *simple_place(const struct work_args *args, const struct fifo_end *
     return simple_payload(args, end, bytes);
 }
 
-/* Nothing to copy: the result was written into the slot itself. */
+/* There is nothing to copy: the step has written its result into the slot itself. */
 PORT_FN void simple_put(const struct work_args *args, const struct fifo_end *end, const char *from, uint32_t bytes) {
     (void)args, (void)end, (void)from, (void)bytes;
 }
 
-/* Called by one lane: fills the header. It only stores, never loads: the header may lie in far memory of the consumer. */
+/* Fills the header. One lane calls this. The function stores and never loads, because the header may lie in the consumer's memory, far
+ * away. */
 PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
     struct fifo_slot_header *header = fifo_header(end);
     header->word = fifo_word(args->protocol, bytes);
@@ -80,7 +81,7 @@ PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uin
         loan_note(&end->loans, &header->loan, end->position + 1);
 }
 
-/* Goes to the next slot without telling the consumer yet: fifo_tell_tail() does that later. */
+/* Goes to the next slot. The consumer does not know yet: fifo_tell_tail() tells it later. */
 PORT_FN void simple_finish(struct fifo_end *end) {
     end->position++;
     if (!PORT_IS_GPU)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The protocols: how a slot's payload lies in memory, and what tells the consumer that it is there. A protocol is one line
- * of this table and one file, fifo/proto_<name>.h, which says what it is. What lanes of a GPU do with its lines is in
- * kernels/cuda/parts.h.
+ * The protocols: how a slot's payload lies in memory, and how the consumer learns that the payload has arrived. A protocol is one line
+ * of this table, one line of PROTO_CALL (proto.h), and one file, fifo/proto_<name>.h, which explains it. How the lanes of a GPU move its
+ * lines is in kernels/cuda/parts.h.
  *
  *    slots   LONG: a large part of COLLET_BUFFSIZE. SHORT: a few KiB, for messages that latency decides. LINES: short on a CPU,
  *            and on a GPU so long that each lane has several lines under way.
- *    unit    bytes of payload that a protocol moves together; each piece of a slot begins at a multiple of it
- *    line    bytes of memory that a unit takes; what is not payload is a flag. line = unit: no flags, plain payload
- *    costs   the protocol whose constants the cost model takes for this one (layers/tuner/costs.h)
+ *    unit    bytes of payload that a protocol moves together; each piece of a slot begins at a multiple of the unit
+ *    line    bytes of memory that a unit takes, with its flag. line = unit: there are no flags, the payload is plain
+ *    costs   the cost model uses the constants of the protocol named here (layers/tuner/costs.h)
  */
 #ifndef COLLET_FIFO_PROTOCOL_H
 #define COLLET_FIFO_PROTOCOL_H
@@ -38,7 +38,7 @@ PORT_FN enum protocol_slots protocol_slots(uint32_t protocol) { return PROTOCOLS
 PORT_FN uint32_t protocol_unit_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_UNIT) 1; }
 PORT_FN uint32_t protocol_line_bytes(uint32_t protocol) { return PROTOCOLS(PROTOCOL_LINE) 1; }
 
-/* Maximum payload of a slot, for each of the three kinds of slots. */
+/* The maximum payload of a slot, for each of the three kinds of slots (enum protocol_slots). */
 struct protocol_sizes {
     uint32_t long_bytes, short_bytes, lines_bytes;
 };
@@ -49,13 +49,13 @@ PORT_FN uint32_t protocol_payload_bytes(uint32_t protocol, const struct protocol
                                      : sizes->lines_bytes;
 }
 
-/* Bytes of memory that a slot with this payload takes: lines are longer than their payload. */
+/* The bytes of memory that a slot with this payload takes. Lines are longer than their payload, because they hold flags. */
 PORT_FN uint32_t protocol_memory_bytes(uint32_t protocol, uint32_t payload_bytes) {
     uint32_t unit = protocol_unit_bytes(protocol);
     return (payload_bytes + unit - 1) / unit * protocol_line_bytes(protocol);
 }
 
-/* [protocol]: its name in COLLET_PROTO and in printed text (layout.c). */
+/* [protocol]: the protocol's name in COLLET_PROTO and in printed text (layout.c). */
 extern const char *const protocol_names[PROTOCOL_COUNT];
 
 #endif

@@ -2,16 +2,16 @@
  *
  * The interpreter: runs one worker of a program, one step at a time.
  *
- *        ┌─ BUSY: some operand or credit is not there yet; nothing has happened, try again
+ *        ┌─ BUSY: an operand or a credit is missing; nothing has happened; try again
  *   try ─┼─ STEPPED: one step is done
- *        └─ DONE: all steps of all rounds are
+ *        └─ DONE: all steps of all rounds are done
  *
  *   one step:  ready?  ──▶  borrow  ──▶  gather operands  ──▶  reduce into places  ──▶  publish what was sent, return what was read
  *                                   ▲── the next piece ──╯
  *
- * A worker's whole state is (round, pc) and how many operands of the step have arrived; blocking, yielding and single
- * stepping are the caller's choice. The parts of a step are stated here once. A GPU's blocks put the same parts together with
- * waits in between (block.cuh), since there no caller tries again.
+ * A worker's whole state is (round, pc), and how many operands of the current step have arrived. If a step is BUSY, the caller chooses
+ * whether to wait, to yield the CPU, or to try other workers. The parts of a step are written here once. A GPU's blocks use these
+ * parts too, with waits in between (block.cuh), because on a GPU no caller tries again.
  * Read next: operands.h, proto.h, proto_simple.h, exec_host.c.
  */
 #ifndef COLLET_KERNELS_INTERP_H
@@ -21,22 +21,24 @@
 
 /* ---- parts of a step ---- */
 
-/* Do both ends leave out a step whose slots carry this many bytes? */
+/* Do both ends leave out the messages of a step whose slots carry this many bytes? */
 PORT_FN int interp_skips(const struct interp_op *op, uint32_t bytes) { return bytes == 0 && !op->args.keep_empty; }
 
 /* Is every peer's slot free for writing? A step checks this after its operands. */
 PORT_FN int interp_has_credit(struct interp_worker *w, const struct prog_step *step) {
     for (int k = 0; k < step->send_count; k++) {
-        if (fifo_has_credit(interp_send_end(interp_op_of(w), step->send_first + k)))
+        struct fifo_end *end = interp_send_end(interp_op_of(w), step->send_first + k);
+        if (fifo_has_credit(end))
             continue;
-        w->blocked_on = (uint32_t)(step->send_first + k);
+        w->blocked_on = (uint32_t)(step->send_first + k) + (PORT_IN_BLOCK ? 0 : end->slowest);
         w->blocked_sending = 1;
         return 0;
     }
     return 1;
 }
 
-/* Has every operand arrived, is it of this very call, and is every peer's slot free for writing? */
+/* STEPPED: every operand has arrived and is of this call, and every peer's slot is free for writing. MISMATCH: an operand is of another
+ * call. */
 PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                         uint32_t everywhere) {
     const struct work_args *args = &interp_op_of(w)->args;
@@ -63,8 +65,8 @@ PORT_FN int interp_is_lent(const struct interp_op *op, const struct prog_step *s
     return 0;
 }
 
-/* Is the payload of any slot of the step plain? Then a fence must come before the counters, after the writes and reads of payloads.
- * Lines have flags, and need no fence. */
+/* Has any slot of the step a plain payload? Then a fence must come after the step has written and read payloads, and before it stores
+ * counters. Slots with lines need no fence, because lines have flags. */
 PORT_FN int interp_needs_fence(const struct interp_op *op, const struct prog_step *step, uint32_t everywhere) {
     uint32_t protocol = op->args.protocol;
     int plain = 0;
@@ -75,12 +77,12 @@ PORT_FN int interp_needs_fence(const struct interp_op *op, const struct prog_ste
     return plain;
 }
 
-/* After the last byte is stored and the slots are sealed: publishes the sent slots, and returns the read ones. */
+/* Publishes the sent slots, and gives the read slots back. Call it after the last byte is stored and the slots are sealed. */
 PORT_FN void interp_hand_over(const struct interp_op *op, const struct prog_step *step, uint32_t bytes,
                               uint32_t everywhere) {
     const struct work_args *args = &op->args;
     if (interp_needs_fence(op, step, everywhere))
-        port_fence(); /* one fence for all counters of the step */
+        port_fence(); /* One fence for all counters of the step */
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = interp_send_end(op, step->send_first + k);
         proto_publish(proto_at(everywhere, args->protocol, end), args, end, bytes);
@@ -91,7 +93,7 @@ PORT_FN void interp_hand_over(const struct interp_op *op, const struct prog_step
     }
 }
 
-/* Ends a step whose result is made. result: the payload of slots with lines; NULL: the step has no such slot. */
+/* Ends a step whose result is computed. result: the payload to copy into slots with lines; NULL: the step has no such slot. */
 PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *step, uint32_t bytes, const char *result,
                            uint32_t everywhere) {
     const struct work_args *args = &op->args;
@@ -105,12 +107,12 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
     interp_hand_over(op, step, bytes, everywhere);
 }
 
-/* ---- a step, tried ---- */
+/* ---- trying a step ---- */
 
 /* Reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]. The executor passes this function in. */
 typedef void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count);
-/* Fetches the payloads that the step's peers have lent. BUSY: not all are here yet. The executor passes this function in; it is called
- * only if a payload was lent. */
+/* Fetches the payloads that the step's peers have lent. BUSY: not all payloads have come yet. The executor passes this function in. It is
+ * called only if a payload was lent. */
 typedef enum interp_result interp_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                                          const struct interp_piece *piece);
 
@@ -139,7 +141,7 @@ PORT_FN void interp_other_pieces(struct interp_worker *w, const struct prog_step
 struct interp_try {
     const struct prog_step *step;
     struct interp_piece piece;
-    uint32_t bytes; /* payload of the step's slots */
+    uint32_t bytes; /* Payload bytes of each of the step's slots */
 };
 
 PORT_FN struct interp_try interp_try_of(const struct interp_worker *w) {
@@ -161,7 +163,7 @@ PORT_FN enum interp_result interp_try_step(struct interp_worker *w, const struct
     enum interp_result ready = interp_ready(w, step, bytes, everywhere);
     if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows_from - 1 < bytes &&
         interp_is_lent(op, step)) {
-        const struct interp_piece piece = next->piece; /* copying it lets the compiler keep *next in registers */
+        const struct interp_piece piece = next->piece; /* This copy lets the compiler keep *next in registers */
         ready = borrow(w, step, bytes, &piece);
     }
     if (ready != INTERP_STEPPED)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a step reads and writes, as addresses: its operands in their order, its places. Host and device executors ask here.
+ * Computes the addresses that a step reads and writes: its operands in their order, and its places. Host and device executors call
+ * these functions.
  *
- *    step about blocks 4, 5     list of operands    slot of a peer         IN 4          the first piece
- *                                                   + padded length        IN 5          the next one
+ *    step about blocks 4, 5     list of operands    slot of a peer         IN 4          for the first piece
+ *                                                   + padded length        IN 5          for the next piece
  */
 #ifndef COLLET_KERNELS_OPERANDS_H
 #define COLLET_KERNELS_OPERANDS_H
@@ -43,12 +44,12 @@ PORT_FN uint32_t interp_bytes(const struct interp_op *op, const struct interp_pi
     return (uint32_t)(piece->elems.count * op->args.elem_bytes);
 }
 
-/* Bytes that a piece takes in a slot with several pieces: rounded up to the protocol's unit. */
+/* The bytes that a piece takes in a slot with several pieces: its length, rounded up to the protocol's unit. */
 PORT_FN uint32_t interp_padded(const struct interp_op *op, const struct interp_piece *piece) {
     return geometry_padded(interp_bytes(op, piece), protocol_unit_bytes(op->args.protocol));
 }
 
-/* Bytes that a slot of the step carries. Both ends compute the same number. first: the step's first piece. */
+/* The payload bytes of a slot of the step. Both ends compute the same number. first: the step's first piece. */
 PORT_FN uint32_t interp_payload(const struct interp_op *op, const struct prog_step *step, uint64_t round,
                                 const struct interp_piece *first) {
     if (step->count == 1)
@@ -63,7 +64,7 @@ PORT_FN uint32_t interp_payload(const struct interp_op *op, const struct prog_st
 
 /* ---- addresses ---- */
 
-/* The address of a piece, in a block of a region. */
+/* The address in a block of a region where a piece belongs. */
 PORT_FN char *interp_memory(const struct interp_op *op, uint32_t region, uint32_t block, uint64_t round,
                             const struct interp_piece *piece) {
     if (region == STEP_TMP)
@@ -71,7 +72,7 @@ PORT_FN char *interp_memory(const struct interp_op *op, uint32_t region, uint32_
     char *base = region == STEP_IN ? (char *)op->args.in : op->args.out;
     int same = block == piece->block && (PORT_IN_BLOCK || op->extents[region] == NULL);
     uint64_t first = same ? piece->elems.first : interp_elems(op, region, block, round).first;
-    return (char *)((uintptr_t)base + first * op->args.elem_bytes); /* an unused region may be NULL */
+    return (char *)((uintptr_t)base + first * op->args.elem_bytes); /* An unused region may be NULL */
 }
 
 PORT_FN const char *interp_local(const struct interp_op *op, const struct prog_step *step, int l, int i, uint64_t round,
@@ -89,13 +90,13 @@ PORT_FN char *interp_store(const struct interp_op *op, const struct prog_step *s
 
 /* ---- scaling ---- */
 
-/* The bits of the factor by which elements of IN are multiplied. */
+/* The bits of the factor by which the call multiplies elements of IN. */
 PORT_FN uint64_t interp_factor(const struct work_args *args) {
     return args->scaling == WORK_BY_ADDRESS ? lane_load((const char *)(uintptr_t)args->factor, args->elem_bytes)
                                             : args->factor;
 }
 
-/* The index of the operand that is multiplied by the factor; −1: none. No sum takes two blocks of IN in one step. */
+/* The index of the operand that is multiplied by the factor; −1: none is. Only one can be: no step sums two blocks of IN. */
 PORT_FN int interp_scaled(const struct interp_op *op, const struct prog_step *step) {
     for (int l = 0; op->args.scaling && l < step->locals_count; l++) {
         const struct prog_local *local = interp_local_at(op, step->locals_first + l);
@@ -107,12 +108,12 @@ PORT_FN int interp_scaled(const struct interp_op *op, const struct prog_step *st
 
 /* ---- lists ---- */
 
-/* Is the next operand in memory? taken: local operands listed so far. received: received ones. */
+/* Is the next operand of the list in memory? taken, received: the numbers of local and of received operands that are listed already. */
 PORT_FN int interp_is_local(const struct interp_op *op, const struct prog_step *step, int taken, int received) {
     return taken < step->locals_count && interp_local_at(op, step->locals_first + taken)->at == received;
 }
 
-/* Room for an operand that is copied before its use: from a slot with lines, or from a loan. */
+/* Memory into which an operand is copied before its use: from a slot with lines, or from a loan. */
 PORT_FN char *interp_scratch(const struct interp_worker *w, uint32_t operand) {
     return w->scratch + (size_t)operand * w->scratch_stride;
 }
@@ -124,8 +125,8 @@ PORT_FN const char *interp_slot(const struct interp_worker *w, const struct prog
     return proto_operand(proto_at(everywhere, args->protocol, end), args, end, bytes, interp_scratch(w, (uint32_t)k));
 }
 
-/* Lists the operands of a step's first piece, in order. Returns their number. bytes: payload of a slot of the step. everywhere: see
- * proto_at(). */
+/* Lists the addresses of a step's operands for its first piece, in order. Returns the number of operands. bytes: the payload of a slot of
+ * the step. everywhere: see proto_at(). */
 PORT_FN int interp_gather(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
                           const struct interp_piece *piece, uint32_t everywhere) {
     int n = 0, taken = 0;
@@ -143,18 +144,18 @@ PORT_FN int interp_changes(const struct interp_op *op, const struct prog_step *s
     return nsrc > 1 || (step->finish && op->args.divisor > 1) || interp_scaled(op, step) >= 0;
 }
 
-/* The region of the memory that a step lends. */
+/* The region in which the memory lies that a step lends. */
 PORT_FN uint32_t interp_lent_region(const struct interp_op *op, const struct prog_step *step) {
     return step->lends == STEP_LENDS_OPERAND ? interp_local_at(op, step->locals_first)->region : STEP_OUT;
 }
 
-/* Is the payload lent to this peer? If only the kernel can reach it, the peer must copy it before it reduces. If every rank reduces, each
- * copies its part. But a root that reduces alone would also copy alone, so then other ranks send through slots. */
+/* Is the payload lent to this peer? If only the operating system can reach a payload, the peer must copy it before it reduces. If every
+ * rank reduces, each copies its part. But a root that reduces alone would also copy alone, so then other ranks send through slots. */
 PORT_FN int interp_lends_to(const struct interp_op *op, const struct loan_end *end, uint64_t payload, uint32_t bytes) {
     return loan_is_worth(end, payload, bytes) && !(op->root_reduces && loan_is_by_kernel(end, payload));
 }
 
-/* Lends the result to the peers that can read it directly. Returns their number. */
+/* Lends the result to the peers that can read it directly. Returns the number of these peers. */
 PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                         uint32_t everywhere) {
     int operand = step->lends == STEP_LENDS_OPERAND, n = 0;
@@ -169,9 +170,9 @@ PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, u
         struct fifo_end *end = interp_send_end(interp_op_of(w), step->send_first + k);
         int lends = proto_at(everywhere, interp_op_of(w)->args.protocol, end) == PROTOCOL_SIMPLE &&
                     interp_lends_to(interp_op_of(w), &end->loans, payload, bytes) &&
-                    (end->loans.way != LOAN_WINDOW || lent > 1);
+                    (!PORT_IN_BLOCK || lent >= end->loans.way);
         end->loans.lending = lends ? payload : 0;
-        end->loans.lending_window = lent - 1;
+        end->loans.lending_window = lent - (LOAN_WINDOW - 1);
         if (!PORT_IN_BLOCK)
             end->loans.busy = interp_op_of(w)->receives;
         n += lends;
@@ -180,9 +181,9 @@ PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, u
     return n;
 }
 
-/* Lists the places for the result of a step's first piece. Returns their number. A place in memory comes first. A slot whose payload is
- * lent has no place. A slot with lines is filled later, from w->result: another place (if there is one piece), scratch, or the
- * only operand itself if it is passed on unchanged. */
+/* Lists the places for the result of a step's first piece. Returns the number of places. A place in this rank's memory comes first. A slot
+ * whose payload is lent has no place. A slot with lines is filled later, from w->result. This is another place if the step has one piece;
+ * or scratch; or the only operand, if the step passes it on unchanged. */
 PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                            const struct interp_piece *piece, uint32_t everywhere) {
     const struct work_args *args = &interp_op_of(w)->args;
@@ -210,7 +211,8 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
     return n;
 }
 
-/* Goes to the i-th piece, which is the next one. In slots it follows the last piece; in memory it is in another block. */
+/* Moves the lists of operands and places on to the step's next piece, the i-th. In a slot it lies behind the last piece. In memory it
+ * lies in another block. padded: the bytes of the last piece in a slot. */
 PORT_FN void interp_next(struct interp_worker *w, const struct prog_step *step, int i, uint32_t padded, int nsrc,
                          int ndst, const struct interp_piece *piece) {
     for (int n = 0, taken = 0; n < nsrc; n++)

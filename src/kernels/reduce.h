@@ -6,10 +6,10 @@
  *    stored element ──type_load_<type>──▶ accumulator ──reduce_<op>_<type>──▶ … ──reduce_divide_<type>──▶
  *                                                                 ──type_store_<type>──▶ stored element
  *
- * For most types element and accumulator are the same, and there is nothing to load or store (base/types.h). Integers wrap:
- * their sums and products are taken in an unsigned type. MIN and MAX prefer a number to a NaN, and −0 is below +0; so they,
- * too, give the same bits whichever operand comes first. Only where two NaNs meet does the machine choose which of the two
- * payloads survives.
+ * For most types element and accumulator are the same type, and loading or storing changes nothing (base/types.h). Integers wrap
+ * around: their sums and products are computed in an unsigned type. MIN and MAX prefer a number to a NaN, and −0 is below +0. So
+ * their results, too, have the same bits whichever operand comes first. Only if both operands are NaNs, the machine chooses which
+ * of the two the result is.
  */
 #ifndef COLLET_KERNELS_REDUCE_H
 #define COLLET_KERNELS_REDUCE_H
@@ -31,7 +31,7 @@ PORT_FN int reduce_takes(int better, int b_is_nan, int equal, int sign) { return
 #define REDUCE_BOR(a, b, wrap, is_real) ((wrap)(a) | (wrap)(b))
 #define REDUCE_BXOR(a, b, wrap, is_real) ((wrap)(a) ^ (wrap)(b))
 #define REDUCE_AVG REDUCE_SUM       /* reduce_divide_<type> divides at the end */
-#define REDUCE_PREMULSUM REDUCE_SUM /* reduce_multiply_<type> multiplied its operands */
+#define REDUCE_PREMULSUM REDUCE_SUM /* reduce_multiply_<type> has multiplied the operands before */
 
 /* Is the sign bit set? (Conversion to float keeps the sign of every accumulator type.) */
 PORT_FN int reduce_negative(float value) { return (int32_t)type_float_bits(value) < 0; }
@@ -46,7 +46,8 @@ PORT_FN int reduce_negative(float value) { return (int32_t)type_float_bits(value
 #define REDUCE_DEFINE_FOR_TYPES(OP, op, runs, kernel, types, sign) COLLET_TYPES(REDUCE_DEFINE, OP, op, types)
 COLLET_OPS(REDUCE_DEFINE_FOR_TYPES)
 
-/* An average has multiplied its elements by 2^-shift first. reduce_rest: the divisor that remains. reduce_divide: the final division. */
+/* An average multiplies its elements by 2^-shift when they are read, and divides at the end. reduce_rest: the divisor that remains for the
+ * end. reduce_divide: the final division. */
 #define REDUCE_DEFINE_DIVIDE(ENUM, type, kind, element, accumulator, wrap, divisor_type, alike, fraction_bits, ...)    \
     PORT_FN divisor_type reduce_rest_##type(uint32_t nranks) {                                                         \
         uint32_t shift = type_average_shift(TYPE_EXPONENT_BITS(element, fraction_bits), nranks);                       \

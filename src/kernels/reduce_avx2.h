@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What reduce_variant.c asks of a CPU beyond what a compiler makes of loops, with AVX2 and F16C.
+ * What reduce_variant.c needs of a CPU and a compiler does not make from plain loops: here with AVX2 and F16C.
  */
 #ifndef COLLET_KERNELS_REDUCE_AVX2_H
 #define COLLET_KERNELS_REDUCE_AVX2_H
@@ -32,7 +32,7 @@ static void cpu_stream_line(char *to, const char *from) {
     _mm256_stream_si256((__m256i *)(to + 32), high);
 }
 
-/* Orders streamed stores before later stores: a release store alone does not. */
+/* Orders streaming stores before later stores. A release store alone does not do that. */
 static void cpu_stream_fence(void) { _mm_sfence(); }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What reduce_variant.c asks of a CPU beyond what a compiler makes of loops, with AVX-512 and F16C.
+ * The functions of reduce_avx2.h, written with AVX-512 and F16C.
  */
 #ifndef COLLET_KERNELS_REDUCE_AVX512_H
 #define COLLET_KERNELS_REDUCE_AVX512_H

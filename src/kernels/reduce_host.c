@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registry of the variants of reduce_variant.c, best first, the choice among them by what the CPU can do, and the
- * reduction of a step with what was chosen.
+ * The list of the variants of reduce_variant.c, best first; the choice of a variant that this CPU can run; and the reduction of a
+ * step with the functions of that variant.
  */
 #include "kernels/reduce_host.h"
 #include "kernels/operands.h"
@@ -49,7 +49,7 @@ const char *reduce_host_variant(void) { return reduce_host_nth(0)->name; }
 
 /* ---- a step ---- */
 
-/* An operand is scaled block by block. The product block replaces the operand in the list. */
+/* An operand is multiplied in blocks of this size. In the list of operands the block of products replaces the operand. */
 #define SCALED_BLOCK_BYTES 4096u
 
 static void move_lists(struct interp_worker *w, int ndst, int nsrc, ptrdiff_t bytes) {

@@ -8,8 +8,8 @@
 #include "kernels/operands.h"
 #include "kernels/reduce_variant.h"
 
-/* The function for (type, op); NULL: op does not allow the type. AVG has the function of SUM; the caller passes the divisor in
- * the step that finishes. */
+/* The function for (type, op); NULL: op does not allow the type. AVG has the function of SUM, and the caller passes the divisor only in
+ * steps with `finish`. */
 reduce_fn reduce_host_get(enum collet_type type, enum collet_op op);
 
 /* Like memcpy(), but with stores past the caches. */
@@ -17,7 +17,7 @@ void *reduce_host_copy_past_caches(void *to, const void *from, size_t bytes);
 
 multiply_fn reduce_host_multiply(enum collet_type type);
 
-/* Does reduce_host_step() for a step whose operand number `scaled` must be multiplied first. */
+/* Like reduce_host_step(), for a step whose operand number `scaled` must be multiplied first. */
 void reduce_host_scaled(struct interp_worker *w, int ndst, int nsrc, uint64_t count, uint32_t divisor,
                         uint32_t stream_mask, int scaled);
 
@@ -33,7 +33,7 @@ static inline void reduce_host_step(struct interp_worker *w, const struct prog_s
         ((reduce_fn)op->reduce)(w->dst, ndst, w->src, nsrc, count, divisor, stream_mask);
 }
 
-/* The variant in use: "avx512", "avx2" or "plain". */
+/* The name of the variant in use: "avx512", "avx2" or "plain". */
 const char *reduce_host_variant(void);
 
 #endif

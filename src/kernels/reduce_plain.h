@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What reduce_variant.c asks of a CPU beyond what a compiler makes of loops, here for any CPU.
+ * The functions of reduce_avx2.h, written for any CPU.
  */
 #ifndef COLLET_KERNELS_REDUCE_PLAIN_H
 #define COLLET_KERNELS_REDUCE_PLAIN_H
@@ -13,7 +13,7 @@ static void cpu_store_half(uint16_t *to, const float *from, size_t n) {
     EACH_ELEMENT(i, n) to[i] = type_store_half(from[i]);
 }
 
-enum { CPU_STREAMS = 0 }; /* stores always go through the caches */
+enum { CPU_STREAMS = 0 }; /* Stores always go through the caches */
 
 static void cpu_stream_line(char *to, const char *from) { memcpy(to, from, CPU_LINE_BYTES); }
 

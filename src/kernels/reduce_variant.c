@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops around reduce.h. This file is compiled once for each variant of reduce_variant.h, with -DREDUCE_VARIANT=<name>
- * and that CPU's flags; what no compiler finds by itself is in reduce_<name>.h.
+ * The loops around the functions of reduce.h. This file is compiled once for each variant of reduce_variant.h, with
+ * -DREDUCE_VARIANT=<name> and flags for its CPUs. Code that no compiler makes from plain loops is in reduce_<name>.h.
  *
  *    src[0] ─┐
  *    src[1] ─┴ pair ─▶ block ─┐                                    ┌─▶ dst[0]
  *    src[2] ──────────────────┴ pair ─▶ block ─▶ … ─▶ (divide) ─▶ ─┼─▶ dst[1]
  *                                                                  └─▶ …
  *
- * Everything is made of loops over two sources, which compilers vectorise; many sources and places are served block by
- * block, with intermediate results in a block that stays in the first-level cache. Floats of 16 and 8 bits are widened into
- * such blocks and rounded once at the end; two sources of them are fused (below). The commonest shapes, two sources into
- * one or two places, need no block.
- * A place may be a source: within a block, every source is read before a place is written, or at the same index.
+ * Each loop reads two sources, and compilers vectorise it. More sources and places are reduced block by block, with intermediate
+ * results in a block that stays in the first-level cache. Floats of 16 and 8 bits are widened into such blocks, and rounded once at
+ * the end. Two sources of such floats are reduced in one loop (`fused`, below). The commonest cases, two sources into one or two
+ * places, need no block.
+ * A place may also be a source: within a block, every source is read before a place is written, or at the same index.
  */
 #include "kernels/reduce_variant.h"
 #include "kernels/reduce.h"
 
-#define BLOCK_BYTES 4096       /* bytes of elements, or of accumulators */
-#define COPY_BLOCK_BYTES 16384 /* read once, written to several places */
-#define TWIN_MAX_BYTES 2048    /* longer blocks: memcpy to the second place, which often lies in another CPU's cache */
+/* Size of a block of elements, or of accumulators. */
+#define BLOCK_BYTES 4096
+/* Size of the blocks of a copy: each is read once, and written to several places. */
+#define COPY_BLOCK_BYTES 16384
+/* Longer blocks are copied to the second place by memcpy(), because it often lies in another CPU's cache. */
+#define TWIN_MAX_BYTES 2048
 #define CPU_LINE_BYTES 64
 #define FUSED_ELEMS 32 /* 16-bit floats per block, which stays in vector registers */
 
@@ -45,7 +48,7 @@ struct loops {
     void (*pair)(void *to, const void *a, const void *b, size_t n);             /* to = a op b, on accumulators */
     void (*twin)(void *to, void *also, const void *a, const void *b, size_t n); /* to = also = a op b */
     void (*divide)(void *to, const void *from, size_t n, uint32_t divisor);
-    /* NULL if an element is its own accumulator: */
+    /* These three are NULL if elements and accumulators have the same type. */
     void (*load)(void *to, const void *from, size_t n);
     void (*store)(void *to, const void *from, size_t n);
     void (*fused)(void *to, const void *a, const void *b, size_t n); /* load, pair, store */
@@ -60,7 +63,7 @@ struct loops {
     }
 COLLET_TYPES(DEFINE_DIVIDE, )
 
-/* load_<type> and store_<type>: from elements to accumulators and back. The table's conversion column chooses their code. */
+/* load_<type> converts elements to accumulators, and store_<type> converts them back. The table's conversion column chooses their code. */
 #define CONVERT_SAME(type, element, accumulator)
 #define CONVERT_UPPER(type, element, accumulator)                                                                      \
     static void load_##type(void *to_, const void *from_, size_t n) {                                                  \
@@ -84,7 +87,7 @@ COLLET_TYPES(DEFINE_CONVERSION, )
 
 /* ------------------------------------------------------------------------------ two sources of a type that is widened
  *
- * By conversion. Both give the same bits.
+ * There are two ways, and the type's conversion chooses one. Both give the same bits.
  *
  *   blocks   load, combine, store
  *   uppers   two elements in a word, the lower one shifted up */
@@ -186,7 +189,7 @@ static void copy(void *const *dst, int ndst, const char *src, size_t bytes, uint
 
 /* ---------------------------------------------------------------------------------------------------------- reductions
  *
- * Always inlined, with a constant `loops`: what looks like calls through pointers becomes the loops themselves. */
+ * These functions are always inlined, with a constant `loops`: so calls through its pointers become the loops themselves. */
 #define INLINE static inline __attribute__((always_inline))
 
 /* Reduces elements at … at+n−1 of all sources into to[0 … n−1]. Here elements are their own accumulators. */
@@ -260,7 +263,7 @@ INLINE void reduce(const struct loops *loops, void *const *dst, int ndst, const 
 
 /* ------------------------------------------------------------------------------------------------- one for each, listed
  *
- * What no cell of the table names, as products of signed integers, the compiler leaves out. */
+ * The compiler leaves out the functions that the table below does not name, for example products of signed integers. */
 
 #define DEFINE_REDUCE(ENUM, type, kind, element, accumulator, wrap, divisor, alike, fraction_bits, largest,            \
                       conversion, op, types)                                                                           \

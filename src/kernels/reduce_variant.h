@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One compilation of reduce_variant.c: the functions for some CPUs. reduce_host.h chooses among them.
+ * A variant: reduce_variant.c, compiled for one set of CPU instructions. reduce_host.h chooses among the variants.
  */
 #ifndef COLLET_KERNELS_REDUCE_VARIANT_H
 #define COLLET_KERNELS_REDUCE_VARIANT_H
@@ -9,15 +9,16 @@
 
 /* For every i < count: v = src[0][i] op src[1][i] op … op src[nsrc−1][i], from left to right; v is divided by
  * reduce_rest_<type>(divisor) if divisor > 1; dst[k][i] = v for every k < ndst. nsrc ≥ 1, ndst ≥ 1. With nsrc == 1 and
- * divisor ≤ 1 it copies bits. A dst may be the same pointer as a src, and is then left alone if it would be written
- * with itself; other overlap is not allowed. Pointers need the alignment of the element only. 16-bit floats are
- * accumulated in float32 and rounded once, to nearest even. The same bits come out whatever the CPU, ndst, alignment or
+ * divisor ≤ 1 the function copies bits. A dst may be the same pointer as a src; a dst that would be copied to itself is not
+ * written. No other overlap is allowed. Pointers need the alignment of the element only. 16-bit floats are
+ * accumulated in float32 and rounded once, to nearest even. The result has the same bits for every CPU, ndst, alignment and
  * stream_mask.
- * stream_mask: bit k set: dst[k] is better written past the caches (non-temporal stores, fenced before return). */
+ * stream_mask: if bit k is set, dst[k] should be written past the caches (non-temporal stores, fenced before return). */
 typedef void (*reduce_fn)(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count, uint32_t divisor,
                           uint32_t stream_mask);
 
-/* For every i < count: to[i] = from[i] · factor, rounded to the element's type. `factor` has the bits of an element. `to` is not `from`. */
+/* For every i < count: to[i] = from[i] · factor, rounded to the element's type. `factor` holds the bits of an element. `to` and `from` must
+ * be different memory. */
 typedef void (*multiply_fn)(void *to, const void *from, size_t count, uint64_t factor);
 
 struct reduce_variant {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a collective is done: what a planner chooses, and a call is made of.
+ * The planner's choice for a collective: algorithm, protocol, channels and chunk.
  */
 #ifndef COLLET_PLAN_CHOICE_H
 #define COLLET_PLAN_CHOICE_H
@@ -11,14 +11,14 @@
 #include <stddef.h>
 
 struct plan_choice {
-    const struct algorithm *algorithm; /* NULL: not chosen yet */
+    const struct algorithm *algorithm; /* NULL: nothing is chosen yet */
     enum protocol protocol;
     int nchannels;
     uint32_t chunk_bytes;
     double predicted_ns;
 };
 
-/* The choice in words, for logs and collet_comm_plan(). */
+/* Writes the choice as a text, for logs and collet_comm_plan(). */
 void plan_choice_text(const struct plan_choice *choice, char *text, size_t room);
 
 #endif

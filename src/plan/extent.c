@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/extent.h"
 
-/* Each further channel costs one more message per hop: some microseconds, in which one NIC sends this many bytes. */
+/* Minimum bytes of a block per channel. Each further channel costs one more message per hop: some microseconds, in which one NIC sends this
+ * many bytes. */
 #define PART_BYTES (32u << 10)
 
 void plan_extent(enum prog_collective collective, uint64_t count, int nranks, int nslices, struct work_args *args) {

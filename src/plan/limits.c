@@ -13,7 +13,7 @@
 
 /* ---- names ---- */
 
-/* Does the name fit: "ring", or "allreduce:ring"? */
+/* Does an entry of COLLET_ALGO name this algorithm? It may be for example "ring", or "allreduce:ring". */
 static bool is_called(const struct algorithm *algorithm, const char *name) {
     const char *collective = prog_collective_name(algorithm->collective);
     const size_t length = strlen(collective);
@@ -43,7 +43,7 @@ static enum collet_result read_algorithms(const char *list, struct tuner_limits 
 
 #define NAMED(NAME, name, text, slots, unit, line, costs) " " text
 
-/* "LL" is for all collectives, "allreduce:LL" for one, for which the others do not count then. */
+/* "LL" counts for all collectives. "allreduce:LL" counts for one collective, for which entries without a collective then do not count. */
 static enum collet_result read_protocols(const char *list, struct tuner_limits *limits) {
     unsigned named[PROG_COLLECTIVE_COUNT + 1] = {0}, *all = &named[PROG_COLLECTIVE_COUNT], any = 0;
     const bool exclude = *list == '^';
@@ -97,10 +97,10 @@ enum collet_result tuner_limits_read(const struct config *config, const struct f
     return read_protocols(config->proto, limits);
 }
 
-/* ---- bits ---- */
+/* ---- determinism: what may change the bits of a result ---- */
 
-/* Different slices of a buffer are summed in different orders, and the buffer's size decides in which slice an element is. If the blocks
- * are whole blocks of ranks, their size changes nothing. */
+/* Different slices of a buffer are summed in different orders, and the buffer's size decides to which slice an element belongs. If blocks
+ * are whole blocks of ranks, their size does not change the order. */
 bool tuner_keeps_bits(const struct tuner_limits *limits, const struct algorithm *algorithm, int nslices) {
     bool in_rank_order = algorithm->order == PROG_IN_RANK_ORDER;
     bool one_order = nslices == 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The map of a communicator that no layer looks at: ranks stand in their order, node by node, and nothing is known of their machines.
+ * The map of a communicator without the layer "topology": ranks stand in their order, node by node, and nothing is known of their machines.
  */
 #include "plan/map.h"
 
@@ -14,7 +14,7 @@ static enum collet_result shape_init(struct prog_shape *shape, const struct peer
     COLLET_TRY(memory_get(&node_of, (size_t)nranks, sizeof *node_of, "no memory to order %d ranks", nranks));
     for (int rank = 0; rank < nranks; rank++)
         node_of[rank] = peers[rank].node;
-    return prog_shape_init(shape, nranks, node_of);
+    return prog_shape_init(shape, nranks, node_of, NULL);
 }
 
 enum collet_result map_create(const struct peer_info *peers, int nranks, struct map **map_p) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a request to an executable call: a memo of choices by size class, and a cache of programs bound to connections.
+ * Makes an executable call from a request, with a table of choices by size class, and a cache of programs bound to connections.
  */
 #include "plan/plan.h"
 
@@ -16,7 +16,7 @@
 
 #include <stdlib.h>
 
-/* Two size classes per power of two. A class is tuned for its largest size. */
+/* There are two size classes per power of two. The choice of a class is the one for its largest size. */
 #define SIZE_CLASSES 128
 
 /* Number of remembered calls: a training program repeats few different calls. */
@@ -29,19 +29,20 @@ struct planner {
     int nshapes;
     struct chooser *chooser;
     struct tuner_limits limits;
-    struct plan_choice choices[3][PROG_COLLECTIVE_COUNT]
-                              [SIZE_CLASSES]; /* 1: for calls that may lend, 2: that may use switches */
-    bool warned[PROG_COLLECTIVE_COUNT];       /* a warning about names was printed */
-    struct exec_program *programs;            /* the most recently used one first */
-    struct exec_call recent[RECENT_CALLS];    /* prepared calls, by hash of their request; program NULL: none */
-    uint64_t prepared;                        /* number of prepared calls so far */
+    /* [kind of call][collective][size class]. Kind 2: calls that may use switches. Kind 1: other calls that may lend. Kind 0: the rest. */
+    struct plan_choice choices[3][PROG_COLLECTIVE_COUNT][SIZE_CLASSES];
+    bool warned[PROG_COLLECTIVE_COUNT]; /* [collective]: a warning about names was printed */
+    struct exec_program *programs;      /* List of bound programs, the most recently used one first */
+    /* Prepared calls, by hash of their request. program NULL: the place is free. */
+    struct exec_call recent[RECENT_CALLS];
+    uint64_t prepared; /* Number of calls that were prepared so far */
 };
 
 /* ---- the log ---- */
 
 #define RING_TEXT_BYTES 256
 
-/* " 0 2 3 1"; if it is cut, it ends in " ...". */
+/* Writes the ranks of an order, such as " 0 2 3 1". If the text is cut, it ends in " ...". */
 static void ring_text(const struct prog_shape *shape, char text[RING_TEXT_BYTES]) {
     size_t at = 0, room = RING_TEXT_BYTES - 8;
     text[0] = '\0';
@@ -60,7 +61,7 @@ static void log_tree(const struct prog_shape *shape, int tree, int rank) {
     log_info(GRAPH, "tree %d: rank %d, parent %d, children%s", tree, rank, place.parent, children);
 }
 
-/* Logs the shapes that channels use. Rank 0 does it once per communicator. The lines are documented. */
+/* Logs the shapes that channels use. Rank 0 does this once per communicator. The documentation explains these lines. */
 static void log_shapes(const struct planner *planner) {
     char text[RING_TEXT_BYTES];
     for (int k = 0; k < planner->nshapes && k < planner->limits.nchannels; k++) {
@@ -80,13 +81,7 @@ void plan_dump(const struct planner *planner, FILE *out) {
     }
 }
 
-/* ---- life ---- */
-
-/* The maximum over all sizes: the number of channels may depend on a call's size. */
-static int most_channels(const struct planner *planner) {
-    const struct tuner_limits *limits = &planner->limits;
-    return limits->most_nchannels > limits->nchannels ? limits->most_nchannels : limits->nchannels;
-}
+/* ---- creating and destroying a planner ---- */
 
 enum collet_result planner_create(struct chan *chan, const struct config *config, const struct map *map,
                                   struct planner **planner_p) {
@@ -97,7 +92,8 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
     enum collet_result result = tuner_limits_read(config, chan->owner.layouts, map->nrails, &planner->limits);
     if (result == COLLET_SUCCESS && chan->owner.gpu != NULL)
         result = gpu_limit(chan, config, map, &planner->limits);
-    const bool alike = planner->limits.determinism != DETERMINISM_NONE; /* a channel must not change bits */
+    /* The channel must not change the bits of a result. */
+    const bool alike = planner->limits.determinism != DETERMINISM_NONE;
     planner->shapes = map->shapes;
     planner->nshapes = alike ? 1 : map->norders;
     if (result == COLLET_SUCCESS)
@@ -107,10 +103,13 @@ enum collet_result planner_create(struct chan *chan, const struct config *config
         planner_destroy(planner);
         return result;
     }
-    /* From here on, no connection may be made on which lines do not arrive whole. */
-    chan_plan(chan, map, map_ties(map, most_channels(planner)),
-              chan->owner.gpu != NULL && planner->limits.protocol_allowed[PROTOCOL_LL128],
-              map->facts[chan->owner.rank].joined);
+    /* From here on, no connection may be made on which lines do not arrive whole. The number of channels may depend on a call's size. */
+    const struct tuner_limits *limits = &planner->limits;
+    const int most = limits->most_nchannels > limits->nchannels ? limits->most_nchannels : limits->nchannels;
+    chan->owner.map = map;
+    chan->owner.tied = map_ties(map, most);
+    chan->owner.whole_lines = chan->owner.gpu != NULL && limits->protocol_allowed[PROTOCOL_LL128];
+    chan->owner.joined = map->facts[chan->owner.rank].joined;
     if (chan->owner.rank == 0 && log_wanted(LOG_INFO, LOG_GRAPH))
         log_shapes(planner);
     *planner_p = planner;
@@ -133,7 +132,7 @@ void planner_destroy(struct planner *planner) {
 static uint32_t size_class(uint64_t bytes) {
     if (bytes < 2)
         return 0;
-    uint32_t octave = 63 - (uint32_t)__builtin_clzll(bytes - 1); /* bytes is in (2^octave, 2^(octave+1)] */
+    uint32_t octave = 63 - (uint32_t)__builtin_clzll(bytes - 1); /* 2^octave < bytes ≤ 2^(octave+1) */
     uint64_t middle = (1ull << octave) + (1ull << octave) / 2;
     return 2 * octave + (bytes > middle);
 }
@@ -146,7 +145,8 @@ static uint64_t class_bytes(uint32_t class) {
 /* ---- messages of ranks on host memory ---- */
 
 /* A message is cut into pieces, so the reader can begin while the writer still writes. In shared memory a piece costs little, unless the
- * kernel copies it. Elsewhere a message has four pieces, or as many as slots demand; a short one is not cut. */
+ * operating system copies it. Elsewhere a message has four pieces, or more if it does not fit into four slots. A short message is not
+ * cut. */
 #define P2P_MEMORY_CHUNK_BYTES (32u << 10)
 
 static uint32_t p2p_chunk(const struct planner *planner, const struct transport *transport, uint64_t bytes) {
@@ -171,14 +171,14 @@ static struct plan_choice choose_p2p(const struct planner *planner, const struct
 
 /* ---- choices ---- */
 
-/* Warns if COLLET_ALGO names something that cannot be followed. */
+/* Warns if COLLET_ALGO names an algorithm that cannot be used. */
 static void warn_once(struct planner *planner, enum prog_collective collective) {
     if (planner->chan->owner.rank == 0 && !planner->warned[collective])
         tuner_warn_of_names(&planner->limits, collective, &planner->shapes[0]);
     planner->warned[collective] = true;
 }
 
-/* If only pairs know a count, the plan assumes this many bytes: all ranks must plan alike. */
+/* If only pairs know the counts, the plan assumes this many bytes, because all ranks must make equal plans. */
 #define PAIR_BYTES (1u << 20)
 
 static uint64_t planned_count(const struct exec_request *request) {
@@ -201,7 +201,7 @@ static enum collet_result choose(struct planner *planner, const struct exec_requ
     }
     if (request->call_options != 0)
         return chooser_choose(planner->chooser, &planner->limits, request, class_bytes(class), choice_p);
-    /* Tunes the class, not the call. Whichever call of the class comes first, all ranks choose alike. */
+    /* Chooses for the largest size of the class, not for this call. So all ranks choose alike, whichever call of the class comes first. */
     if (choice->algorithm == NULL) {
         warn_once(planner, request->collective);
         COLLET_TRY(chooser_choose(planner->chooser, &planner->limits, request, class_bytes(class), choice));
@@ -345,7 +345,7 @@ enum collet_result plan_get(struct planner *planner, const struct exec_request *
     call->args.factor = request->factor;
     call->request.extents = request->extents;
     call->state = EXEC_CONNECTING;
-    call->told_peer = -1;
+    call->waits_for = -1;
     call->idle_since_ns = 0;
     return COLLET_SUCCESS;
 }

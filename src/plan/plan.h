@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans: one call → algorithm, protocol, channels, chunk, and the bound program that runs it.
+ * Plans: for one call, the algorithm, protocol, channels and chunk, and the bound program that runs the call.
  *
- * A plan is a pure function of what is equal on all ranks (the call's collective, count, type, op, root; the table of
- * ranks; their map; rank 0's configuration), so all ranks come to the same one without a word.
+ * A plan depends only on facts that are equal on all ranks: the call's collective, count, type, op and root; the table of
+ * ranks; their map; rank 0's configuration. So all ranks make the same plan without a message.
  */
 #ifndef COLLET_PLAN_PLAN_H
 #define COLLET_PLAN_PLAN_H
@@ -24,12 +24,12 @@ void planner_destroy(struct planner *planner); /* NULL is fine */
 /* Prints, for each ring that channels use, the ranks in its order. */
 void plan_dump(const struct planner *planner, FILE *out);
 
-/* The choice for this call: the table's entry for its size. The first call makes the entry. */
+/* Gets the choice for this request from the planner's table, by its size. The first request of a size computes the entry. */
 enum collet_result plan_choose(struct planner *planner, const struct exec_request *request,
                                struct plan_choice *choice_p);
 
-/* Prepares *call for the request: CONNECTING, all but the buffers and the sequence number. Before, *call must be zero or an earlier call
- * of this planner; if its request was the same, there is little to do. */
+/* Prepares *call for the request: sets its state CONNECTING, and all fields but the buffers and the sequence number. Before, *call must be
+ * zero or an earlier call of this planner. If its request was equal, there is little to do. */
 enum collet_result plan_get(struct planner *planner, const struct exec_request *request, struct exec_call *call);
 
 #endif

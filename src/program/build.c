@@ -2,9 +2,9 @@
  *
  * Builds step programs: four growing arrays (workers, steps, peers, locals) and one sticky error.
  *
- *   workers   │ 0 … 2 │ 3 … 3 │                  each a run of steps
- *   steps     │ s0 │ s1 │ s2 │ s3 │              each with a run of peers to receive from, and one to send to
- *   peers     │ (1,0) │ (2,0) │ (3,0) │          (rank, lane); steps with the same run share it
+ *   workers   │ 0 … 2 │ 3 … 3 │                  each worker has a run of steps
+ *   steps     │ s0 │ s1 │ s2 │ s3 │              each step has a run of peers to receive from, and a run of peers to send to
+ *   peers     │ (1,0) │ (2,0) │ (3,0) │          (rank, lane); steps with equal runs of peers share the entries
  *   locals    │ IN 3 │ IN 2 │ IN 1 │             operands in memory, in the order of the steps
  *
  * Read next: cast.c, then check.c.
@@ -66,7 +66,7 @@ bool prog_reads_in(const struct prog *prog) {
 
 /* ---- errors ---- */
 
-/* Records an error, and where it happened: at the next step. If there was an error before, that one stays. Returns false. */
+/* Records an error, with the number of the step that comes next. Only the first error of a program is recorded. Returns false. */
 static bool __attribute__((format(printf, 2, 3))) refuse(struct prog *prog, const char *format, ...) {
     if (prog->error != COLLET_SUCCESS)
         return false;
@@ -92,7 +92,7 @@ static bool make_room(struct prog *prog, void *array_p, int used, int more, int 
 
 /* ---- programs and workers ---- */
 
-/* Creates an empty program. The program uses the shape until prog_finish(). */
+/* Creates an empty program, which uses `shape` until prog_finish(). */
 static struct prog *prog_create(enum prog_collective collective, const struct prog_shape *shape, int rank, int root) {
     struct prog *prog = calloc(1, sizeof(*prog));
     if (prog == NULL)
@@ -104,7 +104,7 @@ static struct prog *prog_create(enum prog_collective collective, const struct pr
     prog->root = root;
     prog->nslices = 1;
     prog->longest_run = 1;
-    memset(prog->peer_heads, 0xff, sizeof(prog->peer_heads)); /* -1 everywhere: empty chains */
+    memset(prog->peer_heads, 0xff, sizeof(prog->peer_heads)); /* All are −1: the chains are empty */
     return prog;
 }
 
@@ -155,7 +155,7 @@ void prog_worker(struct prog *prog) {
         prog->workers[prog->nworkers++] = (struct prog_worker){.first_step = prog->nsteps, .nsteps = 0};
 }
 
-/* touches[block]: counts the steps that read or write each block of OUT. */
+/* Adds 1 to touches[block] for each block of a run. touches[block] counts how often steps read or write that block of OUT. */
 static void count_run(const struct block_run *run, int count, int nblocks, int *touches) {
     for (int i = 0; i < count; i++)
         touches[count == 1 ? (uint32_t)run->first : geometry_block(run, (uint32_t)i, (uint32_t)nblocks)]++;
@@ -183,13 +183,13 @@ static void find_early_landings(struct prog *prog) {
     free(touches);
 }
 
-/* Ends the building. Returns the first error of the builder: no memory, a block or peer out of range, a step without effect … */
+/* Completes the program. Returns the program's first error: no memory, a block or peer out of range, a step without effect … */
 static enum collet_result prog_finish(struct prog *prog) {
     if (prog->nworkers == 0)
         refuse(prog, "no worker");
     end_worker(prog);
     find_early_landings(prog);
-    prog->shape = NULL; /* the program outlives it */
+    prog->shape = NULL; /* The shape may end before the program */
     return prog->error;
 }
 
@@ -205,7 +205,7 @@ static struct prog_peer peer_of(const struct prog *prog, const struct peers *pee
     return (struct prog_peer){rank, peers->lane};
 }
 
-/* The chain of peers with the same hash, newest first. It finds a step's peers quickly in a long table. */
+/* The chain of entries whose peers have the same hash, newest first. With it a step's peers are found quickly in a long table. */
 static int *chain_of(struct prog *prog, struct prog_peer peer) {
     uint32_t hash = (uint32_t)peer.rank * 0x9e3779b1u + (uint32_t)peer.lane * 0x85ebca6bu;
     return &prog->peer_heads[(hash ^ hash >> 15) % PROG_BUCKETS];
@@ -221,7 +221,7 @@ static bool stands_at(const struct prog *prog, const struct peers *peers, int fi
     return same == count;
 }
 
-/* The index of these peers in the table. If they are not there, it appends them. */
+/* Returns the index of the first of these peers in the table. If they do not stand there in this order, it appends them. */
 static int find_or_add_peers(struct prog *prog, const struct peers *peers) {
     int count = count_peers(prog, peers), first = count > 0 ? *chain_of(prog, peer_of(prog, peers, 0)) : 0;
     while (first >= 0 && !stands_at(prog, peers, first))
@@ -256,6 +256,18 @@ static bool check_peers(struct prog *prog, const struct peers *peers) {
             return refuse(prog, "a lane out of range");
     }
     return true;
+}
+
+/* On PROG_LANE_ALL, the peers must be all other ranks, from the next rank on: this is the order of the consumers of a fan (fifo/fan.h). */
+static bool check_receivers(struct prog *prog, const struct peers *peers) {
+    int count = count_peers(prog, peers);
+    bool all = count == prog->nranks - 1;
+    for (int i = 0; i < count && all && peers->lane == PROG_LANE_ALL; i++)
+        all = peer_of(prog, peers, i).rank == prog_wrap(prog, prog->rank + 1 + i);
+    if (peers->lane == PROG_LANE_ALL && count > 0 && !all)
+        return refuse(prog,
+                      "a message on the lane for all other ranks that does not go to each, from the next rank on");
+    return check_peers(prog, peers);
 }
 
 void prog_peers(struct prog *prog, struct peers peers) {
@@ -306,7 +318,7 @@ static bool check_step(struct prog *prog, const struct step_text *text, const st
     return check_locals(prog, locals, nreceived, count) &&
            (text->store.region == STEP_NONE || check_run(prog, "the block that is stored", &text->store, count)) &&
            check_run(prog, "the block that it is as long as", about, count) && check_peers(prog, &text->recv) &&
-           check_peers(prog, &text->send);
+           check_receivers(prog, &text->send);
 }
 
 /* ---- emitting ---- */
@@ -329,7 +341,7 @@ static struct block_run block_run_of(const struct local *local) {
                            : (struct block_run){run->first, run->stride, run->group};
 }
 
-/* Appends the step's local operands to the table. Returns the index of the first. */
+/* Appends the step's local operands to the table. Returns the index of the first one. */
 static int add_locals(struct prog *prog, const struct local_list *locals) {
     int first = prog->nlocals;
     if (make_room(prog, &prog->locals, first, locals->count, &prog->locals_room, sizeof(*prog->locals)))
@@ -339,7 +351,7 @@ static int add_locals(struct prog *prog, const struct local_list *locals) {
     return first;
 }
 
-/* Is this one block of IN or OUT? Only such a block stays unchanged after the step, so only it may be lent. */
+/* Is this a single block of IN or OUT? Only such a block may be lent, because only such a block stays unchanged after the step. */
 static bool may_be_lent(const struct local *local) {
     return (local->region == STEP_IN || local->region == STEP_OUT) && local->run.count == 1;
 }

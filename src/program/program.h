@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The step program: what an algorithm is, as data.
+ * The step program: an algorithm, written as data.
  *
- * An algorithm moves no byte. For one rank it emits a short list of steps per worker; executors run the list, check.c
- * proves it right, cost models add it up, tools show it. A step is about one block, or about a run of blocks. It
- * reduces an ordered list of operands (what peers sent, and local blocks at stated places among it) and puts the result
+ * An algorithm moves no byte. For one rank it emits a short list of steps per worker. Executors run the list, check.c
+ * proves it right, the cost model simulates it, and tools show it. A step is about one block, or about a run of blocks. A step
+ * reduces an ordered list of operands (messages from peers, and local blocks at given places in the list) and puts the result
  * into local blocks, into slots of peers, or both:
  *
  *        operands, in this order                                    places
@@ -13,15 +13,16 @@
  *     └──────────────────────────────┘                        │ send[0]…send[m] │
  *                                                             └─────────────────┘
  *
- * A program is one *round*; a collective repeats it over the buffers, piece by piece: geometry.h says which elements of a
- * block that is in a given round. What a step sends to a peer is one message, in one slot, whatever the number of its
- * blocks. Workers of one program run concurrently, each through its own steps in order. Every connection (peer, lane) has
+ * A program describes one *round*. A collective repeats the program, and each round moves the next piece of each block:
+ * geometry.h says which elements these are. A step sends one message to a peer, in one slot, whatever the number of its
+ * blocks. The workers of one program run concurrently, and each runs its own steps in order. Every connection (peer, lane) has
  * one producing and one consuming worker.
  *
- * Peers may read a result where it lies, in IN or OUT of the rank that sends it, until they have gone on (layers/memory/loan.h). The
- * verifier proves that nothing overwrites it before; a step for which that is not so says `copied`, or `copied_in_place`.
+ * Peers may read a result where it lies, in IN or OUT of the rank that sends it, until they have consumed the slot
+ * (layers/memory/loan.h). The verifier proves that no step overwrites the result before. A step whose result is overwritten too early
+ * says `copied`, or `copied_in_place`.
  *
- * A builder keeps a sticky error: emit freely, then look at what prog_finish() says.
+ * A builder keeps its first error: an algorithm emits steps without checks, and prog_finish() returns the error at the end.
  * Read next: registry.h, ../algo/allreduce_ring.c, build.c, shape.c, then check.c.
  */
 #ifndef COLLET_PROGRAM_PROGRAM_H
@@ -44,23 +45,23 @@ enum prog_collective {
         PROG_COLLECTIVE_COUNT
 };
 
-/* How do block numbers of a region map to elements of a call's buffer? (`count` is the call's argument, as in collet.h.) */
+/* Which elements of a call's buffer does a block number of a region mean? (`count` is the call's argument, as in collet.h.) */
 enum prog_layout {
-    PROG_WHOLE,    /* one buffer of count elements, cut into slices: each slice is a block */
-    PROG_PER_RANK, /* nranks parts of count elements: each part is a block, or nslices blocks in a row */
-    PROG_SINGLE,   /* one part of count elements. It is one block, or is cut into slices */
-    PROG_COUNTS,   /* nranks blocks; each has its own count and displacement */
-    PROG_NONE,     /* no buffer. If neither region has one, block 0 is empty, but its message is sent */
+    PROG_WHOLE,    /* The buffer has count elements, cut into nslices slices. Each slice is a block */
+    PROG_PER_RANK, /* The buffer has nranks parts of count elements. Each part is a block, or nslices blocks in a row */
+    PROG_SINGLE,   /* The buffer has one part of count elements. The part is a block, or nslices blocks */
+    PROG_COUNTS,   /* The buffer has nranks blocks. Each has its own count and displacement */
+    PROG_NONE,     /* There is no buffer. If IN and OUT have none, block 0 is empty, but its message is sent */
 };
 
 enum { PROG_COPIES = 0, PROG_REDUCES = 1 };
 
-/* What is the root of a rooted collective? */
+/* Does the collective have a root, and what is special about it? */
 enum prog_root {
     PROG_NO_ROOT,
-    PROG_FROM_ROOT, /* the only rank that has an IN */
-    PROG_TO_ROOT,   /* the only rank that has an OUT */
-    PROG_PEER,      /* the other end of a message: the collective is between two ranks */
+    PROG_FROM_ROOT, /* The root is the only rank that has an IN */
+    PROG_TO_ROOT,   /* The root is the only rank that has an OUT */
+    PROG_PEER,      /* The root is the other rank of a send or receive */
 };
 
 /* Which buffers overlap in an in-place call? */
@@ -68,7 +69,7 @@ enum prog_in_place {
     PROG_SAME_PLACE,       /* IN and OUT are the same buffer */
     PROG_IN_IS_OWN_BLOCK,  /* IN is this rank's block of OUT */
     PROG_OUT_IS_OWN_BLOCK, /* OUT is this rank's block of IN */
-    PROG_APART,            /* in-place calls are not allowed */
+    PROG_APART,            /* None: in-place calls are not allowed */
 };
 
 /* The facts about one collective: one line of PROG_COLLECTIVES. */
@@ -83,15 +84,17 @@ extern const struct prog_facts prog_facts[PROG_COLLECTIVE_COUNT];
 
 /* The name of a collective; "?" for a number that is no collective. */
 const char *prog_collective_name(enum prog_collective collective);
-/* Finds a collective by the first `length` letters of a text, in any case. False: they name no collective, or one between two ranks. */
+/* Finds the collective that the first `length` letters of a text name, in upper or lower case. False: they name none. Send and receive are
+ * not found. */
 bool prog_collective_find(const char *text, size_t length, enum prog_collective *collective_p);
 
-/* Is it a send or a receive? Then two ranks take part, not all. False for a number that is no collective: it may come from a stranger. */
+/* Is the collective a send or a receive? Then only two ranks take part. False for a number that is no collective: the number may come from
+ * another process. */
 static inline bool prog_is_p2p(enum prog_collective collective) {
     return (unsigned)collective < PROG_COLLECTIVE_COUNT && prog_facts[collective].root == PROG_PEER;
 }
 
-/* Has the collective no buffers? Then ranks only learn that all ranks have called (barrier). */
+/* Has the collective no buffers? Then ranks only learn that all ranks have called it (barrier). */
 static inline bool prog_is_bare(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_NONE && prog_facts[collective].out == PROG_NONE;
 }
@@ -106,12 +109,12 @@ static inline bool prog_is_counted(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_COUNTS || prog_facts[collective].out == PROG_COUNTS;
 }
 
-/* Do only two ranks know each count? (Block p of rank r goes to block r of rank p.) */
+/* Do only two ranks know each count? (Block p of rank r's IN goes to block r of rank p's OUT.) */
 static inline bool prog_is_pairwise(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_COUNTS && prog_facts[collective].out == PROG_COUNTS;
 }
 
-/* Is one buffer cut into slices that are the blocks? */
+/* Are the blocks slices of one whole buffer? */
 static inline bool prog_is_sliced(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_WHOLE || prog_facts[collective].out == PROG_WHOLE;
 }
@@ -125,7 +128,7 @@ static inline double prog_bus_factor(enum prog_collective collective, int nranks
 }
 
 struct prog_worker {
-    int32_t first_step, nsteps; /* its steps: prog.steps[first_step … +nsteps−1] */
+    int32_t first_step, nsteps; /* Steps of the worker: prog.steps[first_step … +nsteps−1] */
 };
 
 /* The source line of the algorithm that emitted a step. */
@@ -138,20 +141,20 @@ struct prog_origin {
 struct prog {
     enum prog_collective collective;
     int nranks, rank, root;
-    int nslices;     /* slices per buffer, or per rank's part of it (1: not cut) */
-    int ntmp;        /* blocks of TMP; each has room for one piece */
-    int longest_run; /* blocks of the program's longest message; all ranks have the same number */
+    int nslices;     /* Slices per buffer, or per rank's part of a buffer; 1: nothing is cut */
+    int ntmp;        /* Number of blocks of TMP. Each has room for one piece */
+    int longest_run; /* Number of blocks of the longest message that any rank's program sends. Equal on all ranks */
     int nworkers, nsteps, npeers, nlocals;
     struct prog_worker *workers;
     struct prog_step *steps;
-    struct prog_peer *peers; /* tables, to which steps point by index */
+    struct prog_peer *peers; /* Table of peers, which steps name by index. So are the locals */
     struct prog_local *locals;
     struct prog_origin *origins; /* [step] */
-    /* Only while the program is built: */
+    /* Used only while the program is built: */
     const struct prog_shape *shape;
-    const struct schedule *schedule; /* the imported schedule; NULL: none */
+    const struct schedule *schedule; /* The imported schedule that the program is built from; NULL: none */
     int workers_room, steps_room, origins_room, peers_room, locals_room, next_room;
-    int peer_heads[PROG_BUCKETS], *peer_next; /* hash table of peers: chains of equal hash */
+    int peer_heads[PROG_BUCKETS], *peer_next; /* Hash table of peers: a chain for each bucket, of indexes into peers */
     enum collet_result error;
 };
 
@@ -163,44 +166,49 @@ void prog_destroy(struct prog *prog);
  * Blocks that have their own counts cannot be cut. */
 void prog_slices(struct prog *prog, int nslices);
 
-/* Gives the program a region TMP of nblocks blocks. Call it before the first step. All rounds use the same memory: workers that
- * share a block of TMP must order their rounds by messages. */
+/* Gives the program a region TMP of nblocks blocks. Call it before the first step. All rounds use the same memory. So workers that
+ * share a block of TMP must order their steps by messages. */
 void prog_tmp(struct prog *prog, int nblocks);
 
-/* Other ranks have messages of up to this many blocks, although this rank has none so long. All ranks must cut pieces alike. */
+/* Says that some rank has messages of up to this many blocks, even if this rank has none so long. The length of pieces depends on this
+ * number, and must be equal on all ranks. */
 void prog_longest_run(struct prog *prog, int blocks);
 
 /* Starts a worker. The following steps belong to it. */
 void prog_worker(struct prog *prog);
 
-/* A lane distinguishes several connections from one rank to another, for example those of a double tree's two trees. (The two
- * directions always have separate connections.) Algorithms may use lanes below PROG_LANE_P2P; send and recv use PROG_LANE_P2P. */
+/* A lane distinguishes several connections from one rank to another. For example, the two trees of a double tree use two lanes. (The two
+ * directions always have separate connections.) Algorithms may use lanes up to PROG_LANE_ALL; send and recv use PROG_LANE_P2P. */
 #define PROG_LANE_P2P 63
 
-/* The peers of a step: `count` ranks first, first+1 … modulo nranks. If count is OTHERS: all ranks from `first` on except this rank.
- * If `ranks` is set: ranks[0 … count−1]. Receiving and reducing keep this order. All are on one lane. */
+/* A rank sends on this lane only to all other ranks, in one step, and all get the same message. If one host has all ranks, the message
+ * is written once, and all other ranks read it there (transport/fan.c). Otherwise there is a message per rank, as on other lanes. */
+#define PROG_LANE_ALL 62
+
+/* The peers of a step: `count` ranks first, first+1 … modulo nranks. If count is OTHERS, they are all ranks from `first` on, except this
+ * rank. If `ranks` is set, they are ranks[0 … count−1]. The step receives and reduces in this order. All peers are on one lane. */
 struct peers {
     int first, count, lane;
-    const int *ranks; /* NULL: ranks from `first` on */
+    const int *ranks; /* NULL: the peers are the ranks from `first` on */
 };
 #define OTHERS (-1)
 #define PEER(rank) PEER_LANE(rank, 0)
 #define PEER_LANE(rank, lane) ((struct peers){(rank), 1, (lane), NULL})
 #define LISTED(ranks, count, lane) ((struct peers){0, (count), (lane), (ranks)})
 
-/* Puts these peers into the table, in this order. Call it before the first step. Later steps that use one or all of them
- * find them there, so the table stays short. A GPU keeps a short table in fast memory. */
+/* Puts these peers into the peer table, in this order. Call it before the first step. A later step that uses one or all of these peers
+ * refers to these entries, so the table stays short. A GPU keeps a short table in fast memory. */
 void prog_peers(struct prog *prog, struct peers peers);
 
 /* A run of blocks in memory. */
 struct run {
-    int first, count, stride, group; /* as in struct block_run */
+    int first, count, stride, group; /* count: number of blocks. The others are as in struct block_run */
 };
 struct local {
     enum step_region region;
     struct run run;
 };
-#define ROW(first, count) ((struct run){(first), (count), 1, 1}) /* neighbours, which wrap around */
+#define ROW(first, count) ((struct run){(first), (count), 1, 1}) /* Neighbours, which wrap around */
 #define IN_RUN(run) ((struct local){STEP_IN, (run)})
 #define OUT_RUN(run) ((struct local){STEP_OUT, (run)})
 #define TMP_RUN(run) ((struct local){STEP_TMP, (run)})
@@ -208,7 +216,7 @@ struct local {
 #define OUT(block) OUT_RUN(ROW(block, 1))
 #define TMP(block) TMP_RUN(ROW(block, 1))
 
-/* One of several local operands. It comes after `at` received operands. */
+/* One of several local operands of a step. It comes after `at` received operands. */
 struct local_operand {
     int at;
     struct local local;
@@ -218,25 +226,26 @@ struct local_list {
     int count;
 };
 
-/* A step, as an algorithm writes it. A missing field means: nothing received, no local operand, nothing sent, nothing stored, not
- * finished. Use either `local` or `local_list`. All runs of a step have the same length. */
+/* A step, as an algorithm writes it. A field that is left out means none: no peers, no local operand, no place in memory, not finished.
+ * Use either `local` or `local_list`. All runs of a step have the same length. */
 struct step_text {
-    struct peers recv;  /* operands from peers */
-    struct local local; /* the local operand */
-    int local_at;       /* the local operand comes after this many received operands */
+    struct peers recv;  /* Peers whose messages are operands */
+    struct local local; /* The local operand, if there is only one */
+    int local_at;       /* The local operand comes after this many received operands */
     struct local_list local_list;
-    struct local store;        /* blocks of this rank that get the result */
-    struct local length_of;    /* blocks as long as the pieces; default: the stored blocks, else the read ones */
-    struct peers send;         /* peers that get the result */
-    bool copied;               /* peers get copies of the result: its memory is overwritten too early to be lent */
-    bool copied_in_place;      /* likewise, but only if IN and OUT are the same memory */
-    bool finish;               /* the result has all ranks' contributions: an average divides now */
-    struct prog_origin origin; /* set by prog_step() */
+    struct local store; /* Blocks of this rank that get the result */
+    /* Blocks that the step is about. Default: the stored blocks of OUT, else the read ones. */
+    struct local length_of;
+    struct peers send;         /* Peers that get the result */
+    bool copied;               /* Peers get copies of the result: its memory is overwritten too early to be lent */
+    bool copied_in_place;      /* Like `copied`, but only if IN and OUT are the same memory */
+    bool finish;               /* The result holds all ranks' contributions: an average divides it now */
+    struct prog_origin origin; /* Set by prog_step() */
 };
 void prog_emit(struct prog *prog, struct step_text text);
 #define prog_step(prog, ...) prog_emit((prog), (struct step_text){.origin = {__FILE__, __LINE__}, __VA_ARGS__})
 
-/* r modulo nranks, also for negative r: the rank r positions after rank 0 on the ring of rank numbers. */
+/* r modulo nranks, also if r is negative: the rank that is r positions after rank 0 on the ring of rank numbers. */
 static inline int prog_wrap(const struct prog *prog, int r) {
     int rest = r % prog->nranks;
     return rest < 0 ? rest + prog->nranks : rest;
@@ -247,25 +256,26 @@ static inline int prog_ring_place(const struct prog *prog, int rank) {
     return prog_shape_turn(prog->shape, prog_shape_position(prog->shape, rank));
 }
 
-/* The rank k positions after this one on the ring of the shape. If k is negative, it is before this one. */
+/* The rank that is k positions after this rank on the ring of the shape. If k is negative, the rank is before this one. */
 static inline int prog_after(const struct prog *prog, int k) {
     int place = prog_wrap(prog, prog_ring_place(prog, prog->rank) + k);
     return prog_shape_rank(prog->shape, prog_shape_turn(prog->shape, place));
 }
 
-/* How many positions is this rank after the root on that ring? 0 … nranks−1. */
+/* How many positions after the root is this rank, on the ring of the shape? 0 … nranks−1. */
 static inline int prog_behind_root(const struct prog *prog) {
     return prog_wrap(prog, prog_ring_place(prog, prog->rank) - prog_ring_place(prog, prog->root));
 }
 
 /* ---- algorithms ---- */
 
-/* Emits the steps of one rank: a pure function of (collective, shape, rank, root), without size, clock or environment. `root` is 0
- * if the collective has none; for SEND and RECV it is the peer. */
+/* Emits the steps of one rank. The steps depend only on (collective, shape, rank, root), and never on sizes, the clock or the environment.
+ * `root` is 0 if the collective has none. For SEND and RECV it is the peer. */
 typedef void (*prog_build_fn)(struct prog *prog);
 
-/* In which order does a result sum contributions? ANY_ORDER: unspecified. IN_RANK_ORDER: by rank number, in one step. SWITCH_ORDER: by rank
- * number too, unless an NVSwitch computes the sum (kernels/cuda/block_team.cuh): then the switch decides. */
+/* In which order are contributions summed? ANY_ORDER: the order is not specified. IN_RANK_ORDER: one step sums all contributions by rank
+ * number. SWITCH_ORDER: like IN_RANK_ORDER, unless an NVSwitch computes the sum (kernels/cuda/block_team.cuh).
+ * Then the switch decides. */
 enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER, PROG_SWITCH_ORDER };
 
 /* How many connections does a rank receive from, at most? TO_FEW: about log2 of the number of ranks. TO_MATES: a few per rank of its
@@ -273,27 +283,27 @@ enum prog_order { PROG_ANY_ORDER, PROG_IN_RANK_ORDER, PROG_SWITCH_ORDER };
 enum prog_connects { PROG_TO_FEW, PROG_TO_MATES, PROG_TO_MANY, PROG_TO_ALL, PROG_TO_ALL_TWICE, PROG_CONNECTS_COUNT };
 
 struct algorithm {
-    const char *name; /* as in COLLET_ALGO: "ring", "tree", "oneshot" … */
+    const char *name; /* Name in COLLET_ALGO: "ring", "tree", "oneshot" … */
     enum prog_collective collective;
     prog_build_fn build;
-    bool (*applies)(const struct prog_shape *shape); /* for which shapes? NULL: for every shape */
-    const char *where;                               /* the same condition in words: "up to 64 ranks" */
+    bool (*applies)(const struct prog_shape *shape); /* Does the algorithm work for this shape? NULL: for every shape */
+    const char *where;                               /* The condition of applies() in words: "up to 64 ranks" */
     enum prog_connects connects;
     enum prog_order order;
-    const char *about;               /* a description of one line, for tools */
-    int nranks;                      /* the only number of ranks that it is for; 0: any */
-    const struct schedule *schedule; /* imported schedule that build() reads (layers/schedules/import.h); NULL: none */
+    const char *about;               /* A description of one line, for tools */
+    int nranks;                      /* The only number of ranks that the algorithm works for; 0: it works for any */
+    const struct schedule *schedule; /* Imported schedule that build() reads (layers/schedules/import.h); NULL: none */
 };
 
-/* All algorithms, in order of registration. The last entry has name == NULL. Defined in algo/registry.c, which checks the table. */
+/* All algorithms, in the order of the table ALGORITHMS. The last entry has name == NULL. algo/registry.c defines and checks the array. */
 #define ALGORITHMS_MAX 64
 extern const struct algorithm algorithms[];
 const struct algorithm *algorithm_find(enum prog_collective collective, const char *name); /* NULL if there is none */
 
 bool algorithm_applies(const struct algorithm *algorithm, const struct prog_shape *shape);
 
-/* Builds rank's program; *prog_p is owned by the caller. Errors: INVALID_ARGUMENT (rank, root, or a shape that the
- * algorithm does not take), NO_MEMORY, INTERNAL (the algorithm emitted nonsense; the text names the step). */
+/* Builds the program of one rank. The caller owns *prog_p. Errors: INVALID_ARGUMENT (rank or root is out of range, or the algorithm does
+ * not work for the shape), NO_MEMORY, INTERNAL (the algorithm emitted an invalid step; the text names the step). */
 enum collet_result algorithm_build(const struct algorithm *algorithm, const struct prog_shape *shape, int rank,
                                    int root, struct prog **prog_p);
 
@@ -305,22 +315,24 @@ int prog_region_blocks(const struct prog *prog, enum step_region region);
 /* Does any step read blocks of IN? */
 bool prog_reads_in(const struct prog *prog);
 
-/* Is a message sent although it has no element? */
+/* Does the collective send a message even if the message has no element? */
 static inline bool prog_keeps_empty(enum prog_collective collective) {
     return prog_facts[collective].in == PROG_NONE || prog_facts[collective].out == PROG_NONE ||
            prog_is_pairwise(collective);
 }
 
 /* Executes the programs of all ranks symbolically with `nslots` slots per connection, over so many rounds that slots are
- * reused, and then over short rounds in which the last blocks are empty; and checks:
- *   every output block is the reduction of every contribution exactly once, in an expression that is the same on all
- *   ranks up to a+b = b+a, and in rank order where the algorithm promises it; finish applied exactly once to every reduced
- *   output; no read of a block that was not yet written or was overwritten (also in place), in whatever order workers run,
- *   wherever messages are lent, and whenever payloads land early;
- *   no deadlock; nothing sent that is not received; messages have as many pieces, of the same lengths, on both ends; one
- *   producing and one consuming worker per connection.
- * in_place: the buffers alias as the collective's in-place rule in collet.h says; ignored where it has none.
- * For send and recv, `root` is the peer, and the other direction of the same name is its counterpart there.
+ * reused, and then over short rounds in which the last blocks are empty. Checks that
+ *   every output block reduces every contribution exactly once. The expression is equal on all ranks, except that a+b = b+a;
+ *   it is in rank order if the algorithm promises that;
+ *   `finish` is applied exactly once to every reduced output;
+ *   no step reads a block that is not written yet, or is overwritten already (also in place), in whatever order workers run,
+ *   whichever messages are lent, and whichever payloads land early;
+ *   there is no deadlock, and every message that is sent is received;
+ *   both ends of a message count equally many pieces of equal lengths;
+ *   each connection has one producing and one consuming worker.
+ * in_place: the buffers overlap as the collective's in-place rule in collet.h says. Ignored if the collective has no such rule.
+ * For send and recv, `root` is the peer, and the peer runs the opposite collective of the same algorithm name.
  * On failure `why` (why_bytes long) says which rank, worker, step and block; on success it is "". */
 bool prog_check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool in_place,
                 char *why, size_t why_bytes);

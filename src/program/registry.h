@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two tables of collet: what collectives there are, and which algorithms. Everything else asks them.
+ * The two tables of collet: all collectives, and all algorithms. Other code generates its lists from them.
  *
  *      a new algorithm     its file src/algo/<collective>_<name>.c (or in src/algo/many), and one line of ALGORITHMS
  *      a new collective    one line of PROG_COLLECTIVES, its prototype in collet.h, and an algorithm
@@ -10,8 +10,8 @@
 #ifndef COLLET_PROGRAM_REGISTRY_H
 #define COLLET_PROGRAM_REGISTRY_H
 
-/* X(UPPER, lower, IN, OUT, does it reduce, root, in place). program.h has an enum for each of the last five columns, which explains its
- * words. Collectives come before send and receive. */
+/* X(UPPER, lower, IN, OUT, REDUCES or COPIES, root, in place). For each of the last five columns program.h has an enum that explains the
+ * words of the column. Send and receive stand behind all collectives. */
 #define PROG_COLLECTIVES(X)                                                                                            \
     X(ALLREDUCE, allreduce, WHOLE, WHOLE, REDUCES, NO_ROOT, SAME_PLACE)                                                \
     X(ALLGATHER, allgather, SINGLE, PER_RANK, COPIES, NO_ROOT, IN_IS_OWN_BLOCK)                                        \
@@ -29,8 +29,7 @@
     X(RECV, recv, NONE, WHOLE, COPIES, PEER, APART)
 
 /* X(COLLECTIVE, collective, name in COLLET_ALGO, where it works, connections, order of sums, description). algo/registry.c defines
- * the words for `where it works`; enum prog_connects those for `connections`. IN_RANK_ORDER: one step sums all contributions by
- * rank number. SWITCH_ORDER: a switch may compute that step. ANY_ORDER: every other order. */
+ * the words for `where it works`. enum prog_connects defines the words for `connections`, and enum prog_order those for the order. */
 #define ALGORITHMS(X)                                                                                                  \
     X(ALLREDUCE, allreduce, ring, ANYWHERE, TO_FEW, ANY_ORDER,                                                         \
       "one slice per rank goes round the ring twice: to be reduced, then known")                                       \

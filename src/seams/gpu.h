@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the core knows of the layer "gpu", which runs calls of ranks on GPUs. Without it gpu_find() refuses every GPU. So no rank is on
- * one, and nothing else here has anything to do.
+ * What the core knows of the layer "gpu", which runs calls of ranks on GPUs. Without the layer gpu_find() refuses every GPU. So no rank is
+ * on a GPU, and the other functions have nothing to do.
  */
 #ifndef COLLET_SEAMS_GPU_H
 #define COLLET_SEAMS_GPU_H
@@ -17,11 +17,11 @@ struct gpu_rank;
 struct gpu_window;
 struct post;
 
-/* A place in a window of this rank. Calls by copy engines use it. */
+/* A place in a window of this rank. Calls that copy engines execute use it. */
 struct gpu_window_place {
-    const struct gpu_window *window; /* valid as long as the window */
-    uint32_t number;                 /* 1 … LOAN_WINDOWS − 1; equal on all ranks */
-    uint64_t offset;
+    const struct gpu_window *window; /* The window, which may be deregistered later */
+    uint32_t number;                 /* Number of the window: 1 … LOAN_WINDOWS − 1, equal on all ranks */
+    uint64_t offset;                 /* Offset of the place in the window, in bytes */
 };
 
 /* Converts COLLET_DEVICE_CUDA(ordinal) or COLLET_DEVICE_CUDA_CURRENT to an ordinal that exists here. Errors: UNSUPPORTED without driver or
@@ -32,7 +32,7 @@ enum collet_result gpu_find(int device, const char *argument, int *ordinal_p);
 enum collet_result gpu_pinned_create(const struct gpu_rank *rank, size_t bytes, void **memory_p);
 void gpu_pinned_destroy(const struct gpu_rank *rank, void *memory);
 
-/* Launches all posts of communicators on GPUs, and ignores other posts. On a failure every communicator of the posts fails, also those on
+/* Launches all posts of communicators on GPUs, and ignores other posts. On a failure every communicator of the posts fails, also one on
  * host memory, because the calls of a group are one unit. */
 enum collet_result launch_run(struct post *posts, int nposts);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The list of the layers that do something at the moments of seams/layer.h. It is compiled for each link: MOMENTS names these layers.
+ * The list of the layers that have functions for the moments of seams/layer.h. This file is compiled for each library: MOMENTS names
+ * the library's layers.
  */
 #include "seams/layer.h"
 

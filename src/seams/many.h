@@ -7,7 +7,7 @@
 
 #include "topo/shape.h"
 
-/* Is the layer present? Only then do its algorithms that accept any shape apply. */
+/* Is the layer present? Only then its algorithms for any shape apply. */
 bool many_apply(const struct prog_shape *shape);
 
 /* Is the shape a grid: several nodes and several rails, at most RAILS_MAX (algo/many/rails.h)? */

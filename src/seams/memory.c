@@ -2,15 +2,7 @@
  *
  * Without the layer "memory": no end lends, and no process has a commons. So no call has loans.
  */
-#include "seams/memory.h"
-
-#include "base/err.h"
 #include "exec/exec.h"
-
-enum collet_result window_register_all(const struct window_post *posts, int nposts) {
-    (void)posts, (void)nposts;
-    return err_set(COLLET_ERR_UNSUPPORTED, "this build of collet has no windows");
-}
 
 /* ---- the commons ---- */
 
@@ -26,6 +18,11 @@ enum collet_result commons_view_open(const struct commons_ticket *ticket, struct
 }
 
 void commons_view_close(struct commons_view *view) { (void)view; }
+
+bool commons_view_map(struct commons_view *view) {
+    (void)view;
+    return false;
+}
 
 /* ---- loans ---- */
 

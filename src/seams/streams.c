@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Without the layer "streams": no call has a stream, so only the check is ever asked.
+ * Without the layer "streams" no call has a stream, so only stream_check() is ever called.
  */
 #include "seams/streams.h"
 

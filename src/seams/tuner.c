@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Without the layer "tuner": a table chooses, of what the limits allow.
+ * Without the layer "tuner", this table chooses among the algorithms and protocols that the limits allow.
  *
- *      up to FEW_BYTES   an algorithm of few hops, in LL
- *      above             the first one that the registry has: a ring, a chain or the direct way, in Simple
+ *      up to FEW_BYTES   an algorithm with few hops, in LL
+ *      above             the first algorithm in the registry: a ring, a chain or the direct one, in Simple
  */
 #include "seams/tuner.h"
 
@@ -35,7 +35,7 @@ void chooser_destroy(struct chooser *chooser) { free(chooser); }
 /* ---- the algorithm ---- */
 
 struct extremes {
-    int longest_run, nslices; /* maximum over all ranks' programs */
+    int longest_run, nslices; /* Maxima over the programs of all ranks */
 };
 
 static enum collet_result look_at(const struct algorithm *algorithm, const struct prog_shape *shape,
@@ -51,7 +51,8 @@ static enum collet_result look_at(const struct algorithm *algorithm, const struc
     return COLLET_SUCCESS;
 }
 
-/* May an algorithm be chosen without being named? Only if a rank's memory has room for its connections, and it needs no switches. */
+/* May this algorithm be chosen? If COLLET_ALGO names algorithms, only those. Otherwise an algorithm must need no switches, and a rank's
+ * memory must have room for its connections. */
 static bool is_open(const struct tuner_limits *limits, const struct algorithm *algorithm,
                     const struct prog_shape *shape) {
     if (!algorithm_applies(algorithm, shape) || limits->algorithm_excluded[algorithm - algorithms])
@@ -62,7 +63,7 @@ static bool is_open(const struct tuner_limits *limits, const struct algorithm *a
            (algorithm->connects < PROG_TO_MANY || shape->nranks <= limits->most_peers);
 }
 
-/* Takes the algorithm, with its extremes, if it may be chosen and none is chosen yet. */
+/* Chooses this algorithm, and stores its extremes, if it may be chosen and no algorithm is chosen yet. */
 static enum collet_result consider(const struct tuner_limits *limits, const struct algorithm *algorithm,
                                    const struct prog_shape *shape, struct plan_choice *choice, struct extremes *found) {
     if (algorithm == NULL || choice->algorithm != NULL || !is_open(limits, algorithm, shape))
@@ -91,7 +92,8 @@ static enum collet_result choose_algorithm(const struct tuner_limits *limits, en
 
 /* ---- the protocol ---- */
 
-/* Can a slot of this protocol show that it has come? Lines do it by their elements. A barrier has none; in LL its first line does it. */
+/* Is this protocol allowed, and can its slots show that they have arrived? Lines show it with their flags, but an empty message has no
+ * line; only a barrier's empty message in LL has one. Simple shows it by its tail. */
 static bool suits(const struct tuner_limits *limits, enum prog_collective collective, enum protocol protocol) {
     const bool announces = !prog_keeps_empty(collective) || (collective == PROG_BARRIER && protocol == PROTOCOL_LL);
     return limits->protocol_allowed[protocol] && !(limits->barred[collective] >> protocol & 1) &&
@@ -106,9 +108,10 @@ static enum protocol choose_protocol(const struct tuner_limits *limits, enum pro
     return PROTOCOL_SIMPLE;
 }
 
-static uint32_t chunk_of(const struct tuner_limits *limits, const struct plan_choice *choice, int longest_run) {
+/* Maximum bytes of a piece. `forced`: see struct tuner_limits; it counts for long slots only. */
+static uint32_t chunk_of(const struct tuner_limits *limits, const struct plan_choice *choice, int longest_run,
+                         uint32_t forced) {
     const uint32_t full = protocol_payload_bytes(choice->protocol, &limits->sizes_of[choice->algorithm->connects]);
-    const uint32_t forced = limits->forced_chunk_bytes;
     const bool is_long = protocol_slots(choice->protocol) == PROTOCOL_LONG;
     const uint32_t bytes = is_long && forced > 0 && forced < full ? forced : full;
     return geometry_room(bytes, (uint32_t)longest_run, protocol_unit_bytes(choice->protocol));
@@ -122,11 +125,11 @@ enum collet_result chooser_choose(struct chooser *chooser, struct tuner_limits *
     struct extremes found;
     COLLET_TRY(choose_algorithm(limits, collective, few, chooser->shape, &choice, &found));
     choice.protocol = choose_protocol(limits, collective, few);
-    choice.chunk_bytes = chunk_of(limits, &choice, found.longest_run);
-    if (choice.chunk_bytes < sizeof(uint64_t))
+    if (chunk_of(limits, &choice, found.longest_run, 0) < sizeof(uint64_t))
         return err_set(COLLET_ERR_INVALID_USAGE,
                        "%s: its messages do not fit into slots; name another one in COLLET_ALGO",
                        choice.algorithm->name);
+    choice.chunk_bytes = chunk_of(limits, &choice, found.longest_run, limits->forced_chunk_bytes);
     *choice_p = choice;
     return COLLET_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Without the layer "vectors": no operator was ever created, and nobody probes.
+ * Without the layer "vectors" there are no operators of programs, and no probes.
  */
 #include "seams/vectors.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Without the layer "verifier": COLLET_CHECK_PROGRAMS asks for what is not there, and that is said.
+ * Without the layer "verifier" no program can be checked. COLLET_CHECK_PROGRAMS then gives an error that says so.
  */
 #include "program/program.h"
 

@@ -6,8 +6,8 @@
  *      node_of    a  b  a  a  b  c           position   0  3  1  2  4  5         and back from its end to its start
  *
  * Nodes, and ranks in a node, are listed by number unless the machine suggests another order. A ring may have to walk
- * through every second node backwards (zigzag), so that it comes in at the rank that is next to the network adapter
- * whose fellow it left the node before by:
+ * through every second node backwards (zigzag). It then stays on its rail: it leaves a node by one NIC, and enters the next node
+ * at the rank beside the NIC of the same number:
  *
  *      order      0  1  2 │ 3  4  5 │ 6  7  8       ring       0  1  2 │ 5  4  3 │ 6  7  8
  *
@@ -21,8 +21,8 @@
 
 struct node {
     int nranks;
-    int number; /* number of the node in the list; −1: not listed yet */
-    int next;   /* position of its next rank */
+    int number; /* Number of the node in the list. −1: the node is not listed yet. */
+    int next;   /* Position that the next rank of the node gets. */
 };
 
 /* Counts the ranks of each node. False: node_of has a number out of range. */
@@ -79,7 +79,7 @@ static enum collet_result list_ranks(struct prog_shape *shape, const int *node_o
     return COLLET_SUCCESS;
 }
 
-enum collet_result prog_shape_init_along(struct prog_shape *shape, int nranks, const int *node_of, const int *along) {
+enum collet_result prog_shape_init(struct prog_shape *shape, int nranks, const int *node_of, const int *along) {
     if (nranks < 1)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "a shape of %d ranks: at least one is needed", nranks);
     struct prog_shape made = {
@@ -101,10 +101,6 @@ enum collet_result prog_shape_init_along(struct prog_shape *shape, int nranks, c
     else
         prog_shape_fini(&made);
     return result;
-}
-
-enum collet_result prog_shape_init(struct prog_shape *shape, int nranks, const int *node_of) {
-    return prog_shape_init_along(shape, nranks, node_of, NULL);
 }
 
 void prog_shape_fini(struct prog_shape *shape) {

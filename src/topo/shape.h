@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where ranks are, as all of them see it alike: listed node by node, so that a ring, which walks along the list, enters and leaves
- * every node once, however ranks are numbered. See shape.c for the picture.
+ * The shape of a communicator: a list of its ranks, node by node. All ranks have the same list. A ring walks along the list, so it enters
+ * and leaves every node once, however ranks are numbered. See shape.c for the picture.
  */
 #ifndef COLLET_TOPO_SHAPE_H
 #define COLLET_TOPO_SHAPE_H
@@ -13,34 +13,37 @@
 
 struct prog_shape {
     int nranks, nnodes;
-    int node_ranks; /* ranks per node; 0: nodes differ */
-    int *order;     /* [position] rank; NULL: ranks are numbered node by node */
-    int *position;  /* [rank] position in order; NULL if order is NULL */
-    int *first;     /* [nnodes + 1] first position of each node; NULL: all nodes have node_ranks */
-    int *node;      /* [position] number of its node; NULL if first is NULL */
-    bool zigzag;    /* a ring goes through every second node backwards, so that it enters where it left the last one */
-    bool chains;    /* trees in nodes are chains: a rank's link leads to the next one, and ranks beyond share it */
+    int node_ranks; /* Ranks per node. 0: nodes have different numbers of ranks. */
+    int *order;     /* [position]: the rank there. NULL: ranks are numbered node by node. */
+    int *position;  /* [rank]: its position in `order`. NULL: `order` is NULL. */
+    int *first;     /* [nnodes + 1]: first position of each node. NULL: every node has node_ranks ranks. */
+    int *node;      /* [position]: number of the node there. NULL: `first` is NULL. */
+    /* A ring walks through every second node backwards. So it enters a node beside the NIC of the same number as the one by
+     * which it left the node before. */
+    bool zigzag;
+    /* Inside a node, trees are chains. It is set if ranks are on GPUs: there a rank has a link of its own to the next rank
+     * only. */
+    bool chains;
 };
-#define PROG_NODE_RANKS_MAX 64 /* maximum ranks per node for hierarchical algorithms */
-#define PROG_FLAT(n) ((struct prog_shape){.nranks = (n), .nnodes = 1, .node_ranks = (n)}) /* n ranks on one node */
+#define PROG_NODE_RANKS_MAX 64 /* Maximum number of ranks per node for hierarchical algorithms. */
+/* A shape of n ranks on one node. */
+#define PROG_FLAT(n) ((struct prog_shape){.nranks = (n), .nnodes = 1, .node_ranks = (n)})
 
-/* node_of[rank]: any number in 0 … nranks−1 that only the ranks of its node have. Nodes are listed by their lowest ranks, and the ranks
- * of a node by number. Errors: INVALID_ARGUMENT (nranks, or a number out of range), NO_MEMORY; *shape is then
- * not written. */
-enum collet_result prog_shape_init(struct prog_shape *shape, int nranks, const int *node_of);
-/* Lists nodes, and the ranks of each node, in the order of their first appearance in `along`, a list of all ranks. Further error:
- * INVALID_ARGUMENT if a rank is missing there. */
-enum collet_result prog_shape_init_along(struct prog_shape *shape, int nranks, const int *node_of, const int *along);
+/* node_of[rank] is any number in 0 … nranks−1 that only the ranks of its node have. Nodes, and the ranks of each node, are listed in the
+ * order of their first appearance in `along`, a list of all ranks; NULL: by number. Errors: INVALID_ARGUMENT (nranks, a number out of range, a
+ * rank that is missing in `along`), NO_MEMORY; *shape is then not written. */
+enum collet_result prog_shape_init(struct prog_shape *shape, int nranks, const int *node_of, const int *along);
 void prog_shape_fini(struct prog_shape *shape);
 
-/* The positions of one node. */
+/* A node with its positions: first … first + count − 1. */
 struct prog_span {
     int node, first, count;
 };
 struct prog_span prog_shape_span(const struct prog_shape *shape, int position);
 struct prog_span prog_shape_node(const struct prog_shape *shape, int node);
 
-/* Converts a position to its place on the ring, and back: both are the same swap, in nodes that the ring walks backwards. */
+/* Converts a position to its place on the ring, and a place on the ring to its position. Both are the same swap: inside a
+ * node that the ring walks backwards, the first and the last change places, and so on. */
 int prog_shape_turn(const struct prog_shape *shape, int position);
 
 static inline int prog_shape_rank(const struct prog_shape *shape, int position) {

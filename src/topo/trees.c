@@ -18,7 +18,7 @@
  *
  * Depth: floor(log2 n) + 1 positions from the root to the deepest leaf.
  *
- * Over several nodes, a tree has two storeys, so that each node is entered by one edge only:
+ * Over several nodes, a tree has two storeys, so that only one edge of a tree leads to each node from above:
  *
  *      between nodes    head 2           the heads, one of each node, are ranks of a double tree
  *                      ╱      ╲
@@ -33,7 +33,7 @@
 static int position_of(int n, int which, int rank) { return which == 0 || rank > 0 ? rank + 1 - which : n; }
 static int rank_at(int n, int which, int position) { return (position - 1 + which) % n; }
 
-/* The lowest set bit of a position: half of the distance between neighbours on its level. */
+/* The lowest set bit of a position. It is half of the distance between neighbours on the level of this position. */
 static int level_of(int position) { return position & -position; }
 
 static int parent_of(int n, int position) {
@@ -67,8 +67,8 @@ struct tree_place tree_place(int n, int which, int rank) {
     return place;
 }
 
-/* The place in a double tree with a given root: the root is above the double tree of all other ranks, whose top is its only child in
- * both trees. If n is 1, the root has no child. */
+/* The place of a rank in a double tree with a given root. The root is above the double tree of all other ranks. The top of
+ * that tree is the root's only child, in both trees. If n is 1, the root has no child. */
 static struct tree_place tree_place_below(int n, int which, int rank, int root) {
     struct tree_place place = {.parent = -1, .child = {-1, -1, -1}, .nchildren = 0};
     int others = n - 1;
@@ -91,13 +91,13 @@ static struct tree_place tree_place_below(int n, int which, int rank, int root) 
 
 /* ---- over a shape ---- */
 
-/* A rank's node, and its distance from the node's head in the node's part of the list, which wraps around. */
+/* A rank's node, and how far behind the node's head the rank stands. The ranks of a node are counted in a circle. */
 struct spot {
     struct prog_span span;
     int behind;
 };
 
-/* The head of a node: the root on the root's node, else the first rank. */
+/* The position of a node's head: the root on the root's node, otherwise the first rank of the node. */
 static int head_of(const struct prog_shape *shape, struct prog_span span, int root) {
     int position = root < 0 ? -1 : prog_shape_position(shape, root);
     return position >= span.first && position < span.first + span.count ? position : span.first;
@@ -144,7 +144,7 @@ static struct tree_place place_among_heads(const struct prog_shape *shape, int w
     return place;
 }
 
-/* root −1: no root is given. */
+/* The place of a rank in the two-storey tree of the file's head. root −1: the caller names no root. */
 static struct tree_place place_over_nodes(const struct prog_shape *shape, int which, int rank, int root) {
     struct spot spot = spot_of(shape, rank, root);
     struct tree_place inner = place_on_node(shape, which, spot, root);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A connection: one direction between two ranks, on one channel and lane. The noun between two rooms:
+ * A connection: one direction between two ranks, on one channel and lane. Two rooms share this type:
  *
  *    chan        makes connections, finds them, moves them from NEW to READY
  *    conn        one end: its FIFO (fifo/fifo.h), where it leads, and the rank that it belongs to
@@ -17,7 +17,8 @@
 enum conn_side { CONN_PRODUCER, CONN_CONSUMER };
 enum conn_state { CONN_NEW, CONN_SETUP, CONN_READY };
 
-/* A consumer's offer to its producer. Only the transport knows its content; the byte after it names the transport. */
+/* A consumer's offer to its producer. Only the transport knows its content. The byte after the content names the
+ * transport. */
 #define CONN_BLOB_BYTES 512
 struct conn_blob {
     size_t bytes;
@@ -42,17 +43,22 @@ struct conn_owner {
     struct gpu_rank *gpu; /* NULL: the rank uses host memory */
     /* [enum prog_connects]: layout of the connections of this kind; equal on all ranks */
     struct fifo_layout layouts[PROG_CONNECTS_COUNT];
-    const struct map *map;   /* set by chan_plan(); NULL before */
-    bool tied;               /* channel c uses the NICs of ring c mod norders; else any NIC */
-    uint64_t *windows;       /* on its GPU: [rank][LOAN_WINDOWS], see struct loan_end; NULL on the host */
-    struct loan_team *teams; /* on its GPU: [LOAN_WINDOWS] */
-    struct gpu_heads *heads; /* on its GPU: gpu_heads.h; NULL on the host */
-    struct conn *first;      /* list of all connections of this rank, in order of creation (conn.next) */
-    uint64_t *counters;      /* [CONN_COUNTERS], others may read them at any time; NULL: not counted */
-    /* Minimum payload that the kernel copies between processes of this node, because that is faster than slots; 0: it copies none
-     * (layers/tuner/kernel_copies.h). */
+    const struct map *map; /* set by planner_create(); NULL before */
+    /* True: channel c uses only the NICs of ring c mod norders. Otherwise every channel may use any NIC. */
+    bool tied;
+    /* [rank][LOAN_WINDOWS], in memory of the rank's GPU: see struct loan_end; NULL: the rank uses host memory. */
+    uint64_t *windows;
+    struct loan_team *teams; /* [LOAN_WINDOWS], in memory of the rank's GPU */
+    /* The heads that lie on the rank's GPU (gpu_heads.h); NULL: the rank uses host memory. */
+    struct gpu_heads *heads;
+    struct conn *first; /* list of all connections of this rank, in order of creation (conn.next) */
+    /* [CONN_COUNTERS]: other threads may read these at any time; NULL: nothing is counted. */
+    uint64_t *counters;
+    /* Minimum payload that the kernel copies between processes of this node, because that is faster than slots. 0: the
+     * kernel copies nothing (layers/tuner/host_find.h). */
     uint32_t kernel_from;
-    bool whole_lines; /* GPUs: all ranks agreed that slots lie only where lines of LL128 arrive whole */
+    bool whole_lines; /* GPUs: all ranks agreed to place slots only where lines of LL128 arrive whole */
+    bool fans;        /* data for all other ranks is written once (fifo/fan.h); equal on all ranks */
     bool joined;      /* all GPUs of this node's ranks can access each other (nvlink.h) */
 };
 
@@ -68,7 +74,8 @@ struct conn {
     const struct transport *transport;
     void *impl; /* private data of the transport */
     const struct conn_owner *owner;
-    int holds; /* only for the proxy: number of operations that use it; then the last launch that does */
+    struct conn *lead; /* producer of a fan: the connection with the end that all consumers read from; else NULL */
+    int holds;         /* proxy: number of operations that use the connection. launch: the last launch that uses it */
     uint64_t launch;
     struct conn *opposite; /* connection with the other side, same peer, channel and lane; NULL: none yet */
     struct conn *next;     /* next connection of the owner */
@@ -76,6 +83,16 @@ struct conn {
 
 /* Each kind of algorithm whose connections have shorter slots uses CONN_LANES lanes of its own. Messages keep their lane. */
 #define CONN_LANES 64
+
+/* Does a rank have one end for all its consumers on this lane? */
+static inline bool conn_is_fan(const struct conn_owner *owner, int lane) {
+    return owner->fans && lane % CONN_LANES == PROG_LANE_ALL;
+}
+
+/* The end that an executor uses. */
+static inline struct fifo_end *conn_end(struct conn *conn) {
+    return conn->lead != NULL ? &conn->lead->end : &conn->end;
+}
 
 /* The lane of a connection, for an algorithm of this kind that asks for `lane`. */
 static inline int conn_lane(const struct conn_owner *owner, enum prog_connects connects, int lane) {
@@ -90,7 +107,7 @@ static inline const struct fifo_layout *conn_layout(const struct conn *conn) {
 /* "->" or "<-" between this rank and the peer, for texts. */
 static inline const char *conn_arrow(const struct conn *conn) { return conn->side == CONN_PRODUCER ? "->" : "<-"; }
 
-/* Has the peer finished, and said goodbye? Then nobody at the other end waits any more. */
+/* Has the peer finished, and said goodbye? Then no rank at the other end waits any more. */
 static inline bool conn_peer_has_left(const struct conn *conn) {
     return boot_missing_count(conn->owner->boot) > 0 &&
            boot_peer_state(conn->owner->boot, conn->peer, NULL) == PEER_LEFT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The transports, in order of preference. A new one is its file and its line here.
+ * The transports, in order of preference. A new transport needs its file, and a line here.
  */
 #include "transport/transport.h"
 

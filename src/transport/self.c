@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * self: ranks of one process. The consumer allocates the FIFO and offers its address; the producer takes the offer up. Payloads are
- * lent (layers/memory/loan.h): an address is all that it takes. Between GPUs the memory lies elsewhere: transport/ipc/self_gpu.c.
+ * self: ranks of one process. The consumer allocates the FIFO and offers its address; the producer takes up the offer.
+ * Payloads are lent (layers/memory/loan.h): a loan needs only the payload's address. Between GPUs, the memory lies
+ * elsewhere: transport/ipc/self_gpu.c.
  *
  * Ends may be closed in any order, so the memory counts its users. An offer may never be taken up, so offers are listed
  * until they are taken up or withdrawn.
@@ -18,7 +19,7 @@
 PROCESS_LOCK(offers_lock); /* protects the list, and `users` */
 static struct self_memory *offers;
 
-/* Takes memory off the list of offers. False: it is not there, and may not be touched. */
+/* Removes memory from the list of offers. False: it is not on the list, and must not be accessed. */
 static bool unlist(const struct self_memory *memory) {
     struct self_memory **link = &offers;
     while (*link != NULL && *link != memory)
@@ -35,8 +36,8 @@ static void end_init(struct conn *conn, struct self_memory *memory) {
     if (memory->head != NULL)
         conn->end.head = memory->head;
     conn->impl = memory;
-    if (memory->takes_loans && conn_is_direct(conn->owner, "process"))
-        conn_allow_loans(conn, LOAN_PROCESS, LOAN_PROCESS_BYTES);
+    if (memory->borrows != LOAN_NONE && conn_is_direct(conn->owner, "process"))
+        conn_allow_loans(conn, memory->borrows, LOAN_PROCESS_BYTES);
 }
 
 void self_offer_memory(struct conn *conn, struct self_memory *memory, struct conn_blob *offer) {
@@ -91,7 +92,7 @@ static enum collet_result self_offer(struct conn *conn, struct conn_blob *offer)
         return result;
     }
     fifo_memory_init(memory->fifo, conn_layout(conn), conn->owner->config);
-    memory->takes_loans = conn_is_direct(conn->owner, "process");
+    memory->borrows = conn_is_direct(conn->owner, "process") ? LOAN_PROCESS : LOAN_NONE;
     self_offer_memory(conn, memory, offer);
     return COLLET_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both ends of a connection within a process share: its memory, on the host or on GPUs.
+ * What both ends of a connection within a process share: its memory, in host memory or in memory of GPUs.
  *
  *    consumer   makes it ─▶ offers it ─────────────────────────────▶ leaves
  *    producer                          takes it up (or never comes) ─▶ leaves         the last one frees it
@@ -12,7 +12,7 @@
 
 struct self_memory {
     int users;
-    bool takes_loans; /* the consumer borrows payloads */
+    enum loan_way borrows; /* how the consumer borrows payloads; LOAN_NONE: it does not */
     void *fifo;
     void *head;               /* head, if it lies outside the FIFO; NULL: it is in the FIFO */
     struct self_memory *next; /* next memory on the list of offers */

@@ -9,9 +9,9 @@
  * The consumer keeps its descriptor open until the producer has set `attached`. The nonce shows that the descriptor is
  * still the one that was offered.
  *
- * Payloads are lent (layers/memory/loan.h) in two ways. What lies in the commons (layers/memory/commons.h), the other process maps: each end has
- * the other's ticket. Anything else the kernel may copy, or forbid, in a container for example. So the consumer tries it on a
- * copy of the nonce:
+ * Payloads are lent (layers/memory/loan.h) in two ways. If they lie in the commons (layers/memory/commons.h), the other
+ * process maps them: each end has the other's ticket. Otherwise the kernel copies them, if it allows that; a container may
+ * forbid it. So the consumer tries to read a copy of the nonce:
  *
  *    consumer                                              producer
  *    offer: ticket ──────────────────────────────────────▶
@@ -118,7 +118,7 @@ static enum collet_result shm_accept(struct conn *conn, const struct conn_blob *
     COLLET_TRY(commons_view_open(&offer.ticket, &end->view));
     trailer->ticket = shm_ticket(conn);
     trailer->proof = (struct shm_proof){(uintptr_t)&end->nonce, conn_is_direct(conn->owner, "cma") ? os_pid() : 0};
-    port_store_release(&trailer->attached, 1); /* pairs with consumer_ready() */
+    port_store_release(&trailer->attached, 1); /* Pairs with consumer_ready(). */
     return COLLET_SUCCESS;
 }
 
@@ -147,7 +147,7 @@ static void allow_loans(struct conn *conn, uint64_t answer, int32_t pid) {
 static enum collet_result consumer_ready(struct conn *conn, struct shm_end *end, struct shm_trailer *trailer) {
     if (end->fd < 0)
         return COLLET_SUCCESS;
-    if (!port_load_acquire(&trailer->attached)) /* pairs with shm_accept() */
+    if (!port_load_acquire(&trailer->attached)) /* Pairs with shm_accept(). */
         return COLLET_IN_PROGRESS;
     close(end->fd);
     end->fd = -1;
@@ -159,13 +159,13 @@ static enum collet_result consumer_ready(struct conn *conn, struct shm_end *end,
     if (reaches_producer(conn, trailer))
         answer |= SHM_TAKES_ANY;
     allow_loans(conn, answer, trailer->proof.pid);
-    port_store_release(&trailer->answered, answer); /* pairs with shm_producer_ready() */
+    port_store_release(&trailer->answered, answer); /* Pairs with shm_producer_ready(). */
     return COLLET_SUCCESS;
 }
 
 static enum collet_result shm_producer_ready(struct conn *conn, const struct shm_end *end,
                                              const struct shm_trailer *trailer) {
-    uint64_t answer = port_load_acquire(&trailer->answered); /* pairs with consumer_ready() */
+    uint64_t answer = port_load_acquire(&trailer->answered); /* Pairs with consumer_ready(). */
     if (answer == 0)
         return COLLET_IN_PROGRESS;
     allow_loans(conn, answer, end->consumer_pid);

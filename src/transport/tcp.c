@@ -7,7 +7,7 @@
  *    head: the kernel has taken                                                    head: moved by the executor;
  *    all slots before it                                                           a full FIFO reads no socket
  *
- * wire.h has the frame, and what the consumer checks.
+ * wire.h describes the frame, and the consumer's checks.
  * Everything is in the byte order of the machine; both ends are the same library (the hello's magic shows if not).
  *
  * With COLLET_ENCRYPT, frames and payloads are sealed (tcp_seal.h), each with a MAC behind it.
@@ -16,27 +16,28 @@
  * buffers fill up, and the kernel takes no more from the producer. So what is under way may be as much as the kernel finds
  * that the path needs, and not only what slots hold.
  *
- * The connection the other way uses the same sockets (tcp_link.h). Between hosts slots take turns: slot s is on socket (s mod n),
- * from the higher rank to the lower on socket (s + 1 mod n). Two ranks that send to each other at the same time then use
- * different sockets, and neither holds one while the other one's packets want it. What goes one way acknowledges what came the
- * other way. On one host tcp_pass_slot() (tcp_end.h) says which socket is next.
+ * The connection in the other direction uses the same sockets (tcp_link.h). Between hosts slots take turns: slot s is on
+ * socket (s mod n); from the higher rank to the lower rank, it is on socket (s + 1 mod n). So two ranks that send to each
+ * other at the same time use different sockets, and do not block each other. Data in one direction acknowledges data of the
+ * other direction. On one host tcp_pass_slot() (tcp_end.h) chooses the next socket.
  *
  * The consumer reads slots in the order of their positions, so it reads a socket only when the next position is on it. What
  * other sockets receive waits in the kernel. A read asks for the rest of the current payload, straight into the slot, and
  * for what may follow (`ahead`). So a small frame with its payload takes one read, and a stream of large ones one per slot.
  *
- * A payload that is lent (layers/memory/loan.h) is sent from where it is; a payload that the executor waits for is received where it is
- * to go.
+ * A lent payload (layers/memory/loan.h) is sent from the program's memory. A payload for which the executor waits is
+ * received into its final place.
  *
  * An end that leaves has consumed all slots that were sent to it, so it closes sockets without unread bytes. (With unread
  * bytes, the kernel throws away what the other end has not received yet.)
  *
- * When a connection breaks, what was received stays consumable; the failure is reported when that is all consumed. An
- * orderly end between two frames is none: the other rank may have finished and left. Whether somebody waits for more than
- * that, the executor knows, and the control plane, that the rank is gone. If the rank has not gone for some time, something on the
- * way has ended the connection.
+ * When a connection breaks, slots that have come can still be consumed, and the failure is reported after the last of them.
+ * An orderly end between two frames is no failure, because the other rank may have finished and left. The executor knows
+ * whether somebody waits for more slots, and the control plane knows that the rank is gone. If the rank has not gone for
+ * some time, something on the way has ended the connection.
  *
- * Read next: tcp_producer.c and tcp_consumer.c, what moves; tcp_link.h, whose the sockets are; tcp_socket.h, how they come to be.
+ * Read next: tcp_producer.c and tcp_consumer.c, how slots move; tcp_link.h, which connections share sockets; tcp_socket.h,
+ * how sockets are connected.
  */
 #include "base/memory.h"
 #include "transport/tcp_end.h"
@@ -156,7 +157,9 @@ static void tcp_attend(struct conn *conn) {
     boot_fail(conn->owner->boot, COLLET_ERR_REMOTE, err_last());
 }
 
-static bool tcp_idle(const struct conn *conn) { return conn->side == CONN_CONSUMER || tcp_producer_is_idle(conn); }
+static bool tcp_idle(const struct conn *conn) {
+    return conn->side == CONN_CONSUMER || *conn->end.head == wire_tail(conn); /* the kernel has taken all slots */
+}
 
 const struct transport transport_tcp = {
     .name = "tcp",

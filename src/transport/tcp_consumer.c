@@ -33,7 +33,7 @@ static void tcp_set_changed(struct conn *conn, const char *found) {
     tcp_set_broken(end, end->changed);
 }
 
-/* With COLLET_ENCRYPT: takes the seal, which is next on the socket, and decrypts the data before it. */
+/* With COLLET_ENCRYPT: takes the seal, which is next on the socket, and decrypts the data that came before it. */
 static bool take_seal(struct conn *conn, struct tcp_socket *socket, enum tcp_seal_part part, void *data,
                       uint32_t bytes) {
     const struct tcp_end *end = conn->impl;
@@ -66,7 +66,7 @@ static void begin_slot(struct conn *conn, struct tcp_socket *socket) {
         end->payload = payload_place(conn, &end->frame);
 }
 
-/* False: the payload is not what was sent. */
+/* Delivers a slot that is complete. False: the payload is not what was sent. */
 static bool deliver_slot(struct conn *conn, struct tcp_socket *socket) {
     struct tcp_end *end = conn->impl;
     uint32_t bytes = fifo_word_bytes(end->frame.word);
@@ -136,15 +136,13 @@ static bool read_more(struct conn *conn, struct tcp_socket *socket, bool *moved)
     return (size_t)n == parts[0].iov_len + parts[1].iov_len;
 }
 
-/* Is a slot free? If not, the sockets are not read. They fill up, and the kernel stops the producer. */
-static bool has_room(const struct conn *conn) { return *conn->end.tail - wire_head(conn) < conn->end.nslots; }
-
-/* Delivers slots from the bytes that were read. Reads more until the socket is empty or a slot is delivered; then the executor can
+/* Delivers slots from the bytes that were read. If no slot is free, the sockets are not read: they fill up, and the kernel stops the
+ * producer. Else reads more until the socket is empty or a slot is delivered; then the executor can
  * work on the slot while it is in the cache. */
 static bool receive_slots(struct conn *conn) {
     struct tcp_end *end = conn->impl;
     bool moved = false, delivered = false, more = true;
-    while (end->broken == NULL && has_room(conn)) {
+    while (end->broken == NULL && *conn->end.tail - wire_head(conn) < conn->end.nslots) {
         struct tcp_socket *socket = &end->sockets[end->next];
         if (use_ahead(conn, socket))
             moved = delivered = true;

@@ -47,7 +47,7 @@ struct tcp_end {
     uint8_t assignments[FIFO_MAX_SLOTS]; /* [slot] socket of its step */
     uint64_t assigned;                   /* producer: all steps before this one have a socket */
 
-    /* With COLLET_ENCRYPT, else NULL: */
+    /* Used only with COLLET_ENCRYPT; otherwise NULL: */
     const uint8_t *key;
     char *sealed; /* producer: [slot] encrypted bytes of each step before `sealed_to` */
     uint64_t sealed_to;
@@ -69,7 +69,6 @@ struct tcp_end {
 /* Moves slots. SUCCESS: something moved. IN_PROGRESS: nothing did. REMOTE: the connection is broken, and nothing is left to move. */
 enum collet_result tcp_producer_progress(struct conn *conn);
 enum collet_result tcp_consumer_progress(struct conn *conn);
-bool tcp_producer_is_idle(const struct conn *conn);
 
 static inline void tcp_set_broken(struct tcp_end *end, const char *why) {
     if (end->broken == NULL)

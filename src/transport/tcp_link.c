@@ -68,7 +68,7 @@ enum collet_result tcp_link_join(const struct conn *conn, struct tcp_link *of_ot
     return COLLET_SUCCESS;
 }
 
-/* Logs a line that is documented. */
+/* Logs the interfaces that the sockets use. The form of the line is documented. */
 static void log_interfaces(const struct tcp_link *link, const struct conn *conn) {
     char text[TCP_INTERFACES_TEXT_BYTES];
     tcp_interfaces_text(link->fds, link->nsockets, text);

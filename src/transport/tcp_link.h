@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sockets between two ranks, on one channel and lane: both connections use them, each its own way.
+ * The sockets between two ranks, on one channel and lane. The connections of both directions use them:
  *
  *    lower rank                                                       higher rank
  *    connection to it   ───── slots ─────▶   socket 0 … n−1   ─────▶   connection from it
  *    connection from it ◀──── slots ──────   the same         ◀─────   connection to it
  *
- * So what goes one way acknowledges what came the other way, and the kernel need not send a packet for that alone: for small
- * messages in turns, a fifth of their time.
+ * So data in one direction acknowledges data of the other direction, and the kernel need not send a packet only for that.
+ * This saves a fifth of the time of small messages in turns.
  *
- * The lower rank listens, the higher one dials (tcp_socket.h), whichever of the two connections either of them uses first:
- * nothing need be agreed on. A rank's connection with itself has both its ends here, and a link for each.
+ * The lower rank listens and the higher rank dials (tcp_socket.h), no matter which of the two connections is used first. So
+ * nothing must be agreed on. A rank's connection with itself has both its ends here, and each end has a link of its own.
  *
- * The link lives as long as one of its connections does, and all ends of one rank are closed at once. An end that leaves has
- * consumed all slots that were sent to it, so closing throws nothing away that is still on its way to the other rank.
+ * The link lives as long as one of its connections. All ends of one rank are closed at once. An end that leaves has
+ * consumed all slots that were sent to it, so closing discards nothing that is still on its way to the other rank.
  */
 #ifndef COLLET_TRANSPORT_TCP_LINK_H
 #define COLLET_TRANSPORT_TCP_LINK_H
@@ -26,7 +26,7 @@ enum tcp_letter { TCP_LISTENS }; /* message of the lower rank: the addresses on 
 
 struct tcp_link {
     int users;                           /* number of connections */
-    bool listens, dials, up;             /* listens or dials: that has begun; up: the sockets are connected */
+    bool listens, dials, up;             /* listens, dials: that has begun; up: the sockets are connected */
     struct tcp_listener listener;        /* used by the lower rank */
     struct tcp_dialer dialer;            /* used by the higher rank */
     uint8_t keys[2][TCP_SEAL_KEY_BYTES]; /* COLLET_ENCRYPT: [0] from the lower rank to the higher one, [1] back */

@@ -16,7 +16,7 @@
 #define BATCH_BYTES (512u << 10)
 
 /* The arguments of one system call, which sends all published slots of a socket: the kernel need not end a packet at each slot. */
-struct batch {
+struct send_batch {
     struct wire_frame frames[FIFO_MAX_SLOTS];
     struct iovec parts[2 * FIFO_MAX_SLOTS]; /* frame, payload, frame, payload … */
     int nslots;
@@ -60,7 +60,7 @@ static char *sealed_at(const struct conn *conn, uint64_t step) {
     return end->sealed + (step & (conn->end.nslots - 1)) * tcp_sealed_stride(conn_layout(conn));
 }
 
-static void add_slot(const struct conn *conn, uint64_t step, struct batch *batch) {
+static void add_slot(const struct conn *conn, uint64_t step, struct send_batch *batch) {
     const struct fifo_slot_header *header = header_of(conn, step);
     const struct tcp_end *end = conn->impl;
     struct wire_frame *frame = &batch->frames[batch->nslots];
@@ -77,8 +77,8 @@ static void add_slot(const struct conn *conn, uint64_t step, struct batch *batch
     parts[1] = (struct iovec){payload_of(conn, frame), fifo_word_bytes(header->word)};
 }
 
-/* The first `sent` bytes of the batch are sent: leaves them out. */
-static void leave_out(struct batch *batch, size_t sent) {
+/* Removes the first `sent` bytes from the batch, because they are sent. */
+static void leave_out(struct send_batch *batch, size_t sent) {
     batch->bytes -= sent;
     for (struct iovec *part = batch->parts; sent > 0; part++) {
         size_t n = sent < part->iov_len ? sent : part->iov_len;
@@ -89,7 +89,7 @@ static void leave_out(struct batch *batch, size_t sent) {
 }
 
 /* Sends a batch. A single small slot is first copied behind its frame. */
-static ssize_t send_batch(int fd, const struct batch *batch) {
+static ssize_t send_batch(int fd, const struct send_batch *batch) {
     const struct iovec *parts = batch->parts;
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = 2 * (size_t)batch->nslots};
     char copy[sizeof(struct wire_frame) + SMALL_BYTES];
@@ -112,7 +112,7 @@ static void count_sent(const struct conn *conn, struct tcp_socket *socket, size_
 
 /* Sends published slots before tail, as many bytes as the socket takes. */
 static bool send_slots(struct conn *conn, struct tcp_socket *socket, uint64_t tail) {
-    struct batch batch;
+    struct send_batch batch;
     socket->step = first_on_socket(conn, socket, socket->step);
     if (socket->step == tail)
         return false;
@@ -140,7 +140,7 @@ static void sum_slots(struct conn *conn, uint64_t tail) {
     }
 }
 
-/* Seals each step once, for the same reason. */
+/* Seals each step once, even if the kernel takes it in several parts. */
 static void seal_slots(struct conn *conn, uint64_t tail) {
     struct tcp_end *end = conn->impl;
     for (; end->sealed_to != tail; end->sealed_to++) {
@@ -153,14 +153,14 @@ static void seal_slots(struct conn *conn, uint64_t tail) {
     }
 }
 
-/* Gives slots back to the executor: all before the oldest one that the kernel has not taken completely. */
+/* Gives slots back to the executor: all slots before the oldest one that the kernel has not taken completely. */
 static void give_back(struct conn *conn) {
     const struct tcp_end *end = conn->impl;
     uint64_t oldest = end->sockets[0].step;
     for (uint32_t k = 1; k < end->nsockets; k++)
         if ((int64_t)(end->sockets[k].step - oldest) < 0)
             oldest = end->sockets[k].step;
-    port_store_release(conn->end.head, oldest); /* pairs with fifo_has_credit() */
+    port_store_release(conn->end.head, oldest); /* Pairs with fifo_has_credit(). */
 }
 
 enum collet_result tcp_producer_progress(struct conn *conn) {
@@ -182,5 +182,3 @@ enum collet_result tcp_producer_progress(struct conn *conn) {
         return tcp_err_broken(conn);
     return moved ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
 }
-
-bool tcp_producer_is_idle(const struct conn *conn) { return *conn->end.head == wire_tail(conn); }

@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/os.h"
 #include "base/remedy.h"
+#include "boot/interfaces.h"
 #include "transport/tcp_way.h"
 
 #include <errno.h>
@@ -157,13 +158,14 @@ static struct tcp_stranger *stranger_place(struct tcp_listener *listener) {
 }
 
 static enum collet_result accept_strangers(struct tcp_listener *listener) {
-    for (int n = 0; n < listener->nsockets + TCP_STRANGERS_MORE; n++) { /* at most: then their hellos are read */
+    /* Accepts at most this many, then reads their hellos. */
+    for (int n = 0; n < listener->nsockets + TCP_STRANGERS_MORE; n++) {
         int fd;
         OS_DESCRIPTOR(fd, accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (fd < 0 && (errno == EMFILE || errno == ENFILE))
             return err_set(COLLET_ERR_SYSTEM, "cannot accept a connection: %m%s", os_remedy());
         if (fd < 0)
-            return COLLET_SUCCESS; /* nobody there, or gone again */
+            return COLLET_SUCCESS; /* no connection is waiting, or it has gone again */
         if (!address_came_to(fd, listener->ifname)) {
             close(fd);
             continue;
@@ -252,7 +254,7 @@ void tcp_dial_stop(struct tcp_dialer *dialer) {
 
 static bool is_bound(const struct tcp_dialer *dialer) { return dialer->tied && dialer->interface[0] != '\0'; }
 
-/* Bits: addresses that are not tried now. */
+/* Bits: addresses that must not be tried now. */
 static unsigned left_out(const struct tcp_dialer *dialer) {
     return dialer->tied ? dialer->failed | ~tcp_ways_wanted(&dialer->offer.set) : dialer->failed;
 }

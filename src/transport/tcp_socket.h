@@ -16,10 +16,11 @@
  * of each other, since slots come in turns and the slowest would hold up all. Loopback is for when nothing else works. When
  * everything has failed, another round begins, more patient.
  *
- * The token never travels on a socket. A proof is a MAC under the token, over which end says it, attempt and index. So an
- * overheard hello is good for nothing but its own socket, which is taken, and nobody who took the port can send an ack.
- * Whoever connects without a proof, or stays silent, is dropped; there is room for a few at a time, and the oldest goes
- * first. The ack is only sent when all sockets are there, so both ends always mean the same attempt.
+ * The token never travels on a socket. A proof is a MAC, keyed by the token, of the word "hello" or "ack", the attempt and
+ * the index. So an overheard hello is valid only for its own socket, which is already taken; and a process that takes over
+ * the port cannot send an ack. A connection without a proof, or one that stays silent, is dropped. There is room for a few
+ * such connections at a time; the oldest is dropped first. The ack is only sent when all sockets are there, so both ends
+ * always mean the same attempt.
  * How long a listener waits is up to the caller; a dialer gives up after a few rounds over the addresses.
  * Nothing here blocks. fds[] of both ends are closed by whoever holds them last: tcp_listen_try() and tcp_dial_try()
  * hand them over with SUCCESS, tcp_listen_stop() and tcp_dial_stop() close the rest.

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/tcp_way.h"
 
+#include "boot/interfaces.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>

@@ -19,7 +19,7 @@
 #include "base/cpus.h"
 #include "transport/conn.h"
 
-#define CONN_LINK_BYTES 288 /* of link_text() */
+#define CONN_LINK_BYTES 288 /* size of the text that link_text() writes */
 
 struct transport {
     const char *name; /* its name in COLLET_TRANSPORT */
@@ -28,7 +28,8 @@ struct transport {
     bool remote;   /* fifo_end.remote: progress() carries slots over a wire */
     bool messages; /* each slot is a message, or takes system calls: fewer, longer slots are better */
     bool copies;   /* progress() takes CPU time per byte: several threads are faster than one */
-    bool encrypts; /* it supports COLLET_ENCRYPT: nobody on the way can read the data */
+    bool fans;     /* the producer makes the memory, and offers it to all other ranks (fan.c) */
+    bool encrypts; /* supports COLLET_ENCRYPT: nobody on the way can read the data */
 
     /* What a rank on this device tells all other ranks when it joins; reaches() uses it. 0: nothing. NULL: this transport never
      * tells anything. */
@@ -89,6 +90,9 @@ void conn_text_changed(const struct conn *conn, uint64_t step, const char *found
 
 /* All transports in order of preference; the last entry is NULL (registry.c). */
 extern const struct transport *const transports[];
+
+/* How all other ranks of a host read what one of them writes (fan.c). It is no choice between two ranks, so it is not in that list. */
+extern const struct transport transport_fan;
 
 /* The transport's number, for its card and its messages. */
 static inline int transport_number(const struct transport *transport) { return __builtin_ctz(transport->bit); }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A wire carries slots between two ends that share no memory. Transports over a wire have in common:
+ * A wire carries slots between two ends that share no memory. All transports over a wire have:
  *
  *    memory     one FIFO at each end, which the executor and progress() both touch
  *    counters   the executor moves one, perhaps on a GPU or in another thread; progress() moves the other
@@ -27,15 +27,15 @@ static inline void wire_allow_loans(struct conn *conn, int (*only)(uint64_t addr
     conn->end.loans.only = only;
 }
 
-/* What is said of a slot ahead of its payload. Both ends are machines of one byte order. RDMA has a shorter one, whose other half goes in
- * an immediate (verbs/verbs_end.h).
+/* The frame of a slot, which is sent before its payload. Both ends are machines of one byte order. RDMA has a shorter
+ * frame, because the rest is in an immediate (verbs/verbs_end.h).
  *
  *    field                  the consumer checks that
- *    step                   it is the very step that comes next
- *    word                   its protocol and its bytes are those of a slot
+ *    step                   this is the next step
+ *    word                   protocol and length are those of a slot
  *    signature, sequence    nothing: they become the slot's header
- *    payload_crc            it is the CRC of what came, with COLLET_CHECKSUM; otherwise 0
- *    frame_crc              it is the CRC of the fields above, before all else: until then no length can be trusted */
+ *    payload_crc            this is the payload's CRC, with COLLET_CHECKSUM; otherwise 0
+ *    frame_crc              this is the CRC of the fields above. It is checked first: until then no length can be trusted */
 struct wire_frame {
     uint32_t word, signature;
     uint64_t sequence, step;
@@ -57,7 +57,8 @@ static inline struct wire_frame wire_frame_of(const struct conn *conn, uint64_t 
 
 #define WIRE_TOO_LONG "it sent more than a slot holds"
 
-/* Consumer: are frame and payload as they were sent? Is the frame what comes next? NULL: yes; or why not. */
+/* The consumer's checks: did the frame come unchanged, and the payload? Is the frame the next one (NULL: yes; otherwise
+ * why not)? */
 static inline bool wire_frame_is_intact(const struct conn *conn, const struct wire_frame *frame) {
     return !conn->owner->config->checksum || wire_frame_crc(frame) == frame->frame_crc;
 }
@@ -78,12 +79,12 @@ static inline char *wire_payload_at(const struct conn *conn, const struct wire_f
 
 /* Producer: the position behind the published slots. */
 static inline uint64_t wire_tail(const struct conn *conn) {
-    return port_load_acquire(conn->end.tail); /* pairs with fifo_publish() */
+    return port_load_acquire(conn->end.tail); /* Pairs with fifo_publish(). */
 }
 
 /* Consumer: the position behind the consumed slots. */
 static inline uint64_t wire_head(const struct conn *conn) {
-    return port_load_acquire(conn->end.head); /* pairs with fifo_consumed() */
+    return port_load_acquire(conn->end.head); /* Pairs with fifo_consumed(). */
 }
 
 /* Consumer: the next slot's payload has come. Publishes the slot to the executor. landed: address of the payload; NULL: in the slot. */
@@ -95,7 +96,7 @@ static inline void wire_deliver(struct conn *conn, uint32_t word, uint32_t signa
     header->signature = signature;
     header->sequence = sequence;
     header->loan.address = (uintptr_t)landed;
-    port_store_release(conn->end.tail, step + 1); /* pairs with fifo_has_data() */
+    port_store_release(conn->end.tail, step + 1); /* Pairs with fifo_has_data(). */
 }
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the FIFOs of wires lie. Where a rank has a connection with each of very many others, they are shorter than a page. Those share
- * blocks:
+ * Where the FIFOs of wires lie. If a rank has connections with very many other ranks, each FIFO is shorter than a page.
+ * Such FIFOs share blocks:
  *
  *    block   │ used, users │ FIFO │ FIFO │ FIFO │ unused │       freed when none of them has a user any more
  *
- * Connections stay until their communicator ends, all at once. So what one gives back waits for the others of its block. A block
- * owns whole pages: drivers of NICs pin those.
+ * All connections of a communicator are closed together, when it ends. So a FIFO that is given back is not reused: the
+ * block is freed when all its FIFOs are given back. A block owns whole pages, because drivers of NICs pin whole pages.
  */
 #include "transport/wire.h"
 

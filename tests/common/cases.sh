@@ -5,11 +5,9 @@
 # CASES='_on_8_gpus$' runs only those whose sentence matches.
 # A case is silent where it passes; what the command prints is shown where it fails.
 
-# A busy machine gets more time.
+# A busy machine gets more time: for timeout also behind env, on another host, or in a function of another file.
 patient=$PWD/scripts/patient.sh
-timeout() { # seconds, command…
-    if [[ $1 == -* ]]; then command timeout "$@"; else "$patient" "$@"; fi
-}
+PATH=$PWD/tests/common/patient:$PATH
 
 passed=0
 failed=0

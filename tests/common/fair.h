@@ -32,6 +32,21 @@ static inline double fair_share(void) {
     return share > 1 ? 1 : share < 1.0 / FAIR_SLOWEST ? 1.0 / FAIR_SLOWEST : share;
 }
 
+/* A limit for the library, which counts the clock, on a machine as busy as it is now: longer, but at most four times. Some tests wait for
+ * all of it. */
+static inline int fair_limit_s(int seconds) {
+    const double stretch = 1 / fair_share();
+    return (int)(seconds * (stretch < 4 ? stretch : 4));
+}
+
+/* What counts of the time since then by CLOCK_MONOTONIC. For limits on what has happened; "not before" is a matter of the clock itself. */
+static inline uint64_t fair_since_ns(uint64_t then_ns) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    const uint64_t now_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    return now_ns > then_ns ? (uint64_t)((double)(now_ns - then_ns) * fair_share()) : 0;
+}
+
 /* Of the thread that asks: it begins at 0 when this thread asks for the first time. */
 static inline uint64_t fair_now_ns(void) {
     static _Thread_local uint64_t real_ns, fair_ns;

@@ -5,6 +5,7 @@
 #include "chan/chan.h"
 #include "kernels/interp.h"
 #include "layers/gpu/mirror.h"
+#include "layers/gpu/returns.h"
 #include "plan/extent.h"
 
 #include <setjmp.h>
@@ -78,6 +79,7 @@ static void bind_channel(struct gang *gang, int rank, int channel, struct work_b
             .memory = memory,
             .channel = (uint32_t)channel,
             .lends_from = gang->lends_from,
+            .returns = gpu_returns(prog),
         };
 }
 
@@ -98,7 +100,7 @@ void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks,
     gang->config.first_step = -3;  /* and so do positions */
     for (int rank = 0; rank < nranks; rank++)
         nodes[rank] = nranks % 2 == 0 ? rank % 2 * (nranks / 2) : 0; /* two nodes, numbered across each other */
-    assert_int_equal(prog_shape_init(&gang->shape, nranks, nodes), COLLET_SUCCESS);
+    assert_int_equal(prog_shape_init(&gang->shape, nranks, nodes, NULL), COLLET_SUCCESS);
     gang->layout = fifo_layout_of(4, (struct protocol_sizes){4096, 2048, 3840}, 0);
     gang->wires_room = nranks * nranks * nchannels * 8;
     gang->wires = calloc((size_t)gang->wires_room, sizeof(*gang->wires));
@@ -146,7 +148,7 @@ void gang_launch(struct gang *gang, const struct gang_call *c, const struct tria
             .blocks = gang->blocks[rank],
             .status = &gang->status,
             .nblocks = (uint32_t)(gang->nchannels * gang->progs[rank]->nworkers),
-            .lends = {[STEP_IN] = 1, [STEP_OUT] = 1},
+            .lends = {[STEP_IN] = LOAN_PROCESS, [STEP_OUT] = LOAN_PROCESS},
             .args =
                 {
                     .in = trials[rank].sendbuff,

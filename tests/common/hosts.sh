@@ -176,7 +176,7 @@ lab_rank() {
     shift 4
     on_host "$host" env RANK="$rank" WORLD_SIZE="$nranks" LOCAL_RANK=$((rank % per_host)) \
         LOCAL_WORLD_SIZE="$per_host" MASTER_ADDR="${LAB_MASTER:-$(lab_address 1)}" MASTER_PORT=$lab_port \
-        COLLET_HOSTID="h$host" timeout --kill-after=2 "${LAB_LIMIT:-60}" "$@" >"$lab/rank$rank.out" 2>&1
+        COLLET_HOSTID="h$host" timeout "${LAB_LIMIT:-60}" "$@" >"$lab/rank$rank.out" 2>&1
     echo $? >"$lab/rank$rank.status"
 }
 

@@ -83,6 +83,21 @@ static inline void modelled_draw(struct modelled *job, int nnodes, int per_host)
     free(atlas);
 }
 
+/* Words of recorded rows: which of n names, and which collective. */
+static inline int modelled_word(const char *const *names, int n, const char *name) {
+    int k = 0;
+    while (k < n && strcmp(names[k], name) != 0)
+        k++;
+    assert_true(k < n);
+    return k;
+}
+
+static inline enum prog_collective modelled_collective(const char *name) {
+    enum prog_collective collective;
+    assert_true(prog_collective_find(name, strlen(name), &collective));
+    return collective;
+}
+
 /* Ranks on nnodes hosts like this: one on each of its GPUs (per_host 0), or per_host on its CPUs or GPUs. cpus: of each; 0: as the knobs say. */
 static inline void modelled_open(struct modelled *job, const char *machine, int nnodes, int per_host, int cpus) {
     memset(job, 0, sizeof *job);
@@ -96,6 +111,7 @@ static inline void modelled_open(struct modelled *job, const char *machine, int 
     owner->config = &job->config;
     owner->peers = job->peers;
     owner->nranks = job->map->nranks;
+    owner->fans = nnodes == 1 && owner->gpu == NULL && owner->nranks > 2 && job->config.fans;
     const struct chan_scale scale = {job->map->nranks, job->map->nranks / nnodes, nnodes > 1, owner->gpu != NULL,
                                      false};
     chan_layouts(&job->config, &scale, owner->layouts);

@@ -619,9 +619,9 @@ static void a_long_wait_says_so_and_progress_starts_it_anew(void **state) {
         assert_int_equal(wait_idle_ns(&waiter), 0);
     }
     assert_in_range(looks, 1, 10);
-    uint64_t start = os_now_ns();
+    uint64_t start = fair_now_ns();
     while (!wait_pause(&waiter) || wait_idle_ns(&waiter) < 5000000)
-        assert_true(os_now_ns() - start < 5000000000u);
+        assert_true(fair_now_ns() - start < 5000000000u);
     wait_progressed(&waiter);
     assert_int_equal(wait_idle_ns(&waiter), 0);
     assert_false(wait_pause(&waiter));
@@ -647,11 +647,16 @@ static void a_thread_that_loses_time_to_others_moves_and_bears_more_each_time(vo
     assert_true(roam_is_due(&roam, ROAM_BEARS_NS + 1)); /* as in the beginning */
 }
 
+/* On a busy machine the kernel may take it back at once. */
+#define LEAVES 40
+
 static void a_thread_leaves_its_cpu_for_another_one_of_its_set(void **state) {
     (void)state;
     cpu_set_t before, one, after;
+    int moved = 0;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
-    for (int anywhere = 0; anywhere < 2; anywhere++) {
+    for (int k = 0; k < LEAVES; k++) {
+        const bool anywhere = k % 2 != 0;
         const int cpu = sched_getcpu();
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
@@ -660,11 +665,11 @@ static void a_thread_leaves_its_cpu_for_another_one_of_its_set(void **state) {
         assert_int_equal(sched_getcpu(), cpu);
         assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
         os_cpu_leave(true);
-        if (CPU_COUNT(&before) > 1)
-            assert_int_not_equal(sched_getcpu(), cpu);
+        moved += sched_getcpu() != cpu;
         assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
         assert_true(CPU_EQUAL(&before, &after));
     }
+    assert_true(moved > LEAVES / 2 || CPU_COUNT(&before) == 1);
 }
 
 /* What two threads need that take turns on a CPU: the balancer lets them stay for thousands of yields. */

@@ -98,7 +98,7 @@ static void one_never_comes(int index) {
         publish_id();
     join(&member, 3, index * 2); /* 0 and 2: rank 1 is missing */
     EXPECT(poll_init(&member) == COLLET_ERR_TIMEOUT);
-    EXPECT(os_now_ns() - begun_ns < 3 * SECOND); /* the one that would wait longer hears of it too */
+    EXPECT(fair_since_ns(begun_ns) < 3 * SECOND); /* the one that would wait longer hears of it too */
     EXPECT(strstr(err_last(), "have not come: 1") != NULL);
     boot_destroy(member.boot);
 }
@@ -178,6 +178,42 @@ static void one_dies_early(int index) {
 static void a_death_during_init_is_named(void **state) {
     (void)state;
     run_with_victim(3, 2, one_dies_early);
+}
+
+/* The watch finds a failure, and has no CPU before it can tell the others. */
+struct discovery {
+    struct watch_task task;
+    struct hub *hub;
+};
+
+static void discover(struct watch_task *task) {
+    hub_give_up(WATCH_OWNER(task, struct discovery, task)->hub, COLLET_ERR_SYSTEM, "rank 0 found the cause");
+    usleep(BOOT_TELL_NS / 1000 / 4);
+}
+
+static void one_hears_of_it_and_exits(int index) {
+    static struct discovery discovery;
+    struct member member;
+    configure(&member);
+    if (index == 0)
+        publish_id();
+    join(&member, 3, index); /* rank 2 never comes */
+    if (index == 0) {
+        usleep(300000);
+        discovery.hub = member.boot->hub;
+        watch_task_init(&discovery.task, discovery.hub->watch, discover);
+        watch_post(&discovery.task);
+    }
+    EXPECT(poll_init(&member) == COLLET_ERR_SYSTEM);
+    EXPECT(strstr(err_last(), "rank 0 found the cause") != NULL);
+    boot_destroy(member.boot);
+    if (index == 0)
+        _exit(0);
+}
+
+static void a_rank_that_hears_of_a_failure_and_exits_does_not_take_the_news_with_it(void **state) {
+    (void)state;
+    run(2, one_hears_of_it_and_exits);
 }
 
 static void id_of_the_past(int index) {
@@ -393,7 +429,7 @@ static void with_few_descriptors(int index) {
         nap();
     }
     if (index == limited) {
-        EXPECT(os_now_ns() - begun_ns < 5 * SECOND);
+        EXPECT(fair_since_ns(begun_ns) < 5 * SECOND);
         EXPECT(member.result == COLLET_SUCCESS ||
                (member.result == COLLET_ERR_SYSTEM && strstr(err_last(), "ulimit -n") != NULL && !may_raise));
         if (member.result == COLLET_SUCCESS) /* it has found out who is of its host */
@@ -454,6 +490,7 @@ int main(void) {
         CASE(a_rank_that_stood_still_at_its_deadline_names_the_missing_rank),
         CASE(a_failure_during_init_reaches_those_that_have_come),
         CASE(a_death_during_init_is_named),
+        CASE(a_rank_that_hears_of_a_failure_and_exits_does_not_take_the_news_with_it),
         CASE(an_id_cannot_be_used_twice),
         CASE(a_meeting_point_to_which_all_have_come_closes_when_init_fails),
         CASE(the_meeting_point_of_a_cancelled_id_says_why_and_closes),

@@ -440,11 +440,13 @@ static bool revoker_names_cause(const struct trial *trial, const struct job *job
     return false;
 }
 
-/* A rank that comes late may find that the others, and the meeting point with them, have ended. */
+/* A rank that comes late may find that the others, and the meeting point with them, have ended. If its own time is up just then, it says
+ * that nobody answers. */
 static bool names_cause(const struct trial *trial, const struct job *job, const char *text) {
     return names_culprit(trial, job, text) || revoker_names_cause(trial, job, text) ||
            (trial->moment == INIT &&
-            strstr(text, "nobody of this job listens at the meeting point any more") != NULL) ||
+            (strstr(text, "nobody of this job listens at the meeting point any more") != NULL ||
+             (strstr(text, "no meeting point answers") != NULL && strstr(text, "Connection refused") != NULL))) ||
            (trial->moment == INIT && trial->victim == 0 && strstr(text, "meeting point") != NULL);
 }
 
@@ -455,12 +457,18 @@ static bool tells_of_cut(const struct outcome *outcome) {
            strstr(outcome->text, "the meeting point is silent") != NULL;
 }
 
+/* Who is behind the rank that is waited for, the layer observe finds. The core names the rank itself. */
+static bool names_whom_it_awaits(const struct outcome *outcome) {
+    return !library_is_whole && outcome->result == COLLET_ERR_TIMEOUT &&
+           strstr(outcome->text, "waiting for rank") != NULL;
+}
+
 static bool says_why(const struct trial *trial, const struct job *job, int rank) {
     const char *text = job->outcomes[rank].text, *const *words = trial->kind->words;
     if (is_cut_off(trial, job, rank) && tells_of_cut(&job->outcomes[rank]))
         return true;
     if (rank != trial->victim || words[0] == NULL)
-        return names_cause(trial, job, text);
+        return names_cause(trial, job, text) || names_whom_it_awaits(&job->outcomes[rank]);
     return strstr(text, words[0]) != NULL || strstr(text, words[1]) != NULL;
 }
 

@@ -50,10 +50,10 @@ static void sniff(const void *data, size_t bytes) {
         memcpy(sniffed->data + at, data, bytes);
 }
 
-/* The first answer of a client in a handshake: a nonce, and the proof that it knows the secret. */
+/* The first answer of a client in a handshake: a nonce, the proof that it knows the secret, and the opening of its stream. */
 struct answer {
     int recorded;
-    uint8_t words[64];
+    uint8_t words[88];
 };
 static struct answer *answer; /* of all processes; NULL: nobody records */
 
@@ -70,13 +70,14 @@ static ssize_t pass_on(int fd, const void *data, size_t bytes, int flags) {
     return syscall(SYS_sendto, fd, data, bytes, flags, NULL, 0);
 }
 
-/* The news of a failure, without the MAC. 4 is TREE_FAIL. */
+/* The news of a failure, as a frame whose seal is only zeros. 4 is TREE_FAIL. */
 static void send_forgery(int fd, int flags) {
-    struct {
+    struct __attribute__((packed)) {
         uint32_t type, bytes;
+        uint8_t tag;
         struct failure failure;
         uint8_t mac[16];
-    } forgery = {4, sizeof(struct failure), {COLLET_ERR_ABORTED, -1, "forged"}, {0}};
+    } forgery = {4, sizeof(struct failure), 0, {COLLET_ERR_ABORTED, -1, "forged"}, {0}};
     pass_on(fd, &forgery, sizeof(forgery), flags);
 }
 
@@ -256,6 +257,42 @@ static void a_relay_on_another_port_is_refused(void **state) {
     close(c.listener);
 }
 
+/* ------------------------------------------------------------------------------------------------------- other versions */
+
+/* Greets everybody as collet greeted before its frames were a stream of libsodium. */
+static void greet_as_version_3(int listener) {
+    static const char greeting[8 + 32] = "collet\0\3";
+    for (;;) {
+        int client = accept(listener, NULL, NULL);
+        pass_on(client, greeting, sizeof(greeting), MSG_NOSIGNAL);
+    }
+}
+
+static void join_another_version(struct ranks *ranks, int rank) {
+    const struct relay_case *c = ranks->argument;
+    struct collet_comm *comm;
+    struct collet_unique_id packed;
+    struct id id = {.set = {.addresses = {{.family = 4, .ip = {127, 0, 0, 1}}}, .count = 1, .port = (uint16_t)c->port}};
+    if (rank == 1) {
+        pid_t child = fork();
+        if (child == 0)
+            greet_as_version_3(c->listener);
+        ranks->leftover = child;
+        return;
+    }
+    id_pack(&id, &packed);
+    ranks_expect(ranks, rank, collet_comm_init_rank(&comm, 2, packed, rank), COLLET_ERR_REMOTE, "init");
+    ranks_check(ranks, rank, strstr(collet_last_error(NULL), "another version of collet listens there") != NULL);
+}
+
+static void another_version_of_collet_is_refused_in_words(void **state) {
+    (void)state;
+    struct relay_case c;
+    c.listener = listen_somewhere(&c.port);
+    world_run(&worlds[WORLD_SHM], 2, NULL, join_another_version, &c);
+    close(c.listener);
+}
+
 /* ------------------------------------------------------------------------------------------------------------ tampering */
 
 /* From when the communicator is ready, somebody tampers with what rank 1 sends: its next heartbeat. */
@@ -428,6 +465,7 @@ int main(void) {
         cmocka_unit_test(neither_a_secret_nor_a_frame_can_be_read_on_the_way),
         cmocka_unit_test(a_port_that_somebody_took_first_is_an_error_that_names_it),
         cmocka_unit_test(a_relay_on_another_port_is_refused),
+        cmocka_unit_test(another_version_of_collet_is_refused_in_words),
         cmocka_unit_test(a_forged_failure_is_not_believed),
         cmocka_unit_test(a_repeated_frame_ends_the_connection),
         cmocka_unit_test(a_changed_frame_ends_the_connection),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "boot/id.h"
+#include "common/fair.h"
 #include "common/level.h"
 #include "common/ports.h"
 #include "common/world.h"
@@ -25,7 +26,7 @@
 
 #define START_MS 4000 /* longest time to start a job in spite of strangers */
 
-static int ms_since(uint64_t since_ns) { return (int)((ranks_now_ns() - since_ns) / 1000000u); }
+static int ms_since(uint64_t since_ns) { return (int)(fair_since_ns(since_ns) / 1000000u); }
 
 /* ------------------------------------------------------------------------------------------------------------- sockets */
 

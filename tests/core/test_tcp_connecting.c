@@ -2,6 +2,7 @@
  *
  * How the sockets of two ranks come to be: strangers, attempts, ways, and what cannot be reached (common/tcp_pair.h).
  */
+#include "boot/interfaces.h"
 #include "common/tcp_pair.h"
 #include "transport/tcp_socket.c"
 #include "transport/tcp_way.h"

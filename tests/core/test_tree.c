@@ -7,7 +7,8 @@
  * Nothing is watched and timers fire when a case says so (fuzz/watch_none.h), so each order can be made.
  */
 #include "boot/hub.c"
-#include "boot/tree.c"
+#include "boot/losses.c"
+#include "boot/tree_serve.c"
 
 #include "fuzz/watch_none.h"
 
@@ -37,20 +38,19 @@ static int set_up(void **state) {
     int pair[2];
     (void)state;
     memcpy(cards[1].process, process_identity(), sizeof cards[1].process);
-    tree = (struct tree){.parent = 0,
-                         .door.listener.fd = -1,
-                         .lost_early.fire = on_lost_early,
-                         .shortcuts = {.places = &tree.places, .courier = &tree.courier}};
+    struct hub *hub;
     watch_task_init(&work, NULL, do_nothing);
-    assert_int_equal(hub_create(RANKS, NULL, &tree.hub), COLLET_SUCCESS);
-    tree.hub->work = &work;
+    assert_int_equal(hub_create(RANKS, NULL, &hub), COLLET_SUCCESS);
+    hub->work = &work;
+    tree_init(&tree, hub);
+    tree.parent = 0;
     assert_int_equal(hub_add(tree.hub, 1, &self, &config, &boot), COLLET_SUCCESS);
     assert_int_equal(places_create(&tree.places, cards, RANKS), COLLET_SUCCESS);
-    assert_int_equal(courier_init(&tree.courier, tree.places.self, tree.places.count), COLLET_SUCCESS);
+    assert_int_equal(route_open(&tree), COLLET_SUCCESS);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     assert_int_equal(wire_create(pair[0], NULL, NULL, &wire), COLLET_SUCCESS);
     other_end = pair[1];
-    place_of(&tree, 0)->edge = add_edge(&tree, wire, 0);
+    place_of(&tree, 0)->edge = tree_add_edge(&tree, wire, 0);
     assert_non_null(place_of(&tree, 0)->edge);
     return 0;
 }
@@ -87,11 +87,31 @@ static void a_lost_parent_is_named_where_nobody_knows_more(void **state) {
     assert_non_null(strstr(tree.hub->failed_text, "the process of rank 0 was lost while the communicator was created"));
 }
 
+/* Not only when an attempt to dial it ends: that may last for seconds more, in which the others count this process as lost. */
+static void a_parent_that_does_not_answer_is_lost_when_its_time_is_up(void **state) {
+    (void)state;
+    tree.known = tree.running = true;
+    tree.hub->peers[0].node = 7;
+    tree.silence_ns = 1000000000;
+    tree.beat_ns = 100000000;
+    tree.beaten_ns = os_now_ns();
+    edge_destroy(place_of(&tree, 0)->edge);
+    place_of(&tree, 0)->edge = NULL;
+    dial_parent(&tree);
+    beat(&tree.beat);
+    assert_int_equal(hub_state(tree.hub, 0, NULL), PEER_ALIVE);
+    tree.dial.started_ns -= 1 + patience_ns(&tree);
+    beat(&tree.beat);
+    assert_int_equal(hub_state(tree.hub, 0, NULL), PEER_LOST);
+    assert_int_equal(tree.parent, -1);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(the_meeting_point_has_the_word_on_why_init_failed),
         TEST(a_lost_parent_is_named_where_nobody_knows_more),
+        TEST(a_parent_that_does_not_answer_is_lost_when_its_time_is_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@
 #include "base/config_read.h"
 #include "base/err.h"
 #include "boot/hub.h"
+#include "common/fair.h"
 #include "common/level.h"
 #include "common/local_boots.h"
 #include "common/world.h"
@@ -129,10 +130,10 @@ static void end(struct group *group, enum collet_result result) {
 
 static enum collet_result survey(struct group *group) {
     enum collet_result result;
-    const uint64_t begun_ns = ranks_now_ns();
+    const uint64_t begun_ns = fair_now_ns();
     do
         result = survey_try(group->survey, &group->map);
-    while (result == COLLET_IN_PROGRESS && ranks_now_ns() - begun_ns < LEVEL_SOON_NS);
+    while (result == COLLET_IN_PROGRESS && fair_now_ns() - begun_ns < LEVEL_SOON_NS);
     return result;
 }
 

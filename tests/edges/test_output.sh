@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Two ranks, a few calls. They end in a few seconds, or hang.
-perf() { timeout -k 1 30 env "$@" "$bin/all_reduce_perf" --procs 2 -b 8 -e 64K -f 8 -n 20 -w 1; }
+perf() { timeout 30 env "$@" "$bin/all_reduce_perf" --procs 2 -b 8 -e 64K -f 8 -n 20 -w 1; }
 # The calls do their work, and what is said has these words.
 goes_on() { # words, variables…
     local words=$1
@@ -35,7 +35,7 @@ fifo() { rm -f "$work/pipe"; mkfifo "$work/pipe"; echo "$work/pipe"; }
 env --default-signal=PIPE true 2>/dev/null && DEFAULT=--default-signal=PIPE || DEFAULT=
 
 # A program that knows nothing of the signal; perf programs ignore it.
-hello() { timeout -k 1 30 env $DEFAULT "$@" "$bin/hello_allreduce"; }
+hello() { timeout 30 env $DEFAULT "$@" "$bin/hello_allreduce"; }
 a_reader_of_the_log_leaves() {
     { hello COLLET_DEBUG=TRACE 2>&1 >"$work/out"; echo $? >"$work/rc"; } | head -c 1 >/dev/null
     [ "$(cat "$work/rc")" = 0 ] || { echo "ended with $(cat "$work/rc")"; return 1; }
@@ -105,7 +105,7 @@ says_without_the_server() { # words … -- open|write variables…; all files ar
     : >"$work/out"
     for word in "${words[@]}"; do until grep -qE "$word" "$work/out"; do sleep 0.2; done; done && touch "$work/hung.end" &
     watcher=$!
-    timeout -k 1 100 "$work/hung_files" "$work/hung" "$how" 60 env "$@" \
+    timeout 100 "$work/hung_files" "$work/hung" "$how" 60 env "$@" \
         "$bin/all_reduce_perf" --procs 2 -b 8 -e 64K -f 8 -n 20 -w 1 >"$work/out" 2>&1
     kill $watcher 2>/dev/null
     wait $watcher 2>/dev/null

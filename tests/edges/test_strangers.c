@@ -15,6 +15,7 @@
 #include "boot/id.h"
 #include "collet.h"
 #include "common/child.h"
+#include "common/fair.h"
 #include "common/ports.h"
 #include "transport/tcp_socket.h"
 
@@ -87,7 +88,8 @@ static void keep_doors(void) {
     }
     const pid_t pid = strangers_at(ports, DOORS, STRANGERS);
     limit_descriptors();
-    for (int k = 0; k < 60; k++) {
+    const uint64_t from_ns = os_now_ns(); /* strangers come late if the CPUs are busy */
+    for (int k = 0; k < 60 || (most <= DESCRIPTORS / 8 && fair_since_ns(from_ns) < 20000000000u); k++) {
         usleep(50000);
         const int now = descriptors();
         most = now > most ? now : most;
@@ -96,7 +98,7 @@ static void keep_doors(void) {
     struct collet_comm *comm;
     const uint64_t begun_ns = os_now_ns();
     EXPECT(collet_comm_init_rank(&comm, 1, ids[DOORS - 1], 0) == COLLET_SUCCESS);
-    EXPECT(os_now_ns() - begun_ns < 5000000000u);
+    EXPECT(fair_since_ns(begun_ns) < 5000000000u);
     EXPECT(collet_comm_destroy(comm) == COLLET_SUCCESS);
     kill(pid, SIGKILL);
 }

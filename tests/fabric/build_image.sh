@@ -9,7 +9,7 @@
 #   /lib /lib64 /usr/lib   the libraries that ldd names, and the provider that libibverbs loads for rxe
 #   /modules               kernel modules, and in `order` their names so that each comes after what it needs
 set -eu
-PATH=$PATH:/usr/sbin:/sbin
+PATH=/usr/bin:/bin:/usr/sbin:/sbin:$PATH # the system's own come first: the timeout of tests needs files that no guest has
 
 kernel=$1 bin=$2 image=$3
 here=$(dirname "$0")

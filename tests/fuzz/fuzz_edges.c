@@ -5,7 +5,7 @@
  *      place 0 (rank 0) ◀── edge ── place 1, this process (rank 1) ◀── edge ── place 2 (rank 2), or nobody yet
  */
 #include "boot/hub.c"
-#include "boot/tree.c"
+#include "boot/tree_serve.c"
 
 #include "fuzz.h"
 #include "watch_none.h"
@@ -32,7 +32,7 @@ static struct edge *make_edge(struct tree *tree, int place, int *other_end) {
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0 || wire_create(pair[0], NULL, NULL, &wire) != COLLET_SUCCESS)
         abort();
     *other_end = pair[1];
-    struct edge *edge = add_edge(tree, wire, place);
+    struct edge *edge = tree_add_edge(tree, wire, place);
     if (edge == NULL)
         abort();
     if (place >= 0)
@@ -76,24 +76,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct config config;
     struct boot_self self = {0};
     struct boot *boot;
-    struct tree tree = {.parent = 0, .door.listener.fd = -1};
+    struct hub *hub;
+    struct tree tree;
     struct watch_task work;
     int other_ends[2];
     watch_task_init(&work, NULL, ignore);
     make_cards(cards);
-    if (hub_create(RANKS, NULL, &tree.hub) != COLLET_SUCCESS)
+    if (hub_create(RANKS, NULL, &hub) != COLLET_SUCCESS)
         return 0;
-    tree.hub->work = &work;
+    hub->work = &work;
+    tree_init(&tree, hub);
+    tree.parent = 0;
     if (hub_add(tree.hub, 1, &self, &config, &boot) != COLLET_SUCCESS ||
-        places_create(&tree.places, cards, RANKS) != COLLET_SUCCESS ||
-        courier_init(&tree.courier, tree.places.self, tree.places.count) != COLLET_SUCCESS)
+        places_create(&tree.places, cards, RANKS) != COLLET_SUCCESS || route_open(&tree) != COLLET_SUCCESS)
         abort();
     for (int rank = 0; rank < RANKS; rank++)
         hub_set_peer(tree.hub, &cards[rank]);
-    tree.courier.carry = carry;
-    tree.courier.deliver = deliver;
-    tree.shortcuts.places = &tree.places;
-    tree.shortcuts.courier = &tree.courier;
     make_edge(&tree, 0, &other_ends[0]);
     make_edge(&tree, fuzz_byte(&input) % 2 ? 2 : -1, &other_ends[1]);
     while (input.size > 0 && tree.edges != NULL) {

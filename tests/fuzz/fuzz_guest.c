@@ -6,7 +6,7 @@
  */
 #include "base/config_read.h"
 #include "boot/hub.c"
-#include "boot/join.c"
+#include "boot/member.c"
 
 #include "fuzz.h"
 #include "watch_none.h"
@@ -29,7 +29,7 @@ static struct card card_of_rank(int rank) {
     return card;
 }
 
-static size_t make_frame(const struct join *join, uint32_t type, struct fuzz_input *input, char *bytes) {
+static size_t make_frame(const struct member *member, uint32_t type, struct fuzz_input *input, char *bytes) {
     struct seat seat = {.rank = 1, .place = 1, .nplaces = RANKS, .parent = card_of_rank(0), .meeting = "rank 0"};
     struct rejection rejection = {.rank = 1, .code = COLLET_ERR_INVALID_ARGUMENT, .text = "why"};
     struct failure failure = {.code = COLLET_ERR_REMOTE, .rank = -1, .text = "why"};
@@ -45,7 +45,7 @@ static size_t make_frame(const struct join *join, uint32_t type, struct fuzz_inp
     case TABLE_NODES: memcpy(bytes, nodes, size = sizeof nodes); break;
     case TABLE_KNOBS:
         memset(&agreed, 0, sizeof agreed);
-        config_adopt(&agreed, join->hub->local[1]->config);
+        config_adopt(&agreed, member->hub->local[1]->config);
         memcpy(bytes, &agreed, size = sizeof agreed);
         break;
     case TABLE_CARDS:
@@ -61,18 +61,18 @@ static size_t make_frame(const struct join *join, uint32_t type, struct fuzz_inp
 }
 
 /* False: it is understood to be nonsense. */
-static bool tell(struct join *join, struct fuzz_input *input) {
+static bool tell(struct member *member, struct fuzz_input *input) {
     static const uint32_t types[] = {TABLE_SEAT,   TABLE_KNOBS, TABLE_CARDS, TABLE_NODES, TABLE_DONE,
                                      TABLE_REJECT, TABLE_NEWS,  TABLE_FAIL,  TABLE_OVER};
     static char
         bytes[sizeof(struct config) + sizeof(struct failure) + sizeof(struct seat) + RANKS * sizeof(struct card)];
     const uint8_t kind = fuzz_byte(input);
     struct frame frame = {.type = kind == 255 ? fuzz_byte(input) : types[kind % 9]};
-    frame.bytes = make_frame(join, frame.type, input, bytes);
+    frame.bytes = make_frame(member, frame.type, input, bytes);
     char *exact = malloc(frame.bytes + 1);
     memcpy(exact, bytes, frame.bytes);
     frame.data = exact;
-    const bool understood = on_root_frame(join, &frame);
+    const bool understood = on_root_frame(member, &frame);
     free(exact);
     return understood;
 }
@@ -81,31 +81,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct fuzz_input input = {data, size};
     static struct config config;
     struct boot_self self = {0};
-    struct tree tree;
-    struct join join = {.tree = &tree};
-    struct watch_task work;
+    struct member member = {0};
     struct boot *boot;
     char text[ERR_TEXT_BYTES];
     int pair[2];
-    watch_task_init(&work, NULL, ignore);
+    watch_task_init(&member.work, NULL, ignore);
     if (config_read(&config) != COLLET_SUCCESS)
         abort();
-    if (hub_create(RANKS, NULL, &join.hub) != COLLET_SUCCESS)
+    if (hub_create(RANKS, NULL, &member.hub) != COLLET_SUCCESS)
         abort();
-    join.hub->work = &work;
-    if (hub_add(join.hub, 1, &self, &config, &boot) != COLLET_SUCCESS ||
-        tree_open(&tree, join.hub, AF_INET, "lo") != COLLET_SUCCESS || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0 ||
-        wire_create(pair[0], root_ready, &join, &join.root) != COLLET_SUCCESS)
+    member.hub->work = &member.work;
+    if (hub_add(member.hub, 1, &self, &config, &boot) != COLLET_SUCCESS ||
+        tree_open(&member.tree, member.hub, AF_INET, "lo") != COLLET_SUCCESS ||
+        socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0 ||
+        wire_create(pair[0], root_ready, &member, &member.root) != COLLET_SUCCESS)
         abort();
-    while (input.size > 0 && tell(&join, &input)) {
-        join_continue(&join);
-        join_waiting_text(&join, text, sizeof text);
+    while (input.size > 0 && tell(&member, &input)) {
+        continue_init(&member);
+        waiting_text(&member, text, sizeof text);
     }
-    join_stop(&join);
-    tree_close(&tree);
+    leave_meeting_point(&member);
+    tree_close(&member.tree);
     watch_fire_all();
     close(pair[1]);
     hub_remove(boot);
-    hub_release(join.hub);
+    hub_release(member.hub);
     return 0;
 }

@@ -6,9 +6,9 @@
  *      rank 0 ◀── letters ── changed ── letters ──▶ rank 1, rank 2           all in this thread
  *
  *      surveys (topo/probe/survey.h), agreements (layers/elastic/oob_allgather.h), agreements (layers/elastic/agreement.h), offers of shared memory (transport/shm.c) and of
- *      sockets (transport/tcp_link.c), and what a rank says that it waits in (exec/exec_inquest.c)
+ *      sockets (transport/tcp_link.c), and what a rank says that it does (layers/observe/inquest.c, exec/exec_compare.c)
  */
-#include "exec/exec_inquest.c"
+#include "layers/observe/inquest.c"
 
 #include "base/config_read.h"
 #include "common/local_boots.h"
@@ -221,8 +221,9 @@ static void with_offers(struct job *job, struct fuzz_input *input) {
 
 static void with_answers(struct job *job, struct fuzz_input *input) {
     static struct chan chan;
-    struct exec_call call = {.chan = &chan, .request = {.collective = PROG_SEND, .root = 1}, .told_peer = 1};
-    struct inquest inquest = {.call = &call};
+    struct exec_call call = {.chan = &chan, .request = {.collective = PROG_SEND, .root = 1}, .waits_for = 1};
+    struct comms_entry entry = {.comm = NULL};
+    struct inquest inquest = {.call = &call, .entry = &entry};
     char text[96];
     chan = (struct chan){.name = "", .timeout_ms = 1000};
     chan.owner = (struct conn_owner){.boot = job->boots[0],
@@ -230,20 +231,20 @@ static void with_answers(struct job *job, struct fuzz_input *input) {
                                      .peers = job->peers,
                                      .nranks = RANKS,
                                      .layouts[PROG_TO_FEW] = {.nslots = 2}};
-    begin_chain(&inquest, &call, 1);
+    begin_chain(&inquest, &call);
     for (int k = 0; k < 2 * RANKS && input->size > 0 && inquest.at >= 0; k++) {
-        struct boot_answer answer = {.calls = fuzz_byte(input), .bytes = sizeof(struct call_record)};
-        struct call_record record = {.waits_for = fuzz_byte(input) % RANKS, .sequence = fuzz_byte(input)};
-        memcpy(record.process, job->peers[record.waits_for].process, sizeof record.process);
-        answer.elsewhere = fuzz_byte(input) % 2;
-        fuzz_patch(input, &record, sizeof record);
-        memcpy(answer.status, &record, sizeof record);
-        fuzz_patch(input, answer.status, sizeof answer.status);
-        memcpy(&record, answer.status, sizeof record);
-        if (record_is_valid(&record, RANKS))
-            describe_record(&record, text, sizeof text);
-        if (hear(&inquest, &call, &answer) != COLLET_SUCCESS)
-            break;
+        struct status_answer said = {.bytes = sizeof said.status, .status = {.calls = fuzz_byte(input), .ncalls = 1}},
+                             answer;
+        struct status_call *blocked = fuzz_byte(input) % 2 ? &said.status.call[0] : &said.status.elsewhere.call;
+        *blocked = (struct status_call){
+            .facts.sequence = fuzz_byte(input), .waits_for = fuzz_byte(input) % RANKS, .blocked = true};
+        memcpy(said.status.elsewhere.process, job->peers[blocked->waits_for].process,
+               sizeof said.status.elsewhere.process);
+        fuzz_patch(input, &said, sizeof said);
+        if (!status_read_answer(&said, offsetof(struct status_answer, status) + sizeof said.status, &answer))
+            continue;
+        hear(&inquest, &call, &answer);
+        exec_describe(&answer.status.call[0].facts, text, sizeof text);
     }
     if (memchr(inquest.chain, '\0', sizeof inquest.chain) == NULL)
         abort();

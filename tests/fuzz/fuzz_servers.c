@@ -7,7 +7,7 @@
  *                                 ──▶ status query ── question ──▶ ranks
  */
 #define read_request read_http /* the status socket has one, too */
-#include "layers/observe/exporter.c"
+#include "layers/metrics/exporter.c"
 #undef read_request
 #include "boot/hub.c"
 #include "layers/observe/status_socket.c"
@@ -53,8 +53,12 @@ static void hear_a_rank(struct hub *hub, struct fuzz_input *input) {
     const uint8_t kind = fuzz_byte(input);
     size_t bytes;
     const uint8_t *data = fuzz_bytes(input, fuzz_byte(input), &bytes);
-    const uint64_t number = hub->status_query_count - (kind >> 1 & 1);
-    struct letter *letter = letter_create(1, kind & 1 ? 2 : 0, boot_key(BOOT_REPORT, number), data, bytes);
+    struct status_answer answer = {.question = hub->status_query_count - (kind >> 1 & 1)};
+    const size_t head = offsetof(struct status_answer, status);
+    answer.bytes = (uint32_t)bytes;
+    memcpy(&answer.status, data, bytes);
+    struct letter *letter =
+        letter_create(1, kind & 1 ? 2 : 0, boot_key(BOOT_REPORT, STATUS_OUTSIDE), &answer, head + bytes);
     if (letter == NULL)
         return;
     status_query_hear(hub, letter);
@@ -117,8 +121,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct watch_task work;
     struct boot *boot;
     if (listeners[0] < 0) {
-        process_lock()->exporter = &exporter;
-        process_unlock();
         server_open(&exporter.server, listeners[0] = listen_here());
         server_open(&status_socket.server, listeners[1] = listen_here());
         status_socket.server.admits = is_of_same_user;

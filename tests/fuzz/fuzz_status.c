@@ -12,12 +12,12 @@
 
 /* A rank that waits for the next one. */
 static struct query_rank rank_of(int rank) {
-    struct report report = {.calls = 7, .ncalls = 1, .name = "name", .error = ""};
+    struct status status = {.calls = 7, .ncalls = 1, .name = "name", .error = ""};
     struct query_rank of = {
-        .rank = rank, .pid = 1000 + rank, .host = "host", .asked = 1, .answered = 1, .bytes = sizeof report};
-    report.call[0] = (struct report_call){
-        .sequence = 7, .idle_ns = 1000000000, .waits_for = (rank + 1) % RANKS, .algorithm = "ring"};
-    memcpy(of.report, &report, sizeof report);
+        .rank = rank, .pid = 1000 + rank, .host = "host", .asked = 1, .answered = 1, .bytes = sizeof status};
+    status.call[0] = (struct status_call){
+        .facts.sequence = 7, .idle_ns = 1000000000, .waits_for = (rank + 1) % RANKS, .algorithm = "ring"};
+    of.status = status;
     return of;
 }
 

@@ -189,14 +189,18 @@ def spoil_bytes(text):
     return re.sub(r"\n\s+/\*[0-9a-f]+\*/[^\n]*;[^\n]*", lambda first: first[0] + 3 * pair, text, count=1)
 
 
-# By line: is there a branch back, from it or from behind it, to it or to before it?
-def in_loops(lines):
+# Loops: from the line to which a branch leads back, to that branch.
+def loops_of(lines):
     at = {line[:-1]: k for k, line in enumerate(lines) if line.startswith(".L")}
+    branches = ((k, re.search(r"\bBRA\S*.*?(\.L_x_\d+)", line)) for k, line in enumerate(lines))
+    return [(at.get(target[1], k), k) for k, target in branches if target and at.get(target[1], k) < k]
+
+
+# By line: is it in a loop?
+def in_loops(lines):
     inside = [False] * len(lines)
-    for k, line in enumerate(lines):
-        target = re.search(r"\bBRA\S*.*?(\.L_x_\d+)", line)
-        for j in range(at.get(target[1], k), k) if target else ():
-            inside[j] = True
+    for first, behind in loops_of(lines):
+        inside[first:behind] = [True] * (behind - first)
     return inside
 
 
@@ -206,12 +210,30 @@ def generic_in_loops(lines):
     return next((f"in a loop, an access to memory of which nobody says what it is: {line}" for line in found), None)
 
 
+# A lane that loads vectors in a loop has all that it needs there in registers.
+def spills_in_copies(lines):
+    loops = loops_of(lines)
+    for k, line in enumerate(lines):
+        around = [loop for loop in loops if loop[0] <= k < loop[1]]
+        if not re.search(r"\bLDG\.E\.128 ", line) or not around:
+            continue
+        first, behind = min(around, key=lambda loop: loop[1] - loop[0])
+        if spill := next((l for l in lines[first:behind] if re.search(r"\b(LDL|STL)\b", l)), None):
+            return f"in a loop that loads vectors, a register is spilled: {spill}"
+    return None
+
+
+def spoil_copies(text):
+    return re.sub(r"(\n\s+/\*[0-9a-f]+\*/\s+)((?:@\S+ )?LDG\.E\.128 )", r"\1LDL R0, [R1] ;\1\2", text)
+
+
 RULES = {
     "fences": (wrong_fences, lambda text: text.replace("MEMBAR.ALL.SYS", "MEMBAR.ALL.GPU", 1)),
     "aliases": (wrong_aliases, spoil_aliases),
     "no cached loads": (wrong_loads, lambda text: text.replace("LDG.E.128", "LDG.E.128.CONSTANT", 1)),
     "whole lines": (wrong_lines, lambda text: re.sub(r"BRA\.DIV|WARPSYNC\.ALL", "NOP", text)),
     "copies by words": (bytes_in_turn, spoil_bytes),
+    "copies in registers": (spills_in_copies, spoil_copies),
     "known memory": (generic_in_loops, lambda text: re.sub(r"\bLDS\b", "LD.E", text)),
     "full masks": (wrong_masks, lambda text: text.replace("-0x1", "0xff").replace("VOTE.ANY", "MATCH.ANY")),
 }

@@ -55,7 +55,7 @@ says_how_far_a_part_was_that_it_stops() {
 
 the_acceptance_itself_says_how_far_it_is() {
     local status
-    command timeout 60 "$build/tests/gpu/test_accept" --emulated --seconds 50 simple >"$work/long.txt" 2>&1 & local program=$!
+    command -p timeout 60 "$build/tests/gpu/test_accept" --emulated --seconds 50 simple >"$work/long.txt" 2>&1 & local program=$!
     until grep -q 'of the sample' "$work/long.txt"; do sleep 0.1; kill -0 $program || return 1; done
     kill $program # of timeout, which passes it on
     wait $program

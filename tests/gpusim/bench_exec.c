@@ -10,7 +10,10 @@
  *    looks        of a lane, until all that it polls for has come
  *    in flight    bytes of a lane's loads before it uses the first one
  *
- * And what a block's books take, in a table of its own. The lines are differences: a step is what a ring of 8 ranks takes more than
+ * How often a payload passes memory, in a table of its own: bytes that lanes of all ranks of one GPU load and store, in multiples of
+ * what a rank has.
+ *
+ * And what a block's books take, in another one. The lines are differences: a step is what a ring of 8 ranks takes more than
  * one of 3, by its steps more; a peer is the same of one-shot, a KB the same of longer slices. What is left is a launch: how a block
  * comes and goes.
  *
@@ -69,6 +72,36 @@ static void print_counts(const struct stage *stage) {
            (double)all.lane_instructions * per);
 }
 
+/* ---- passes: of a payload, through memory ---- */
+
+#define PASSED_ELEMS 65536
+
+static bool print_passes_of(const char *algorithm, enum protocol protocol, int nranks, uint32_t lends_from) {
+    const struct scene scene = {algorithm, PROG_ALLREDUCE, protocol,   nranks,     1,    PASSED_ELEMS, 128,
+                                1,         COLLET_FLOAT32, COLLET_SUM, lends_from, false};
+    char why[STAGE_WHY_BYTES] = "";
+    struct stage stage;
+    bool good = stage_begin(&stage, &scene, RIGHTS_ALL) && stage_run(&stage, 1, why);
+    if (good)
+        printf("%-9s %-7s %5d %s %8.1f\n", algorithm, protocol_names[protocol], nranks,
+               lends_from > 0 ? "lent" : "    ", stage_passes(&stage));
+    else
+        printf("%s: %s\n", algorithm, stage.kernel == NULL ? gpusim_error() : why);
+    stage_end(&stage);
+    return good;
+}
+
+static bool print_passes(void) {
+    static const char *const algorithms[] = {"ring", "tree", "oneshot", "twoshot"};
+    bool good = true;
+    printf("\nallreduce of ranks on one GPU\n%-9s %-7s %5s %4s %8s\n", "by", "in", "ranks", "", "passes");
+    for (int nranks = 2; nranks <= 8; nranks *= 2)
+        for (size_t k = 0; k < sizeof(algorithms) / sizeof(*algorithms); k++)
+            for (uint32_t lends_from = 0; lends_from <= 64; lends_from += 64)
+                good &= print_passes_of(algorithms[k], PROTOCOL_SIMPLE, nranks, lends_from);
+    return good;
+}
+
 /* ---- books: of a block, in a call ---- */
 
 struct books {
@@ -104,7 +137,7 @@ static struct books books_less(struct books a, double factor, struct books b, do
 
 /* Of an allreduce. False: it did not run. */
 static bool keep_books(const char *algorithm, enum protocol protocol, int nranks, int nslices, size_t elems,
-                       uint32_t lanes, struct books *books) {
+                       uint32_t lanes, uint32_t lends_from, struct books *books) {
     const struct scene scene = {algorithm,
                                 PROG_ALLREDUCE,
                                 protocol,
@@ -115,7 +148,7 @@ static bool keep_books(const char *algorithm, enum protocol protocol, int nranks
                                 1,
                                 COLLET_FLOAT32,
                                 COLLET_SUM,
-                                0,
+                                lends_from,
                                 false};
     char why[STAGE_WHY_BYTES] = "";
     struct stage stage;
@@ -142,12 +175,12 @@ static bool print_books_of(enum protocol protocol) {
     static const size_t large_elems[] = {[PROTOCOL_SIMPLE] = 512, [PROTOCOL_LL] = 256, [PROTOCOL_LL128] = 480};
     const double steps_of_3 = 5, steps_of_8 = 15, kb = (double)(large_elems[protocol] - SMALL_ELEMS) * 4 / 1024;
     struct books three, eight, small, large, one, four;
-    if (!keep_books("ring", protocol, 3, 3, SMALL_ELEMS, LANES, &three) ||
-        !keep_books("ring", protocol, 8, 8, SMALL_ELEMS, LANES, &eight) ||
-        !keep_books("ring", protocol, 3, 3, SMALL_ELEMS, 32, &small) ||
-        !keep_books("ring", protocol, 3, 3, large_elems[protocol], 32, &large) ||
-        !keep_books("oneshot", protocol, 2, 1, SMALL_ELEMS, LANES, &one) ||
-        !keep_books("oneshot", protocol, 5, 1, SMALL_ELEMS, LANES, &four))
+    if (!keep_books("ring", protocol, 3, 3, SMALL_ELEMS, LANES, 0, &three) ||
+        !keep_books("ring", protocol, 8, 8, SMALL_ELEMS, LANES, 0, &eight) ||
+        !keep_books("ring", protocol, 3, 3, SMALL_ELEMS, 32, 0, &small) ||
+        !keep_books("ring", protocol, 3, 3, large_elems[protocol], 32, 0, &large) ||
+        !keep_books("oneshot", protocol, 2, 1, SMALL_ELEMS, LANES, 0, &one) ||
+        !keep_books("oneshot", protocol, 5, 1, SMALL_ELEMS, LANES, 0, &four))
         return false;
     struct books step = books_less(eight, 1, three, steps_of_8 - steps_of_3);
     print_books(protocol, "launch", books_less(three, steps_of_3, step, 1), true);
@@ -158,6 +191,16 @@ static bool print_books_of(enum protocol protocol) {
     return true;
 }
 
+/* A peer more in one-shot, whose payload is read where it is. */
+static bool print_books_of_loans(void) {
+    struct books one, four;
+    if (!keep_books("oneshot", PROTOCOL_SIMPLE, 2, 1, SMALL_ELEMS, LANES, 64, &one) ||
+        !keep_books("oneshot", PROTOCOL_SIMPLE, 5, 1, SMALL_ELEMS, LANES, 64, &four))
+        return false;
+    print_books(PROTOCOL_SIMPLE, "loan", books_less(four, 1, one, 3), false);
+    return true;
+}
+
 static bool print_all_books(void) {
     printf("\nbooks, of a block and call\n%-7s %-7s %12s %7s %9s %7s %7s %7s\n", "in", "of a", "instructions", "chain",
            "from far", "loads", "stores", "bytes");
@@ -165,7 +208,7 @@ static bool print_all_books(void) {
     for (int protocol = 0; protocol < PROTOCOL_COUNT; protocol++)
         if (!print_books_of((enum protocol)protocol))
             return false;
-    return true;
+    return print_books_of_loans();
 }
 
 int main(int argc, char **argv) {
@@ -175,6 +218,8 @@ int main(int argc, char **argv) {
     }
     if (argc > 1 && strcmp(argv[1], "books") == 0)
         return !print_all_books();
+    if (argc > 1 && strcmp(argv[1], "passes") == 0)
+        return !print_passes();
     printf("per rank and call; 4 ranks on 4 GPUs, 2 channels, 128 lanes; fences of block/GPU/system\n");
     printf("%-14s %-13s %-7s %8s %12s %8s %7s %9s %9s %6s %7s %9s %10s %12s\n", "collective", "by", "in", "bytes",
            "fences", "barriers", "beside", "polls", "remote", "lines", "looks", "in flight", "B to peers",
@@ -191,5 +236,5 @@ int main(int argc, char **argv) {
         print_counts(&stage);
         stage_end(&stage);
     }
-    return !print_all_books();
+    return !(print_passes() & print_all_books());
 }

@@ -222,6 +222,7 @@ struct gpusim_counts stage_counts(const struct stage *stage) {
             all.fences[scope] += one.fences[scope];
         all.blocks += one.blocks;
         all.stores += one.stores;
+        all.load_bytes += one.load_bytes;
         all.store_bytes += one.store_bytes;
         all.chain.instructions += one.chain.instructions;
         all.lane_work.instructions += one.lane_work.instructions;
@@ -242,4 +243,11 @@ struct gpusim_counts stage_counts(const struct stage *stage) {
         all.lane_instructions += one.lane_instructions;
     }
     return all;
+}
+
+double stage_passes(const struct stage *stage) {
+    const struct scene *scene = stage->scene;
+    const struct gpusim_counts all = stage_counts(stage);
+    return (double)(all.load_bytes + all.store_bytes) /
+           ((double)scene->calls * (double)scene->count * (double)collet_type_size(scene->type));
 }

@@ -59,5 +59,7 @@ void stage_end(struct stage *stage);
 bool stage_run(const struct stage *stage, uint32_t seed, char why[STAGE_WHY_BYTES]);
 /* Of all GPUs in the last run: what a step, a wait or a load asks for. */
 struct gpusim_counts stage_counts(const struct stage *stage);
+/* How often the payload of a rank passed memory in the last run: bytes that lanes loaded and stored, of all ranks. */
+double stage_passes(const struct stage *stage);
 
 #endif

@@ -1494,7 +1494,7 @@ static void sum_without_signals(int rank, int lane, bool and_read) {
 }
 
 static void sum_without_ready(int rank) { sum_without_signals(rank, 0, false); }
-static void sum_without_done(int rank) { sum_without_signals(rank, 1, true); }
+static void sum_without_done(int rank) { sum_without_signals(rank, PROG_LANE_ALL, true); }
 
 static void without_the_signal_that_slices_are_there_sums_are_wrong(void) {
     by_switches();

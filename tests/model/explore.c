@@ -42,6 +42,7 @@ struct thread {
     bool begun, ended, waits;
     enum kind next; /* its next choice … */
     struct place *place;
+    bool in_order; /* a load that is sequentially consistent */
     bool (*ready)(const void *argument);
     const void *argument;
     const char *what;
@@ -183,7 +184,7 @@ static int options_of(int number, struct option *options) {
     if (thread->next == EXCHANGE)
         options[n++] = (struct option){number, thread->place->count - 1};
     if (thread->next == LOAD)
-        for (int s = thread->place->count; s-- > memory_oldest(number, thread->place);)
+        for (int s = thread->place->count; s-- > memory_oldest(number, thread->place, thread->in_order);)
             options[n++] = (struct option){number, s};
     return n;
 }
@@ -362,7 +363,8 @@ static void remember(const struct place *place, int store) {
     thread->trace = memory_mix(thread->trace, (uint64_t)store);
 }
 
-int explore_load(struct place *place) {
+int explore_load(struct place *place, bool in_order) {
+    x.threads[x.running].in_order = in_order;
     reach(LOAD, place);
     int store = x.threads[x.running].reads;
     look(place, store, false);

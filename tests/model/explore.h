@@ -11,7 +11,7 @@
 int explore_thread(void);
 
 /* The running thread is about to load from the place; returns which store it reads. */
-int explore_load(struct place *place);
+int explore_load(struct place *place, bool in_order);
 /* The running thread is about to read, modify and write the place, or to store where other threads do. */
 void explore_exchange(struct place *place);
 /* The running thread has stored to the place. */

@@ -66,7 +66,7 @@ static uint64_t load(const void *at, uint32_t bytes, int order) {
         return value;
     }
     struct place *place = memory_place(at, bytes);
-    int store = explore_load(place);
+    int store = explore_load(place, order == __ATOMIC_SEQ_CST);
     return memory_load(thread, place, store, order);
 }
 

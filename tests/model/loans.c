@@ -10,6 +10,8 @@
  *
  * Or the consumer has offered the place before, and the producer puts the payload there.
  *
+ * In a fan there are two consumers (threads 1 and 2), and each takes all payloads by itself.
+ *
  * Each part must be copied once, and be there when the consumer looks. Nobody may touch the other one's memory after a loan is
  * over, or after loan_stop() of a call that has failed: that would race with what its owner does next.
  *
@@ -41,6 +43,7 @@ enum taking { FETCHES, FETCHES_TO_SLOT, HOLDS };
 /* How the other end reaches a buffer. */
 enum by { BY_ADDRESS, BY_COMMONS, BY_KERNEL };
 enum { PRODUCER, CONSUMER };
+#define CONSUMERS 2 /* of a fan */
 
 struct scenario {
     const char *name;
@@ -54,6 +57,7 @@ struct scenario {
     bool fails;       /* both ends' calls do, before the first slot is consumed */
     bool alone;       /* only the producer's does: the consumer may consume all slots */
     bool offers;      /* the consumer does */
+    bool fan;         /* two consumers, which read the payload in place, or copy it */
     bool leaves;      /* its call fails at any time */
     bool busy;        /* the producer says that it will not help */
     bool
@@ -114,6 +118,13 @@ static const struct scenario scenarios[] = {
      .fails = true, .offers = true},
     {"in the commons, and both calls fail", .messages = 1, .helps = true, .lent = BY_COMMONS, .got = BY_COMMONS,
      .fails = true},
+    {"a fan: 3 payloads, copied", .messages = 3, .fan = true},
+    {"a fan: 3 payloads, read in place", HOLDS, 3, .fan = true},
+    {"a fan: 2 payloads, read in the commons", HOLDS, 2, .lent = BY_COMMONS, .apart = true, .fan = true},
+    {"a fan: a payload that is copied, and all calls fail", .messages = 1, .fails = true, .fan = true},
+    {"a fan: a payload that is read in place, and all calls fail", HOLDS, 1, .fails = true, .fan = true},
+    {"a fan: a payload that is read in place, and the producer's call fails", HOLDS, 1, .fails = true, .alone = true,
+     .fan = true},
 };
 
 struct commons_view {
@@ -124,16 +135,17 @@ struct arena {
     uint64_t tail, head;
     struct fifo_slot_header headers[SLOTS];
     struct loan_offer offers[SLOTS];
+    struct fan_line lines[CONSUMERS];
     char slots[SLOTS * PAYLOAD_BYTES];
     uint64_t before_lent; /* no payload is at offset 0 of a commons */
     uint64_t lent[MESSAGES_MAX][PAYLOAD_BYTES / 8];
     uint64_t before_got;
-    uint64_t got[MESSAGES_MAX][PAYLOAD_BYTES / 8];
-    struct fifo_end ends[2];
+    uint64_t got[CONSUMERS][MESSAGES_MAX][PAYLOAD_BYTES / 8];
+    struct fifo_end ends[1 + CONSUMERS];
     struct commons commons[2];
-    struct commons_view views[2];  /* of the other end's */
-    int forbidden[2];              /* as in the scenario, of the copies to come */
-    int filled, offered, consumed; /* by the producer; by the consumer */
+    struct commons_view views[2];             /* of the other end's */
+    int forbidden[2];                         /* as in the scenario, of the copies to come */
+    int filled, offered, consumed[CONSUMERS]; /* by the producer; by the consumer */
 };
 _Static_assert(sizeof(struct arena) <= MODEL_ARENA_BYTES, "all fits");
 
@@ -192,6 +204,24 @@ static void place_buffer(int owner, enum by by, uint64_t *before, size_t bytes, 
     a->views[1 - owner].base = unmapped ? NULL : (char *)before;
 }
 
+/* A fan: the consumers have lines of their own. */
+static void prepare_fan(void) {
+    struct arena *a = arena();
+    for (int k = 0; k < CONSUMERS; k++) {
+        struct fifo_end *end = &a->ends[1 + k];
+        *end = a->ends[CONSUMER];
+        a->lines[k].head = UINT64_MAX;
+        end->head = &a->lines[k].head;
+        end->loans.reading = &a->lines[k].reading;
+        end->loans.view = &a->views[CONSUMER];
+        model_writer(&a->lines[k].head, sizeof a->lines[k].head, 1 + k);
+        model_name(&a->lines[k].head, 8, "head of consumer %d", k);
+        model_name(&a->lines[k].reading, 8, "what consumer %d reads", k);
+    }
+    a->ends[PRODUCER].head = &a->lines[0].head;
+    a->ends[PRODUCER].nheads = CONSUMERS;
+}
+
 static void prepare(const struct model *model) {
     const struct scenario *s = model->facts;
     struct arena *a = arena();
@@ -213,6 +243,8 @@ static void prepare(const struct model *model) {
     }
     place_buffer(PRODUCER, s->lent, &a->before_lent, sizeof a->lent, s->unmapped);
     place_buffer(CONSUMER, s->got, &a->before_got, sizeof a->got, false);
+    if (s->fan)
+        prepare_fan();
 }
 
 /* ---- the producer ---- */
@@ -267,22 +299,23 @@ static void produce(const struct scenario *s) {
 /* ---- the consumer ---- */
 
 /* Where the payload is; NULL: not yet. */
-static const uint64_t *take(struct fifo_end *end, const struct scenario *s, int message) {
+static const uint64_t *take(struct fifo_end *end, const struct scenario *s, int message,
+                            uint64_t (*got)[PAYLOAD_BYTES / 8]) {
     if (!fifo_has_data(end))
         return NULL;
     if (!loan_is_open(end))
         return (const void *)slot_at(end, end->position);
     if (s->taking == HOLDS && loan_is_near(end, PAYLOAD_BYTES))
         return loan_hold(end, PAYLOAD_BYTES) ? (const void *)end->loans.taken : NULL;
-    char *to = s->taking == FETCHES ? (char *)arena()->got[message] : NULL;
+    char *to = s->taking == FETCHES ? (char *)got[message] : NULL;
     return loan_fetch(end, PAYLOAD_BYTES, to) ? (const void *)end->loans.taken : NULL;
 }
 
 /* For as many slots as there are. What was at the place before, the consumer has used. */
 static void offer_next(struct fifo_end *end, const struct scenario *s) {
     int *offered = &arena()->offered;
-    for (; *offered < s->messages && *offered < arena()->consumed + SLOTS; ++*offered) {
-        uint64_t *to = arena()->got[*offered], position = end->loans.landings_end;
+    for (; *offered < s->messages && *offered < arena()->consumed[0] + SLOTS; ++*offered) {
+        uint64_t *to = arena()->got[0][*offered], position = end->loans.landings_end;
         struct loan_landing landing = {(char *)to, position, PAYLOAD_BYTES};
         to[0] = to[1] = 5;
         if (!loan_can_land(&end->loans, (uintptr_t)to, PAYLOAD_BYTES))
@@ -299,17 +332,19 @@ static void look(const uint64_t *payload, int message) {
             model_fail("word %d of message %d is %d", k, message, (int)payload[k]);
 }
 
-static void consume(const struct scenario *s) {
-    struct fifo_end *end = &arena()->ends[1];
-    while (arena()->consumed < s->messages) {
+static void consume(const struct scenario *s, int consumer) {
+    struct fifo_end *end = &arena()->ends[1 + consumer];
+    uint64_t(*got)[PAYLOAD_BYTES / 8] = arena()->got[consumer];
+    int *consumed = &arena()->consumed[consumer];
+    while (*consumed < s->messages) {
         if (s->offers)
             offer_next(end, s);
-        const uint64_t *payload = take(end, s, arena()->consumed);
+        const uint64_t *payload = take(end, s, *consumed, got);
         if (payload != NULL) {
-            look(payload, arena()->consumed);
+            look(payload, *consumed);
             if (s->fails && !s->alone) /* the call fails before it consumes the slot */
                 break;
-            arena()->consumed++;
+            ++*consumed;
             end->loans.taken = NULL;
             fifo_consumed(end);
         } else if (s->leaves || (s->fails && fifo_has_data(end)))
@@ -323,14 +358,14 @@ static void consume(const struct scenario *s) {
     if (s->fails)
         loan_stop(end, 0);
     for (int message = 0; message < s->messages; message++)
-        arena()->got[message][0] = arena()->got[message][1] = 9;
+        got[message][0] = got[message][1] = 9;
 }
 
 static void thread_main(const struct model *model, int thread) {
     if (thread == 0)
         produce(model->facts);
     else
-        consume(model->facts);
+        consume(model->facts, thread - 1);
 }
 
 static void check(const struct model *model) { (void)model; }
@@ -352,7 +387,13 @@ int main(int argc, char **argv) {
     int passed = 0, failed = 0;
     for (uint64_t most = quick ? MODEL_FEW : MODEL_MOST; most != 0 && failed == 0; most = model_more(most)) {
         for (size_t k = 0; k < sizeof(scenarios) / sizeof(*scenarios) && !(quick && failed); k++) {
-            struct model model = {scenarios[k].name, 2, prepare, thread_main, check, &scenarios[k], false};
+            struct model model = {scenarios[k].name,
+                                  scenarios[k].fan ? 1 + CONSUMERS : 2,
+                                  prepare,
+                                  thread_main,
+                                  check,
+                                  &scenarios[k],
+                                  false};
             has_shared = false;
             struct model_result result = model_explore(&model, most, quick);
             if (most == MODEL_MOST)

@@ -204,8 +204,10 @@ static void learn(struct knowledge *to, const struct knowledge *from) {
             to->floor[k] = from->floor[k];
 }
 
-int memory_oldest(int thread, const struct place *place) {
+int memory_oldest(int thread, const struct place *place, bool in_order) {
     int floor = knowledge[thread].floor[number_of(place)];
+    if (in_order && floor < place->in_order)
+        floor = place->in_order;
     return floor > place->base ? floor : place->base;
 }
 
@@ -228,6 +230,8 @@ static uint64_t hash_of(const struct store *store) {
     return hash;
 }
 
+bool memory_is_shared(const struct place *place) { return (place->writers & (place->writers - 1)) != 0; }
+
 /* continued: the store that a read-modify-write replaces. */
 static void append(int thread, struct place *place, uint64_t value, int order, const struct store *continued) {
     if (place->count == STORES_MAX)
@@ -247,14 +251,17 @@ static void append(int thread, struct place *place, uint64_t value, int order, c
         mine->clock[thread]++;
     }
     store->hash = hash_of(store);
+    if (order == __ATOMIC_SEQ_CST &&
+        !memory_is_shared(place)) /* when it happens is a choice: no load may read what is older */
+        model_fail("a sequentially consistent store to %s, which the model says has one writer", place->name);
+    if (order == __ATOMIC_SEQ_CST)
+        place->in_order = place->count;
     place->by[thread]++;
     if ((place->writers >> thread & 1) == 0)
         model_fail("thread %d stores to %s, which the model says it does not", thread, place->name);
     place->count++;
     memcpy(place->at, &value, place->bytes);
 }
-
-bool memory_is_shared(const struct place *place) { return (place->writers & (place->writers - 1)) != 0; }
 
 void memory_store(int thread, struct place *place, uint64_t value, int order) {
     append(thread, place, value, order, NULL);
@@ -287,7 +294,7 @@ void memory_reset(void) {
     for (int t = 0; t < MODEL_THREADS; t++)
         knowledge[t].clock[t] = 1;
     for (int k = 0; k < nplaces; k++) {
-        places[k].count = places[k].base = 0;
+        places[k].count = places[k].base = places[k].in_order = 0;
         places[k].plain = false;
         memset(places[k].by, 0, sizeof(places[k].by));
     }
@@ -353,8 +360,8 @@ static void hash_changes(void) {
 static int oldest_of_all(const struct place *place, int nthreads) {
     int oldest = place->count;
     for (int t = 0; t < nthreads; t++)
-        if (memory_oldest(t, place) < oldest)
-            oldest = memory_oldest(t, place);
+        if (memory_oldest(t, place, false) < oldest)
+            oldest = memory_oldest(t, place, false);
     return oldest;
 }
 
@@ -365,7 +372,7 @@ uint64_t memory_hash(int nthreads) {
         hash = all_hash;
     }
     for (int k = 0; k < nplaces; k++) {
-        hash = memory_mix(hash, (uint64_t)places[k].count);
+        hash = memory_mix(hash, (uint64_t)places[k].count << 8 | (uint64_t)places[k].in_order);
         for (int s = oldest_of_all(&places[k], nthreads); s < places[k].count; s++)
             hash = memory_mix(hash, places[k].stores[s].hash);
     }

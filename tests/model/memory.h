@@ -30,6 +30,7 @@ struct place {
     int writers; /* who may store there, a bit each. Stores of several threads are choices: their order matters */
     int base;    /* its oldest store that may still be read by anybody */
     int by[MODEL_THREADS]; /* how many stores each thread has made */
+    int in_order;          /* the newest store that is sequentially consistent; 0: there is none */
     bool plain;            /* written without atomics since: the newest value is in memory */
     struct store stores[STORES_MAX];
     char name[48];
@@ -45,8 +46,9 @@ struct place *memory_place(const void *at, uint32_t bytes);
 /* For all executions to come. */
 void memory_name(const void *at, uint32_t bytes, const char *name);
 
-/* Stores oldest … count − 1 of the place may be read. */
-int memory_oldest(int thread, const struct place *place);
+/* Stores oldest … count − 1 of the place may be read. in_order: by a sequentially consistent load, which reads no store that is older than
+ * the newest one of that kind. */
+int memory_oldest(int thread, const struct place *place, bool in_order);
 uint64_t memory_load(int thread, struct place *place, int store, int order);
 void memory_store(int thread, struct place *place, uint64_t value, int order);
 /* Does another thread store there, too? */

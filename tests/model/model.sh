@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # model.sh broken FOLDER: checks it with what lies in the folder, as fifo/fifo.h, in the place of the file of src.
-# model.sh [large]: checks slots (slots.c), loans (loans.c), the commons (commons.c) and waking (wake.c) in all interleavings, then
-# breaks them in every way below and sees that each is noticed.
+# model.sh [large]: checks slots (slots.c), loans (loans.c), the commons (commons.c), waking (wake.c) and one-sided operations
+# (windows.c) in all interleavings, then breaks them in every way below and sees that each is noticed.
 #
 #    of each line of src/fifo that has        mutants
 #    port_load_acquire                        the load does not acquire
 #    port_store_release, port_store_fenced    the store does not release; there is no store
 #    port_line_store                          there is no store
 #    port_line_load                           it loads nothing: 0
-#    __ATOMIC_ACQUIRE, __ATOMIC_RELEASE       it is relaxed
+#    __ATOMIC_ACQUIRE, _RELEASE, _SEQ_CST     it is relaxed
 #    __atomic_fetch_add, __atomic_fetch_or    it changes nothing
 #    SCOPED_LOCK                              there is no lock
 #    and those of mutants.txt
@@ -26,7 +26,7 @@ internal=${BUILD:-build}/lib/libcollet-internal.a
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 flags=(-std=gnu11 -D_GNU_SOURCE= -O1 -g -Wall -Wextra -U_FORTIFY_SOURCE -Itests/model)
-checked=(-fsanitize=thread -Wno-tsan -Dmemcpy=model_memcpy -Dmemset=model_memset)
+checked=(-fsanitize=thread -Wno-tsan -Dmemcpy=model_memcpy -Dmemmove=model_memcpy -Dmemset=model_memset)
 for call in mutex_lock mutex_unlock cond_wait cond_signal; do checked+=(-Dpthread_$call=model_$call); done
 libraries=$(pkg-config --libs libsodium hwloc libxml-2.0)
 mkdir -p "$build"
@@ -61,9 +61,10 @@ copies_for_model() {
 # One line each: file, program of perl -0p, what it does. N: which of the lines with such a call.
 mutants_of_accesses() {
     local file call n count
-    for file in fifo/fifo.h fifo/proto_ll.h fifo/proto_ll128.h layers/memory/loan.c layers/memory/commons.c; do
+    for file in fifo/fifo.h fifo/proto_ll.h fifo/proto_ll128.h layers/memory/loan.c layers/memory/commons.c \
+        layers/windows/{onesided,send,receive}.c layers/windows/op.h; do
         for call in port_load_acquire port_store_release port_store_fenced port_line_store port_line_load \
-            __ATOMIC_ACQUIRE __ATOMIC_RELEASE __atomic_fetch_add __atomic_fetch_or SCOPED_LOCK; do
+            __ATOMIC_ACQUIRE __ATOMIC_RELEASE __ATOMIC_SEQ_CST __atomic_fetch_add __atomic_fetch_or SCOPED_LOCK; do
             count=$(host_part "src/$file" | grep -o "$call\b" | wc -l)
             for ((n = 1; n <= count; n++)); do
                 case $call in
@@ -98,7 +99,7 @@ accesses='__(atomic|sync)_|port_(load|store|fence|line|lines|word|flag)[a-z0-9_]
 spared='^fifo/fifo_place.c:.*(__atomic_thread_fence|gauged)|^kernels/interp.h:.*port_fence\(\)'
 accessed_lines() { # on a CPU; port.h says what accesses are, lanes.h has those of a GPU
     local path
-    for path in src/fifo/*.[ch] src/layers/memory/{loan,commons}.[ch] src/kernels/interp.h; do
+    for path in src/fifo/*.[ch] src/layers/memory/{loan,commons}.[ch] src/layers/windows/{onesided.c,send.c,receive.c,op.h} src/kernels/interp.h; do
         [[ $path =~ /(port|lanes)\.h$ ]] || host_part "$path" | grep -nE "$accesses" | sed "s|^|${path#src/}:|"
     done
 }
@@ -122,6 +123,7 @@ models_of() { # file
     api/* | base/* | layers/streams/*) echo wake ;;
     layers/memory/loan.c) echo loans ;;
     layers/memory/commons.c) echo commons ;;
+    layers/windows/*) echo windows ;;
     fifo/fifo.h) echo slots loans ;;
     *) echo slots ;;
     esac
@@ -178,7 +180,7 @@ check_broken() { # folder
     exit 2
 }
 
-models="slots loans commons wake"
+models="slots loans commons wake windows"
 explore() { # program, large
     compile_checked "$build/$1" "$1" "$build/small" && "$build/$@" >"$work/$1.table"
 }

@@ -12,6 +12,7 @@
  * since they are headers. Each result must be exact, nothing may race, nobody may wait without end. Counters begin just below
  * 2^64, and the flags of LL have two or three bits, so all of them come round.
  */
+#include "fifo/fan.h"
 #include "kernels/interp.h"
 #include "model.h"
 #include "program/program.h"
@@ -23,6 +24,7 @@
 #define SLOTS 4
 #define CONNECTIONS 8
 #define WORKERS 2
+#define STEPS 8
 #define OPERANDS 4
 #define CALLS_MAX 10
 #define ELEMS_MAX 32
@@ -42,6 +44,7 @@ struct facts {
     uint32_t nslots, flag_bits;
     uint64_t first; /* position, and turn of LL */
     struct call calls[CALLS_MAX];
+    bool fans; /* what goes to all other ranks goes through one connection that all read */
 };
 
 #define LAPS(protocol, elems, chunk)                                                                                   \
@@ -55,10 +58,12 @@ static const struct scenario {
     struct facts facts;
     bool large; /* `make model` only */
 } scenarios[] = {
-#define SCENARIO(large, name, collective, algorithm, nranks, nslots, bits, first, ...)                                 \
-    { name, {PROG_##collective, algorithm, nranks, nslots, bits, first, {__VA_ARGS__}}, large }
-#define SMALL(...) SCENARIO(false, __VA_ARGS__)
-#define LARGE(...) SCENARIO(true, __VA_ARGS__)
+#define SCENARIO(large, fans, name, collective, algorithm, nranks, nslots, bits, first, ...)                           \
+    { name, {PROG_##collective, algorithm, nranks, nslots, bits, first, {__VA_ARGS__}, fans}, large }
+#define SMALL(...) SCENARIO(false, false, __VA_ARGS__)
+#define LARGE(...) SCENARIO(true, false, __VA_ARGS__)
+#define SMALL_FAN(...) SCENARIO(false, true, __VA_ARGS__)
+#define LARGE_FAN(...) SCENARIO(true, true, __VA_ARGS__)
 #define CALL(protocol, elems, chunk)                                                                                   \
     { PROTOCOL_##protocol, elems, chunk, 4 }
 #define HALVES(protocol, elems, chunk)                                                                                 \
@@ -86,6 +91,15 @@ static const struct scenario {
     SMALL("LL: all to all of 3 ranks, 1 slot", ALLREDUCE, "oneshot", 3, 1, 3, END, CALL(LL, 1, 1)),
     SMALL("Simple: all to all of 3 ranks, 2 rounds, 1 slot", ALLREDUCE, "oneshot", 3, 1, 3, END, CALL(SIMPLE, 2, 1)),
     SMALL("LL: all to all of 3 ranks, 2 rounds, 1 slot", ALLREDUCE, "oneshot", 3, 1, 3, END, CALL(LL, 2, 1)),
+    SMALL_FAN("Simple: fan to 2 ranks, 4 messages, 2 slots", BROADCAST, "direct", 3, 2, 3, END, CALL(SIMPLE, 4, 1)),
+    SMALL_FAN("LL: fan to 2 ranks, 4 messages, 2 slots", BROADCAST, "direct", 3, 2, 3, END, CALL(LL, 4, 1)),
+    SMALL_FAN("LL128: fan to 2 ranks, 3 messages, 1 slot", BROADCAST, "direct", 3, 1, 3, END, CALL(LL128, 3, 1)),
+    SMALL_FAN("LL: fan to 2 ranks, flags come round over short messages, 1 slot", BROADCAST, "direct", 3, 1, 2, 0,
+              CALL(LL, 2, 2), CALL(LL, 1, 1), CALL(LL, 1, 1), CALL(LL, 1, 1), CALL(LL, 2, 2)),
+    SMALL_FAN("Simple: fans of 3 ranks, 1 slot", ALLREDUCE, "oneshot", 3, 1, 3, END, CALL(SIMPLE, 1, 1)),
+    SMALL_FAN("LL: fans of 3 ranks, 1 slot", ALLREDUCE, "oneshot", 3, 1, 3, END, CALL(LL, 1, 1)),
+    LARGE_FAN("Simple: fans of 3 ranks, 2 rounds, 1 slot", ALLREDUCE, "oneshot", 3, 1, 3, END, CALL(SIMPLE, 2, 1)),
+    LARGE_FAN("LL: fans of 3 ranks, 2 rounds, 1 slot", ALLREDUCE, "oneshot", 3, 1, 3, END, CALL(LL, 2, 1)),
     LARGE("Simple: ring of 3, 2 slots", ALLREDUCE, "ring", 3, 2, 3, END, CALL(SIMPLE, 3, 1)),
     LARGE("LL: ring of 3, 2 slots", ALLREDUCE, "ring", 3, 2, 3, END, CALL(LL, 3, 1)),
     LARGE("LL128: ring of 3, 2 slots", ALLREDUCE, "ring", 3, 2, 3, END, CALL(LL128, 3, 1)),
@@ -101,6 +115,7 @@ static const struct scenario {
 
 struct connection {
     uint64_t tail, head;
+    struct fan_line lines[RANKS - 1]; /* of a fan: heads are here */
     struct fifo_slot_header headers[SLOTS];
     char simple[SLOTS * SIMPLE_SLOT_BYTES];
     char ll128[SLOTS * LL128_SLOT_BYTES] __attribute__((aligned(128)));
@@ -110,6 +125,7 @@ struct connection {
 struct rank {
     int call, running;
     struct interp_op op;
+    struct prog_step steps[STEPS]; /* of a rank whose fans are sent to once */
     struct interp_worker workers[WORKERS];
     struct fifo_end ends[2 * CONNECTIONS];
     struct fifo_end *recv_ends[OPERANDS], *send_ends[OPERANDS];
@@ -131,6 +147,9 @@ static struct arena *arena(void) { return (struct arena *)(void *)model_arena; }
 static struct prog *progs[RANKS];
 static struct { int from, to, lane; } routes[CONNECTIONS];
 static int nroutes;
+#define TO_ALL (-1)
+
+static bool is_fan(const struct facts *facts, int lane) { return facts->fans && lane == PROG_LANE_ALL; }
 
 static int route_of(int from, int to, int lane) {
     for (int k = 0; k < nroutes; k++)
@@ -151,21 +170,36 @@ static void build_programs(const struct facts *facts) {
     for (int r = 0; r < facts->nranks; r++) {
         prog_destroy(progs[r]);
         if (algorithm == NULL || algorithm_build(algorithm, &shape, r, 0, &progs[r]) != COLLET_SUCCESS ||
-            progs[r]->nworkers > WORKERS || progs[r]->npeers > OPERANDS)
+            progs[r]->nworkers > WORKERS || progs[r]->npeers > OPERANDS || progs[r]->nsteps > STEPS)
             abort();
     }
 }
 
 /* ---- an execution begins ---- */
 
+/* The ends of a fan: the producer's looks at the heads of all consumers. */
+static void lines_create(const struct facts *facts, struct fifo_end *end, int rank, int route) {
+    struct connection *c = &arena()->connections[route];
+    int from = routes[route].from;
+    for (int k = 0; k < RANKS - 1 && rank == from; k++) {
+        c->lines[k].head = facts->first;
+        model_name(&c->lines[k].head, 8, "head of %d→%d", from, (from + 1 + k) % RANKS);
+        model_writer(&c->lines[k].head, sizeof c->lines[k].head, (from + 1 + k) % RANKS);
+    }
+    end->nheads = rank == from ? RANKS - 1 : 0;
+    end->head = &c->lines[rank == from ? 0 : (rank - from - 1 + RANKS) % RANKS].head;
+}
+
 static struct fifo_end *end_create(const struct facts *facts, int rank, int number, int route) {
     struct connection *c = &arena()->connections[route];
     struct fifo_end *end = &arena()->ranks[rank].ends[number];
+    const bool fan = routes[route].to == TO_ALL;
     c->tail = c->head = facts->first;
     model_name(&c->tail, 8, "tail of %d→%d", routes[route].from, routes[route].to);
     model_name(&c->head, 8, "head of %d→%d", routes[route].from, routes[route].to);
-    if (rank == routes[route].to) {
-        model_writer(&c->head, sizeof c->head, rank);
+    if (fan ? rank == (routes[route].from + 1) % RANKS : rank == routes[route].to) {
+        if (!fan)
+            model_writer(&c->head, sizeof c->head, rank);
         model_writer(&c->tail, sizeof c->tail, routes[route].from);
         model_writer(c->ll128, sizeof c->ll128 + sizeof c->ll, routes[route].from);
     }
@@ -182,7 +216,13 @@ static struct fifo_end *end_create(const struct facts *facts, int rank, int numb
     end->nslots = facts->nslots;
     end->turns[PROTOCOL_LL] = (uint32_t)facts->first;
     end->turn_mask = (1u << facts->flag_bits) - 1;
+    if (fan)
+        lines_create(facts, end, rank, route);
     return end;
+}
+
+static struct fifo_end *end_of(const struct facts *facts, int rank, int number, int from, int to, int lane) {
+    return end_create(facts, rank, number, route_of(from, is_fan(facts, lane) ? TO_ALL : to, lane));
 }
 
 static void bind_ends(const struct facts *facts, int r) {
@@ -193,10 +233,12 @@ static void bind_ends(const struct facts *facts, int r) {
         const struct prog_step *step = &prog->steps[k];
         for (int p = step->recv_first; p < step->recv_first + step->recv_count; p++)
             if (rank->recv_ends[p] == NULL)
-                rank->recv_ends[p] = end_create(facts, r, n++, route_of(prog->peers[p].rank, r, prog->peers[p].lane));
-        for (int p = step->send_first; p < step->send_first + step->send_count; p++)
+                rank->recv_ends[p] = end_of(facts, r, n++, prog->peers[p].rank, r, prog->peers[p].lane);
+        if (step->send_count > 0 && is_fan(facts, prog->peers[step->send_first].lane))
+            rank->steps[k].send_count = 1;
+        for (int p = step->send_first; p < step->send_first + rank->steps[k].send_count; p++)
             if (rank->send_ends[p] == NULL)
-                rank->send_ends[p] = end_create(facts, r, n++, route_of(r, prog->peers[p].rank, prog->peers[p].lane));
+                rank->send_ends[p] = end_of(facts, r, n++, r, prog->peers[p].rank, prog->peers[p].lane);
     }
 }
 
@@ -217,8 +259,9 @@ static void elem_put(void *buffer, uint64_t i, uint32_t elem_bytes, uint32_t val
 static void rank_prepare(const struct facts *facts, int r) {
     struct rank *rank = &arena()->ranks[r];
     const struct prog *prog = progs[r];
+    memcpy(rank->steps, prog->steps, (size_t)prog->nsteps * sizeof *rank->steps);
     bind_ends(facts, r);
-    rank->op.steps = prog->steps;
+    rank->op.steps = rank->steps;
     rank->op.locals = prog->locals;
     rank->op.recv_ends = rank->recv_ends;
     rank->op.send_ends = rank->send_ends;

@@ -9,7 +9,7 @@
  *
  * Each call must be carried to its end, by one thread at a time, whoever drives. If a wake is lost, everybody waits: a deadlock,
  * which is found. Calls move twice, and touch memory without atomics that belongs to the communicator: two drivers would race.
- * A caller's queue and posts are on its stack. If a driver looked at them after they were said to be done, that would race too.
+ * A caller's posts are on its stack. If a driver looked at them after they were said to be done, that would race too.
  *
  * Left out are other rooms: plans, connections, failures, memory for posts. They are stood in for below.
  */
@@ -40,8 +40,9 @@ struct shared {
     struct exec_program program;
     struct queue stream;
     struct post copies[CALLS];
-    int ncopies, ended; /* threads 0 and 1 that have */
-    int moves;          /* of all calls; without atomics: whoever drives counts alone */
+    int ncopies, ended;    /* threads 0 and 1 that have */
+    int moves;             /* of all calls; without atomics: whoever drives counts alone */
+    int results[2][CALLS]; /* of blocking calls, of those on the stream: whoever has waited for one reads it */
 };
 _Static_assert(sizeof(struct shared) <= MODEL_ARENA_BYTES, "all fits");
 
@@ -62,10 +63,11 @@ enum collet_result exec_call_try(struct exec_call *call, bool *moved) {
     *moved = true;
     shared()->moves++;
     call->state = call->state == EXEC_CONNECTING ? EXEC_RUNNING : EXEC_IDLE;
-    return call->state == EXEC_IDLE ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+    if (call->state == EXEC_RUNNING)
+        return COLLET_IN_PROGRESS;
+    *(int *)(void *)call->args.out = 1;
+    return COLLET_SUCCESS;
 }
-
-void exec_take_back(struct exec_call *call) { (void)call; }
 
 /* ---- waiting ---- */
 
@@ -96,8 +98,8 @@ enum collet_result stream_post(struct post *post, uint64_t issue, struct post **
     (void)issue;
     struct post *copy = &shared()->copies[shared()->ncopies++];
     *copy = *post;
-    copy->is_copy = true;
     copy->queue = &shared()->stream;
+    copy->failure = &shared()->stream.failure;
     copy->place = shared()->stream.issued++;
     *copy_p = copy;
     return COLLET_SUCCESS;
@@ -114,14 +116,12 @@ static void prepare(const struct model *model) {
     comm->magic = COMM_MAGIC;
     comm->phase = COMM_READY;
     comm->nranks = 1;
-    comm->engine.none.args_id = 1; /* all calls are alike: they share this entry */
     for (size_t k = 0; k < sizeof shared()->lanes / sizeof *shared()->lanes; k++)
-        shared()->lanes[k].entry = &comm->engine.none;
+        shared()->lanes[k].run.args_id = 1; /* all calls are alike: none is told */
     comm->engine.lanes = shared()->lanes;
     comm->engine.busy_end = &comm->engine.busy;
     comm->engine.thread = &shared()->thread;
     shared()->thread.comm = comm;
-    shared()->stream.shared = true;
     model_name(&comm->lock.held, 4, "lock");
     model_name(&comm->engine.incoming, 8, "incoming");
     model_name(&comm->engine.callers, 4, "callers");
@@ -129,15 +129,24 @@ static void prepare(const struct model *model) {
     model_name(&shared()->stream.done, 8, "calls done of the stream");
 }
 
-static struct post call_of(void *stream) {
-    return (struct post){.request = {.collective = PROG_ALLREDUCE}, .comm = &shared()->comm, .stream = stream};
+static struct post call_of(int *result, void *stream) {
+    return (struct post){
+        .request = {.collective = PROG_ALLREDUCE}, .comm = &shared()->comm, .out = result, .stream = stream};
+}
+
+static void expect_result(const int *result) {
+    if (*result != 1)
+        model_fail("a call is over without its result");
 }
 
 static void make_calls(int ncalls, void *stream) {
     for (int k = 0; k < ncalls; k++) {
-        struct post post = call_of(stream);
+        int *result = &shared()->results[stream != NULL][k];
+        struct post post = call_of(result, stream);
         if (engine_run(&post, 1, stream != NULL) != COLLET_SUCCESS)
             model_fail("a call fails");
+        if (stream == NULL)
+            expect_result(result);
     }
 }
 
@@ -155,6 +164,8 @@ static void wait_for_stream(const struct scenario *scenario) {
         engine_wait(stream, (uint64_t)scenario->issued, &shared()->comm, 0);
     while (!queue_has_come_to(stream, (uint64_t)scenario->issued))
         model_wait();
+    for (int k = 0; k < scenario->issued; k++)
+        expect_result(&shared()->results[1][k]);
 }
 
 static void thread_main(const struct model *model, int number) {

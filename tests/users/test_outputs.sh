@@ -14,14 +14,16 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # With -o the same goes to the file, nothing to standard output, and one line says so. What cannot be written is an error.
+# What is measured anew in each run says nothing here.
+alike() { cmp <(grep -v "CPUs at once" "$1") <(grep -v "CPUs at once" "$2"); }
 writes_where_it_is_told() { # program arguments…
     local program=$1
     shift
     "$bin/$program" "$@" >"$work/plain" 2>/dev/null
     "$bin/$program" "$@" -o "$work/file" >"$work/out" 2>"$work/errors"
-    [ ! -s "$work/out" ] && cmp "$work/plain" "$work/file" && grep -qx "$program: wrote $work/file" "$work/errors" ||
+    [ ! -s "$work/out" ] && alike "$work/plain" "$work/file" && grep -qx "$program: wrote $work/file" "$work/errors" ||
         { cat "$work/errors"; return 1; }
-    "$bin/$program" "$@" -o - 2>"$work/errors" | cmp - "$work/plain" && ! grep wrote "$work/errors" || return 1
+    "$bin/$program" "$@" -o - 2>"$work/errors" >"$work/dash" && alike "$work/dash" "$work/plain" && ! grep wrote "$work/errors" || return 1
     ! "$bin/$program" "$@" -o /dev/full 2>"$work/errors" >&2 && grep -q "$program: --output: cannot write /dev/full: No space left" "$work/errors" ||
         { cat "$work/errors"; return 1; }
 }

@@ -18,8 +18,8 @@ try() { # VARIABLE=VALUE
     echo "$output"
     return 1
 }
-export -f try timeout
-export job patient
+export -f try
+export job
 
 # Half of them in the background, since most of the time of a job is waiting.
 try_all() {

@@ -132,17 +132,18 @@ static void *enter(void *argument) {
     return NULL;
 }
 
-static int64_t now_ms(void) {
+static uint64_t now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static void abort_in_time(struct collet_comm *comm, const char *name) {
-    const int64_t start_ms = now_ms();
+    const uint64_t start_ns = now_ns();
     const enum collet_result result = collet_comm_abort(comm);
-    if (result != COLLET_SUCCESS || now_ms() - start_ms > ABORT_MS)
-        fail_msg("%s: abort took %d ms: %s", name, (int)(now_ms() - start_ms), collet_error_string(result));
+    const int ms = (int)(fair_since_ns(start_ns) / 1000000);
+    if (result != COLLET_SUCCESS || ms > ABORT_MS)
+        fail_msg("%s: abort took %d ms: %s", name, ms, collet_error_string(result));
 }
 
 /* Whether the thread has come to its wait by then or not: both must be fine. */

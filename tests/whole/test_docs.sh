@@ -6,7 +6,7 @@
 #
 #    <!-- collet-prog allreduce_ring 4 -->
 #    ```                                        the block that follows such a line is what that command prints: a program
-#    …                                          of build/bin, maybe behind env NAME=value, maybe with a filter behind a |
+#    …                                          of build/bin or scripts, maybe behind env NAME=value, maybe with a filter behind a |
 #    ```                                        test_docs.sh --update makes all blocks anew
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
@@ -25,7 +25,7 @@ done
 # The page with every marked block made anew.
 with_fresh_tables() {
     PATH="$PWD/$bin:$PWD/scripts:$PATH" awk '
-        /^<!-- (env |collet-[a-z]+ |choices.sh).* -->$/ { command = $0; gsub(/^<!-- | -->$/, "", command) }
+        /^<!-- (env |collet-[a-z]+ |choices.sh|lines.sh).* -->$/ { command = $0; gsub(/^<!-- | -->$/, "", command) }
         inside && /^```/                                { inside = 0 }
         !inside                                         { print }
         /^```/ && command != ""                         { while ((command | getline line) > 0) print line

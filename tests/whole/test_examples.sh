@@ -79,6 +79,16 @@ trains_on() { # how many are left, number of processes, RANK@STEP…
     grep -qx "check: the $left ranks that are left agree, bit for bit" <<<"$output" || { echo "$output"; return 1; }
 }
 
+# Four ways, each of which ends with every byte in its place.
+moves_blocks() {
+    local transport output
+    for transport in "" tcp; do
+        output=$(COLLET_TRANSPORT=$transport timeout 60 "$bin/kv_perf" --procs 2 --blocks 1000 --block 1000 2>&1) || { echo "$output"; return 1; }
+        [ "$(grep -cE ' [0-9.]+ +[0-9.]+ +0$' <<<"$output")" = 4 ] || { echo "$output"; return 1; }
+    done
+    ! "$bin/kv_perf" --procs 3 2>/dev/null && "$bin/kv_perf" --blocks x 2>&1 | grep -q '^usage: kv_perf'
+}
+
 says_how_it_is_used() {
     "$bin/pipeline" --procs 0 2>&1 | grep -q '^usage: .*pipeline \[--procs N\]' && ! "$bin/pipeline" 4 2>/dev/null
 }
@@ -102,5 +112,6 @@ else
     skipped "network namespaces with a tun device are not permitted here"
 fi
 check an_example_runs_under_a_launcher trains_under_a_launcher
+check kv_perf_moves_blocks_in_four_ways moves_blocks
 check a_command_line_that_is_wrong_gets_the_right_one says_how_it_is_used
 finish

@@ -8,7 +8,7 @@
 #    collective   its line in PROG_COLLECTIVES, its prototype and its function, its algorithm  at most 4 files
 #    algorithm    src/algo/<collective>_<name>.c     and its line in ALGORITHMS                2
 #    type         its enumerator in collet.h         and its row in COLLET_TYPES               2
-#    protocol     src/fifo/proto_<name>.h            its row in PROTOCOLS, its include in proto.h, its lanes in parts.h   4
+#    protocol     src/fifo/proto_<name>.h            its row in PROTOCOLS, its include and its choice in proto.h, its lanes in parts.h   4
 #    transport    src/transport/<name>.c             and its line in TRANSPORTS                2
 #    layer        src/layers/<name>/, with a README  and its line in mk/layers.mk              3
 #
@@ -79,6 +79,8 @@ add_protocol() {
     sed 's/simple_/dummy_/g; s/SIMPLE_/DUMMY_/g' src/fifo/proto_simple.h > src/fifo/proto_dummy.h &&
         append src/fifo/protocol.h LL128 '    X(DUMMY, dummy, "Dummy", LONG, 16, 16, SIMPLE)' &&
         insert src/fifo/proto.h '#include "fifo/proto_simple.h"' '#include "fifo/proto_dummy.h"' &&
+        insert src/fifo/proto.h '? ll_##verb' '     : (kind) == PROTOCOL_DUMMY ? dummy_##verb(__VA_ARGS__) \' &&
+        sed -i 's/PROTOCOL_COUNT == 3/PROTOCOL_COUNT == 4/' src/fifo/proto.h &&
         simple_parts_twice src/kernels/cuda/parts.h
 }
 

@@ -16,7 +16,7 @@ level=${COLLET_TEST_LEVEL:-normal}
 programs="all_reduce all_gather reduce_scatter alltoall broadcast reduce sendrecv"
 short="-b 8 -e 1M -f 16 -n 2 -w 1"
 export COLLET_CPUS=1        # ranks of all hosts share the machine: none of them may spin for long
-export COLLET_INIT_TIMEOUT=15
+export COLLET_INIT_TIMEOUT=60 # the machine may be busy
 
 slow() { [ "$level" != fast ]; }
 

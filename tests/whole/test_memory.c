@@ -221,6 +221,13 @@ static bool all_ended(const pid_t *pids, int *statuses, bool *done) {
     return all;
 }
 
+static void set_limits(void) {
+    char text[16];
+    snprintf(text, sizeof(text), "%d", fair_limit_s(LIMIT_S));
+    setenv("COLLET_TIMEOUT", text, 1);
+    setenv("COLLET_INIT_TIMEOUT", text, 1);
+}
+
 static void run_trial(const struct trial *trial, struct job *job, struct sums *sums) {
     const uint64_t begun_ns = now_ns(), since_ns = fair_now_ns();
     pid_t pids[RANKS];
@@ -228,6 +235,7 @@ static void run_trial(const struct trial *trial, struct job *job, struct sums *s
     bool done[RANKS] = {false};
     memset(job, 0, sizeof(*job));
     setenv("COLLET_TRANSPORT", trial->kind->transport, 1);
+    set_limits();
     fflush(NULL);
     for (int rank = 0; rank < RANKS; rank++)
         if ((pids[rank] = fork()) == 0)
@@ -327,13 +335,9 @@ static int count_untested(const struct sums *sums) {
 int main(void) {
     struct sums *sums = share(sizeof(*sums));
     struct rlimit limit;
-    char text[16];
     getrlimit(RLIMIT_NOFILE, &limit); /* nothing to be raised */
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
-    snprintf(text, sizeof(text), "%d", LIMIT_S);
-    setenv("COLLET_TIMEOUT", text, 1);
-    setenv("COLLET_INIT_TIMEOUT", text, 1);
     setenv("COLLET_HEARTBEAT", "200", 1);
     for (int worker = 0; worker < WORKERS; worker++) {
         if (fork() != 0)

@@ -95,6 +95,17 @@ is_no_cube() {
         refuses "hypercube_perf: its phases come one after the other, which no group allows: leave out -g and -m" hypercube_perf -g 2
 }
 
+# Puts and gets, checked element by element.
+goes_one_sided() {
+    local name
+    for name in put get; do
+        run "${name}_perf" --procs 3 -b 4096 -e 4M -f 1024 && shows "4096 1024 none -1 0 N/A, 4194304 1048576 none -1 0 N/A" &&
+            COLLET_TRANSPORT=tcp run "${name}_perf" --procs 2 -b 4096 -e 4M -f 1024 && shows "4096 1024 none -1 0 N/A, 4194304 1048576 none -1 0 N/A" &&
+            run "${name}_perf" -t 2 -b 64 -e 64 && shows "64 16 none -1 0 N/A" &&
+            refuses "${name}_perf: a thread has one rank here: puts and gets are not part of a group (-g 1)" "${name}_perf" -g 2 || return 1
+    done
+}
+
 # A graph is of calls in streams, and its iterations are not timed one by one.
 host_memory_has_no_graphs() {
     refuses "-G 2: needs a GPU; calls on host memory cannot be captured" all_reduce_perf --host 1 -b 8 -e 8 -G 2 &&
@@ -190,6 +201,7 @@ check all_gatherv_and_reduce_scatterv_perf_have_blocks_of_different_lengths rank
 check an_algorithm_that_takes_other_ranks_is_said_not_to_be_used says_which_name_it_cannot_follow
 check hypercube_perf_counts_the_blocks_that_travel crosses_a_cube
 check hypercube_perf_refuses_ranks_that_make_no_cube is_no_cube
+check put_perf_and_get_perf_go_one_sided goes_one_sided
 check barrier_perf_has_one_row_without_bytes meets_once
 check graphs_are_refused_on_host_memory host_memory_has_no_graphs
 check predict_adds_the_time_that_the_plan_names predicts

@@ -38,9 +38,9 @@ has_every_function() {
         grep -q "id=\"$call\"" "$work/site/api.html" && grep -qE "^(enum|const|void|size_t|unsigned|int).*[ *]$call\(" <<<"$text" ||
             { echo "no entry of $call"; return 1; }
     done
-    [ -n "$call" ] && grep -q 'Frees what collet_mem_alloc() has given' <<<"$text" && grep -q 'two ranks that both send first may wait for each' <<<"$text"
+    [ -n "$call" ] && grep -q 'Frees memory of collet_mem_alloc()' <<<"$text" && grep -q 'both send to each other first, they may wait for each' <<<"$text"
 }
-functions_of_a_section_have_its_comment_once() { [ "$(grep -c 'two ranks that both send first' "$work/site/api.html")" = 1 ]; }
+functions_of_a_section_have_its_comment_once() { [ "$(grep -c 'both send to each other first' "$work/site/api.html")" = 1 ]; }
 
 pages_fit() {
     local name width

@@ -178,6 +178,22 @@ a_low_descriptor_is_noticed() {
         descriptors_made_low <(echo '    int fd = fcntl(other, F_DUPFD_CLOEXEC, 0);') | grep -q DUPFD
 }
 
+# One word, one meaning: a name of a structure has one owner in src. A seam, and the layer that takes its place, have the same one.
+structures_with_two_owners() { # FILE…
+    grep -nHoE '^struct [a-z0-9_]+ \{' "$@" | sed -E 's/^([^:]+):([0-9]+):struct ([a-z0-9_]+) .*/\3 \1:\2/' | sort |
+        awk '$1 == name && $2 !~ /^src\/seams\// { print "struct " name ": " place ", " $2 } { name = $1; place = $2 }'
+}
+structures_have_one_owner() {
+    local twice
+    twice=$(structures_with_two_owners $(git ls-files 'src/*.[ch]' 'src/*.cuh'))
+    [ -z "$twice" ] || { echo "$twice"; return 1; }
+}
+a_second_owner_is_noticed() {
+    printf 'struct fifo {\n' >"$work/one.c"
+    printf 'struct fifo {\n' >"$work/two.c"
+    structures_with_two_owners "$work/one.c" "$work/two.c" | grep -q 'struct fifo: '
+}
+
 # A reader of what others say has a fuzz target, or a reason in tests/fuzz/readers.txt to have none; and each target has a reader.
 reading_calls='recv|recvmsg|readv?|fgets|getline|getdelim|fscanf|dlsym|getenv|xmlCtxtReadMemory|boot_try_recv|bundle_try_recv|oob_allgather_try|wire_take|wire_next'
 readers_are_fuzzed() {
@@ -219,6 +235,8 @@ check the_environment_is_read_in_one_place environment_is_read_once
 check conditionals_are_where_they_belong conditionals_are_where_they_belong
 check functions_on_the_path_of_a_call_have_names_of_their_own functions_have_names_of_their_own
 check a_name_that_two_files_have_would_be_noticed twins_are_noticed
+check a_name_of_a_structure_has_one_owner structures_have_one_owner
+check a_second_owner_would_be_noticed a_second_owner_is_noticed
 check every_file_says_its_licence files_say_their_licence
 check functions_of_the_library_are_short functions_of_the_library_are_short
 check a_long_function_would_be_noticed a_long_function_is_noticed

@@ -21,7 +21,7 @@ skip() {
 
 [ "${COLLET_TEST_LEVEL:-normal}" != fast ] || skip "a build for gdb takes too long for the level fast"
 command -v gdb >/dev/null || skip "gdb is not installed"
-flock Makefile env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s CUDA=0 BUILD=build-gdb CFLAGS='-g -O0 -finstrument-functions' $program >/dev/null || exit 1
+flock Makefile env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s CUDA=0 BUILD=build-gdb CFLAGS='-gdwarf-4 -O0 -finstrument-functions' $program >/dev/null || exit 1
 gdb -batch -ex run --args true 2>&1 | grep -q 'exited normally' || skip "gdb may not run programs here"
 
 session_on_the_page() {

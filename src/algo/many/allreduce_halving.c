@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recursive halving and doubling. The buffer is cut into one slice a core rank; their number is a power of two.
+ * Recursive halving and doubling. The buffer is cut into one slice per core rank. The number of core ranks is a power of two.
  *
  *      halving                                     doubling                     4 core ranks, in binary; slice c
- *      00 ◀── 2 slices ──▶ 01                      the same back:               belongs to core rank c
+ *      00 ◀── 2 slices ──▶ 01                      in reverse order:            belongs to core rank c
  *      00 ◀── 1 slice ───▶ 10                      1 slice with 10,
  *                                                  2 slices with 01
  *
  *      slice 00:   01, 11 ─▶ 00, 10     10 ─▶ 00 ═▶ 10     00, 10 ═▶ 01, 11          ─▶ sum, ═▶ result
  *
- * At distance 1 a rank gives away the half of its slices that belongs to ranks which differ in the lowest bit, and
- * takes in the partner's part of the other half; at distance 2 a half of that half, and so on; results come back in
- * reverse. Seen from slice c, this is a binomial tree (binomial.h): rank v stands at place v ^ c, and one step takes in
- * all children's sums of the slice. So each rank sends (n−1)/n of the buffer twice, like in a ring, in 2 log2 n hops,
- * most of it to near ranks: core ranks are numbered in the order of the shape.
+ * At distance 1 a rank sends half of its slices to its partner: those whose number differs from its own in the lowest bit. It receives
+ * the partner's sums of the other half. At distance 2 it does so with half of the remaining slices, and so on. Results come back in
+ * reverse order. For a single slice c this is a binomial tree (binomial.h): rank v stands at place v ^ c, and one step receives
+ * all children's sums of the slice. So each rank sends (n−1)/n of the buffer twice, as in a ring, in 2 log2 n hops.
+ * It sends most of this to near ranks, because core ranks are numbered in the order of the shape.
  *
- * With n no power of two there are extra ranks (cube.h): each hands its contribution to its core rank, slice by slice, and
- * gets the results from there.
+ * If n is not a power of two there are extra ranks (cube.h). Each sends its contribution to its core rank, slice by slice, and
+ * gets the results from it.
  *
- * Levels have workers of their own, as binomial.h says: up, then down. A connection needs one slot.
+ * Each level has two workers, one for the way up and one for the way down, as binomial.h says. A connection needs one slot.
  * After: R. Rabenseifner, "Optimization of collective reduction operations", ICCS 2004, LNCS 3036: vector halving with
  * distance doubling, then vector doubling with distance halving.
  */
@@ -26,10 +26,11 @@
 #include "algo/cube.h"
 #include "program/program.h"
 
-/* A lane is the level of the worker: up of the one that receives, down of the one that sends. */
+/* The lane of a message is LANE_UP plus the level of the worker that receives it, or LANE_DOWN plus the level of the worker that sends
+ * it. */
 enum { LANE_UP = 0, LANE_DOWN = BINOMIAL_MAX_CHILDREN + 1 };
 
-/* Whom a core rank at place x of a slice's tree has below it: children, and its extra rank. */
+/* Lists the ranks below a core rank at place x of a slice's tree: its children, and its extra rank. Returns their number. */
 static int list_below(const struct prog *prog, const struct cube *cube, int x, int *ranks) {
     int nbelow = binomial_children(cube->nranks, x, ranks);
     for (int i = 0; i < nbelow; i++)

@@ -2,22 +2,22 @@
  *
  * Hierarchical allreduce: inside nodes directly, between nodes by a ring on each rail (rails.h).
  *
- *                   rail 0      rail 1           the buffer is cut into a part for each rail, and that into a slice for
- *      node 0        rank ◀────▶ rank            each node
- *                     ▼           ▼              1. inside a node, everyone hands each rail's part to its mate on that
+ *                   rail 0      rail 1           the buffer is cut into a part for each rail, and each part into a slice
+ *      node 0        rank ◀────▶ rank            for each node. Mates are the other ranks of a rank's node
+ *                     ▼           ▼              1. inside a node, every rank sends each rail's part to the mate on that
  *      node 1        rank ◀────▶ rank               rail                                           (reduce-scatter)
  *                     ▼           ▼              2. on each rail, the nodes' sums go round a ring, as in
  *      node 2        rank ◀────▶ rank               allreduce_ring.c
- *                     ╰▶ node 0   ╰▶ node 0      3. inside a node, everyone hands results to all mates (all-gather)
+ *                     ╰▶ node 0   ╰▶ node 0      3. inside a node, every rank sends results to all mates (all-gather)
  *
- *      worker 0   IN(slice) ──▶ its mate                         for all slices of other rails
+ *      worker 0   IN(slice) ──▶ mate on the slice's rail         for all slices of other rails
  *      worker 1   prev, all mates, own IN ── + ──▶ next          1 and 2 in one step
  *                 prev ──▶ OUT, next, all mates                  2 and 3 in one step
  *      worker 2   mate ──▶ OUT(slice)                            for all slices of other rails
  *
- * Between nodes goes the least possible, 2 (N−1)/N of the buffer for N nodes, and all ranks of a node send equally much. Slice
- * j of a rail ends its first journey at node j. All ranks get the bits that one rank computed. In place, a result
- * overwrites a slice only after the mate that sends it had that slice. Sums travel on one lane, results on another. The
+ * A node sends 2 (N−1)/N of the buffer to other nodes, if there are N nodes. No allreduce sends less. All ranks of a node send equally
+ * much. Slice j of a rail ends its first journey at node j. All ranks get the bits that one rank computed. In place, a result
+ * overwrites a slice only after the mate that sends the result has had the slice. Sums travel on one lane, results on another. The
  * ring needs two slots per connection.
  * After: M. Cho et al., "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy", IBM
  * J. Res. Dev. 63 (2019), the decomposition; the ring as in allreduce_ring.c.
@@ -27,12 +27,12 @@
 
 enum { LANE_SUMS = 0, LANE_RESULTS = 1 };
 
-/* Slice `node` of a rail's part; both wrap around. */
+/* The number of slice `node` of a rail's part. Both numbers wrap around. */
 static int slice_of(const struct rails *rails, int rail, int node) {
     return (rail + rails->nrails) % rails->nrails * rails->nnodes + (node + rails->nnodes) % rails->nnodes;
 }
 
-/* To mates, in the order in which their rings take slices in. */
+/* Worker 0. It sends slices to mates in the order in which the mates' rings need them. */
 static void build_scatter(struct prog *prog, const struct rails *rails) {
     prog_worker(prog);
     for (int k = 1; k <= rails->nnodes; k++)
@@ -64,7 +64,7 @@ static void build_ring(struct prog *prog, const struct rails *rails) {
                   .send = k < rails->nnodes - 1 ? to_all : to_mates);
 }
 
-/* From mates, in the order in which their rings know results. */
+/* Worker 2. It receives results from mates in the order in which the mates' rings complete them. */
 static void build_gather(struct prog *prog, const struct rails *rails) {
     prog_worker(prog);
     for (int k = 0; k < rails->nnodes; k++)

@@ -2,16 +2,16 @@
  *
  * Hierarchical allreduce with trees: inside nodes directly, between nodes by a double binary tree on each rail.
  *
- *                   rail 0          rail 1          the buffer is cut into a part for each rail (rails.h), and that
+ *                   rail 0          rail 1          the buffer is cut into a part for each rail (rails.h), and each part
  *      node 1        rank ◀────────▶ rank           into a slice for each of two trees over the nodes (trees.h)
  *                 ↑ ╱ ↓ ↑ ╲ ↓     ↑ ╱ ↓ ↑ ╲ ↓
- *      node 0    rank ◀─────────▶ rank              worker 0         IN(slice) ──▶ its mate on that rail
+ *      node 0    rank ◀─────────▶ rank              worker 0         IN(slice) ──▶ mate on the slice's rail
  *      node 2           rank ◀────────▶ rank        worker up t      children, mates and own ── + ──▶ parent
  *                                                   worker down t    parent ──▶ OUT, children and mates
  *                                                   last worker      mate ──▶ OUT(slice)
  *
- * The same as allreduce_hier.c, but for the trees: hops grow with log2 of the number of nodes instead of with the
- * number. Between nodes a rank sends its rail's part at most twice. A lane is a tree, up or down. Every connection
+ * This is allreduce_hier.c with trees instead of rings: hops grow with log2 of the number of nodes instead of with the
+ * number. A rank sends its rail's part to other nodes at most twice. Each tree has two lanes, for up and down. Every connection
  * works with a single slot: up never waits for down.
  * After: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
  * Parallel Computing 35 (2009), the trees.
@@ -26,14 +26,14 @@ static int slice_of(const struct rails *rails, int rail, int tree) {
     return (rail + rails->nrails) % rails->nrails * TREES + tree;
 }
 
-/* A tree with ranks of one rail for its nodes, and the mates beside the children. */
+/* This rank's place in a tree over the ranks of its rail. Its mates are below it, too, like children. */
 struct branch {
-    int parent; /* −1: none */
+    int parent; /* −1: this rank is the root */
     int below[RAILS_MAX + 2], nbelow;
-    int at; /* after how many of them this rank's contribution is due */
+    int at; /* This rank's contribution comes after so many of the sums from below */
 };
 
-/* First child, mates in order, second child. */
+/* Ranks below stand in this order: first child, mates in the order of rails, second child. */
 static struct branch branch_of(const struct prog *prog, const struct rails *rails, int tree) {
     struct tree_place place = tree_place(rails->nnodes, tree, rails->node);
     struct branch branch = {.parent = -1, .at = rails->rail};
@@ -58,7 +58,7 @@ static void build_scatter(struct prog *prog, const struct rails *rails) {
                       .send = PEER_LANE(rails_rank(prog, rails, rails->node, rails->rail + d), LANE_UP + tree));
 }
 
-/* At the root also the turn. */
+/* The worker that sums towards the root. At the root it also sends the result down. */
 static void build_up(struct prog *prog, const struct rails *rails, int tree) {
     struct branch branch = branch_of(prog, rails, tree);
     struct peers sums = LISTED(branch.below, branch.nbelow, LANE_UP + tree);

@@ -2,18 +2,18 @@
  *
  * Hierarchical alltoall: blocks for other nodes change rails (rails.h) inside the node, then nodes inside the rail.
  *
- *      node 0     rank 0 ── block for 3 ──▶ rank 1           rank 1 gathers what its node has for rank 3, and is the
- *                                             │              only one of its node that talks to rank 3, which stores
- *      node 1     rank 2                    rank 3           each block where it belongs: nothing is left to scatter
+ *      node 0     rank 0 ── block for 3 ──▶ rank 1           rank 1 gathers its node's blocks for rank 3, and is the only
+ *                                             │              rank of its node that sends to rank 3. Rank 3 stores each
+ *      node 1     rank 2                    rank 3           block at its final place: nothing is left to scatter
  *
  *      worker `gather`    IN of every rank of another node and another rail ──▶ the mate on its rail
  *      worker `relay`     node by node: own IN ──▶ rank of that node on this rail, then each mate's block for it
  *      worker `deliver`   node by node: all blocks of that node, from its rank on this rail ──▶ OUT
  *      worker 0, and one for each mate: blocks that stay inside the node, as in alltoall_direct.c
  *
- * A rank has connections to one rank of each other node instead of to all ranks of it. Over the network goes the same,
- * and what changes rails goes through memory once more. A block is passed on as it comes, never stored on the way.
- * Gather, relay and deliver go through nodes and rails in the same order: the distance of the nodes, then that of the
+ * A rank has connections to one rank of each other node, instead of to all ranks there. The network carries as many bytes as in the direct
+ * algorithm, and blocks that change rails go through memory once more. A block is passed on when it comes, and never stored on its way.
+ * Gather, relay and deliver go through nodes and rails in one order: by the distance of the nodes, then by the distance of the
  * rails. A connection needs one slot.
  * After: the two-phase exchange on a grid, as in S. H. Bokhari, H. Berryman, "Complete exchange on a circuit switched
  * mesh", SHPCC 1992, with nodes for rows.
@@ -23,7 +23,7 @@
 
 enum { LANE_BLOCKS = 0, LANE_RELAYED = 1 };
 
-/* Inside the node. */
+/* Worker 0, and the workers for blocks that stay inside the node. */
 static void build_direct(struct prog *prog, const struct rails *rails) {
     prog_worker(prog);
     prog_step(prog, .local = IN(prog->rank), .store = OUT(prog->rank));
@@ -36,7 +36,7 @@ static void build_direct(struct prog *prog, const struct rails *rails) {
     }
 }
 
-/* Toward the node e behind, by the mate on the destination's rail. */
+/* Sends blocks for other nodes to the mate on the destination's rail, node by node: e is the distance to the node. */
 static void build_gather(struct prog *prog, const struct rails *rails) {
     prog_worker(prog);
     for (int e = 1; e < rails->nnodes; e++)
@@ -56,7 +56,7 @@ static void build_relay(struct prog *prog, const struct rails *rails) {
     }
 }
 
-/* From the node e before. */
+/* Receives blocks from other nodes, node by node: e is the distance to the node. */
 static void build_deliver(struct prog *prog, const struct rails *rails) {
     prog_worker(prog);
     for (int e = 1; e < rails->nnodes; e++)

@@ -23,7 +23,7 @@ int binomial_span(int n, int place) {
     return full < n - place ? full : n - place;
 }
 
-/* The root's farthest child has it, or the one before, whose tree is never cut short. */
+/* The longest span is that of the root's farthest child, whose tree may be cut short, or that of the child before, whose tree never is. */
 int binomial_longest_span(int n) {
     int levels = binomial_levels(n);
     if (levels < 2)

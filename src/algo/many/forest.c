@@ -18,7 +18,7 @@ int forest_count(const struct forest *forest, int level) {
     return binomial_count(rails->nnodes, level - forest->rail_levels);
 }
 
-/* A place: how many nodes and rails it is from the root. */
+/* A place in a tree: its distance from the root, in nodes and in rails. */
 struct offset {
     int nodes, rails;
 };
@@ -40,7 +40,7 @@ static struct offset parent_of(struct offset at) {
                         : (struct offset){binomial_parent(at.nodes), 0};
 }
 
-/* Who stands at place `there` of the tree in which this rank stands at place `here`. */
+/* The rank that stands at place `there` of the tree in which this rank stands at place `here`. */
 static int rank_at(const struct prog *prog, const struct rails *rails, struct offset here, struct offset there) {
     return rails_rank(prog, rails, rails->node + there.nodes - here.nodes, rails->rail + there.rails - here.rails);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binomial gather: blocks go up a binomial tree (binomial.h). A rank collects those of its subtree and sends them on in one
+ * Binomial gather: blocks go up a binomial tree (binomial.h). A rank collects the blocks of its subtree and sends them on in one
  * message.
  *
  *      root 0, n = 6          0                       places behind the root; a subtree is a run of neighbours:
@@ -12,8 +12,8 @@
  *      rank at place p:   IN ──▶ TMP 0       children, nearest first ──▶ TMP behind it       all of TMP ──▶ parent
  *      root:              IN ──▶ OUT         children ──▶ OUT
  *
- * The root receives ⌈log2 n⌉ messages, not n−1; but a block travels once per hop. So this is for small blocks. Blocks
- * share a slot, so a slot has less room for each. A connection needs one slot.
+ * The root receives ⌈log2 n⌉ messages, not n−1. But a block is sent again at each hop, so this algorithm is for small blocks. The blocks of
+ * a message share a slot, so a slot has less room for each. A connection needs one slot.
  * After: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", Int. J.
  * High Perform. Comput. Appl. 19 (2005), the binomial tree for gather.
  */

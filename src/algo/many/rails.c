@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who is on which node and rail; rails.h has the picture.
+ * Which rank is on which node and rail. rails.h has the picture.
  */
 #include "algo/many/rails.h"
 

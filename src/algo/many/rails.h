@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nodes of equally many ranks as a grid: a row is a node, a column a rail.
+ * Nodes of equally many ranks as a grid: a row is a node, a column is a rail.
  *
  *                  rail 0    rail 1    rail 2
  *      node 0     ┌ rank ──── rank ──── rank ┐       in a row all talk to all, through memory (or a GPU link)
@@ -20,16 +20,17 @@
 
 struct rails {
     int nnodes, nrails;
-    int node, rail; /* of the program's rank */
+    int node, rail; /* Node and rail of the program's rank */
 };
 
-/* If nodes differ in size, all ranks are taken to be on one. */
+/* If nodes have different numbers of ranks, all ranks count as one node. */
 struct rails rails_of(const struct prog *prog);
 
-/* The rank there; node and rail wrap around. */
+/* The rank on this node and rail. Both numbers wrap around. */
 int rails_rank(const struct prog *prog, const struct rails *rails, int node, int rail);
 
-/* The other ranks of the rank's node, rail by rail, to mate[0 … nrails−2]; nrails ≤ RAILS_MAX. */
+/* Writes the mates of the program's rank, which are the other ranks of its node, to mate[0 … nrails−2], in the order of rails. nrails must
+ * be at most RAILS_MAX. */
 void rails_list_mates(const struct prog *prog, const struct rails *rails, int mate[RAILS_MAX]);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binomial scatter: blocks go down a binomial tree (binomial.h). A rank gets those of its subtree in one message, and sends
- * each child its part. Gather tree, backwards.
+ * Binomial scatter: blocks go down a binomial tree (binomial.h). A rank gets the blocks of its subtree in one message, and sends
+ * each child the blocks of the child's subtree. This is gather_tree.c, backwards.
  *
  *      root 0, n = 6          0                       places behind the root; a subtree is a run of neighbours:
  *                     ┌───────┼────┐
@@ -12,8 +12,8 @@
  *      root:              IN ──▶ children, farthest first         IN ──▶ OUT
  *      rank at place p:   parent ──▶ TMP       TMP behind its first block ──▶ children       TMP 0 ──▶ OUT
  *
- * The root sends ⌈log2 n⌉ messages, not n−1; but a block travels once per hop. So this is for small blocks. Blocks share
- * a slot, so a slot has less room for each. A connection needs one slot.
+ * The root sends ⌈log2 n⌉ messages, not n−1. But a block is sent again at each hop, so this algorithm is for small blocks. The blocks of
+ * a message share a slot, so a slot has less room for each. A connection needs one slot.
  * After: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations in MPICH", Int. J.
  * High Perform. Comput. Appl. 19 (2005), the binomial tree for scatter.
  */

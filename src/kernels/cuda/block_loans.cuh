@@ -23,43 +23,30 @@
 
 #define LOAN_READING 1u /* in `claimed` */
 
-/* ---- consumer, by lane 0 ---- */
+/* ---- consumer, each end by the lane that looks at it ---- */
 
-BLOCK_SELDOM void loans_drop(const struct interp_op *op, const struct prog_step *step) {
-    op = (const struct interp_op *)port_shared(op);
-    step = (const struct prog_step *)port_shared(step);
-    for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = interp_recv_end(op, step->recv_first + k);
-        if (end->loans.taken != NULL)
-            port_flag_store(&fifo_header(end)->loan.done, 1); /* pairs with loan_end_one() */
-        end->loans.taken = NULL;
-    }
-}
-
-/* Returns the address at which this GPU reads the lent payload of the slot. */
-BLOCK_FN const char *loan_reached(const struct fifo_end *end) {
-    const struct fifo_loan *loan = &fifo_header(end)->loan;
+/* Returns the address at which this GPU reaches the lent payload of the slot. */
+BLOCK_FN const char *loan_reached(const struct fifo_end *end, const struct fifo_loan *loan) {
     uint64_t add =
         end->loans.way == LOAN_WINDOW ? *(const uint64_t *)port_global(&end->loans.windows[loan->offset]) : 0;
     return (const char *)(uintptr_t)(loan->address + add);
 }
 
-/* Claims all payloads that were lent to this step. All its slots have arrived, so it does not wait before it has read them. */
-BLOCK_SELDOM enum work_failure loans_take(const struct interp_op *op, const struct prog_step *step) {
-    op = (const struct interp_op *)port_shared(op);
-    step = (const struct prog_step *)port_shared(step);
-#pragma unroll 1
-    for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = interp_recv_end(op, step->recv_first + k);
-        if (end->loans.way == LOAN_NONE || fifo_header(end)->loan.address == 0)
-            continue;
-        end->loans.taken = loan_reached(end);
-        if (port_flag_swap(&fifo_header(end)->loan.claimed, LOAN_READING) != 0) {
-            loans_drop(op, step); /* also this end's: its header now says that somebody reads */
-            return WORK_ABORTED;
-        }
-    }
-    return WORK_FINE;
+/* Claims the payload of the slot, if it was lent. All slots of the step have arrived, so the block does not wait before it has read it.
+ * False: its owner has taken it back. */
+BLOCK_FN bool loan_take(struct fifo_end *end) {
+    struct fifo_loan *loan = &fifo_header(end)->loan;
+    if (end->loans.way == LOAN_NONE || loan->address <= LOAN_LANDED)
+        return true;
+    end->loans.taken = loan_reached(end, loan);
+    return port_flag_swap(&loan->claimed, LOAN_READING) == 0;
+}
+
+/* Does not read the payload. Its header says already that somebody reads, also if its owner has taken it back. */
+BLOCK_FN void loan_leave(struct fifo_end *end) {
+    if (end->loans.taken != NULL)
+        port_flag_store(&fifo_header(end)->loan.done, 1); /* pairs with loan_end_one() */
+    end->loans.taken = NULL;
 }
 
 /* ---- producer, by lane 0 ---- */

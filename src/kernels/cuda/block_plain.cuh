@@ -13,7 +13,7 @@
 #ifndef COLLET_KERNELS_CUDA_BLOCK_PLAIN_CUH
 #define COLLET_KERNELS_CUDA_BLOCK_PLAIN_CUH
 
-#include "kernels/cuda/block_memory.cuh"
+#include "kernels/cuda/block_push.cuh"
 
 /* ---- lists ---- */
 
@@ -25,15 +25,21 @@ BLOCK_FN void lists_scale(struct block_memory *m, const struct prog_step *step) 
     m->lists.mirror = m->op.args.mirror;
 }
 
-/* Called by lane 0. Makes the lists of a step with loans: there each operand decides about the next. */
+/* Called by lane 0. Lists the places of a step with loans: a slot whose payload is lent, or has landed, is none. */
 template <class R>
-BLOCK_FN void lists_make(struct block_memory *m, const struct prog_step *step, uint32_t bytes,
-                         const struct interp_piece *first) {
-    struct interp_worker *w = &m->worker;
-    m->lists.nsrc = (uint32_t)interp_gather(w, step, bytes, first, PROTOCOL_SIMPLE);
-    m->lists.ndst = (uint32_t)interp_scatter(w, step, bytes, (int)m->lists.nsrc, first, PROTOCOL_SIMPLE);
+BLOCK_FN void places_list(struct block_memory *m, const struct prog_step *step, uint32_t bytes,
+                          const struct interp_piece *first, bool pushes) {
+    if (pushes) {
+        push_places(m, step);
+        return;
+    }
+    m->lists.ndst = (uint32_t)interp_scatter(&m->worker, step, bytes, (int)m->lists.nsrc, first, PROTOCOL_SIMPLE);
     if constexpr (R::in_teams)
         team_list<R>(&m->team, &m->op, step, &m->lists, bytes);
+    else if (push_has_landed(m, step))
+        m->lists.ndst = 0;
+    else if (m->own.returns && step->send_count == 1)
+        push_ask(m, step);
 }
 
 /* By all lanes. */
@@ -147,8 +153,9 @@ BLOCK_FN void memory_list(struct block_memory *m, const struct prog_step *step, 
 
 /* What a lane finds at its ends. */
 struct block_look {
-    bool seals; /* the lane may write the headers of its slots: this step lends nothing */
-    bool lent;  /* the payload of one of its slots was lent by the peer */
+    bool seals;  /* the lane may write the headers of its slots: this step lends nothing */
+    bool lent;   /* the payload of one of its slots was lent by the peer, or has landed */
+    bool pushes; /* its peers have said where the result belongs */
 };
 
 BLOCK_FN struct fifo_end *operand_end(struct block_memory *m, const struct prog_step *step, uint32_t k) {
@@ -241,17 +248,49 @@ BLOCK_SELDOM enum work_failure ends_await(struct block_memory *m, const struct p
     return failure;
 }
 
-/* Called by lane 0, after all operands have arrived. */
+/* Takes the loans of this lane's ends. All operands of the step have arrived. */
+BLOCK_SELDOM enum work_failure ends_borrow(struct block_memory *m, const struct prog_step *step,
+                                           struct block_look *look) {
+    m = block_own(m);
+    step = (const struct prog_step *)port_shared(step);
+#pragma unroll 1
+    for (uint32_t k = turn_in(0); k < (uint32_t)step->recv_count; k += port_lanes()) {
+        struct fifo_end *end = operand_end(m, step, k);
+        if (!loan_take(end))
+            return WORK_ABORTED;
+        if (end->loans.taken != NULL)
+            m->lists.src[place_of_operand(m, step, k)] = end->loans.taken;
+        look->pushes = look->pushes && push_hear(m, step, k);
+    }
+    return WORK_FINE;
+}
+
+BLOCK_SELDOM void ends_leave(struct block_memory *m, const struct prog_step *step) {
+    m = block_own(m);
+    step = (const struct prog_step *)port_shared(step);
+#pragma unroll 1
+    for (uint32_t k = turn_in(0); k < (uint32_t)step->recv_count; k += port_lanes())
+        loan_leave(operand_end(m, step, k));
+}
+
+/* Called by all lanes, after all operands have arrived. */
 template <class R>
 BLOCK_FN enum work_failure loans_begin(struct block_memory *m, const struct prog_step *step, uint32_t bytes,
-                                       const struct interp_piece *first, bool seals) {
-    enum work_failure failure = loans_take(&m->op, step);
-    if (failure != WORK_FINE)
+                                       const struct interp_piece *first, struct block_look *look) {
+    const bool may_push = !R::in_teams && push_may(m, step) && !look->seals;
+    look->pushes = may_push;
+    enum work_failure failure = failure_of_any(ends_borrow(m, step, look));
+    if (failure != WORK_FINE) {
+        ends_leave(m, step);
         return failure;
-    lists_make<R>(m, step, bytes, first);
+    }
+    const bool pushes = may_push && !port_any(!look->pushes);
+    if (port_lane() == 0)
+        places_list<R>(m, step, bytes, first, pushes);
 #pragma unroll 1
-    for (int k = 0; seals && k < step->send_count; k++)
+    for (int k = 0; port_lane() == 0 && !look->seals && k < step->send_count; k++)
         simple_seal(&m->op.args, interp_send_end(&m->op, step->send_first + k), bytes);
+    port_sync();
     return WORK_FINE;
 }
 
@@ -261,7 +300,7 @@ BLOCK_FN enum work_failure plain_begin(struct block_memory *m, const struct prog
                                        uint32_t bytes, const struct interp_piece *first,
                                        const struct work_status *status) {
     bool lends = R::in_teams || (step->lends && m->op.lends_from - 1 < bytes);
-    struct block_look look = {!lends, false};
+    struct block_look look = {!lends, false, false};
     enum work_failure failure = WORK_FINE;
     memory_list(m, step, round, first);
     bool ready = ends_look(m, step, bytes, &look);
@@ -274,9 +313,8 @@ BLOCK_FN enum work_failure plain_begin(struct block_memory *m, const struct prog
             return failure;
     }
     if (lends || port_any(look.lent)) {
-        if (port_lane() == 0)
-            failure = loans_begin<R>(m, step, bytes, first, lends);
-        if ((failure = failure_of_any(failure)) != WORK_FINE)
+        failure = loans_begin<R>(m, step, bytes, first, &look);
+        if (failure != WORK_FINE)
             return failure;
     }
     if (port_lane() == 0)

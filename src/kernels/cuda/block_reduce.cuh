@@ -65,17 +65,21 @@ BLOCK_FN void vectors_reduce(const struct block_lists *l, V *bits, uint64_t firs
         bits[u] = pack_store<R, V>(sums[u], l->divisor, l->mirror);
 }
 
-/* The same for two sources, which most steps have: the vectors of both are loaded at once. */
-template <class R, class V, int unroll>
-BLOCK_FN void vectors_add(const struct block_lists *l, V *bits, uint64_t first, uint64_t stride) {
+/* The same for so many sources, as most steps have: the vectors of all are loaded before the first is used. */
+template <class R, class V, int unroll, int nsrc>
+BLOCK_FN void vectors_sum(const struct block_lists *l, V *bits, uint64_t first, uint64_t stride) {
     typename R::sum sums[unroll][block_pack<R, V>::count];
-    V other[unroll];
+    V others[nsrc - 1][unroll];
     vectors_load<V, unroll>(bits, l->src[0], first, stride);
-    vectors_load<V, unroll>(other, l->src[1], first, stride);
+#pragma unroll
+    for (int k = 1; k < nsrc; k++)
+        vectors_load<V, unroll>(others[k - 1], l->src[k], first, stride);
 #pragma unroll
     for (int u = 0; u < unroll; u++) {
         pack_load<R, V>(bits[u], sums[u], l->mirror);
-        pack_combine<R, V>(other[u], sums[u], l->mirror);
+#pragma unroll
+        for (int k = 1; k < nsrc; k++)
+            pack_combine<R, V>(others[k - 1][u], sums[u], l->mirror);
         bits[u] = pack_store<R, V>(sums[u], l->divisor, l->mirror);
     }
 }
@@ -84,8 +88,13 @@ BLOCK_FN void vectors_add(const struct block_lists *l, V *bits, uint64_t first, 
 template <class R, class V, int unroll>
 BLOCK_FN void reduce_some(const struct block_lists *l, uint64_t first, uint64_t stride) {
     V bits[unroll];
-    if (R::reduces && unroll > 1 && l->nsrc == 2 && l->scaled < 0) {
-        vectors_add<R, V, unroll>(l, bits, first, stride);
+    const uint32_t nsrc = R::reduces && unroll > 1 && l->scaled < 0 ? l->nsrc : 0;
+    if (nsrc == 2) {
+        vectors_sum<R, V, unroll, 2>(l, bits, first, stride);
+    } else if (nsrc == 3) {
+        vectors_sum<R, V, unroll, 3>(l, bits, first, stride);
+    } else if (nsrc == 4) {
+        vectors_sum<R, V, unroll, 4>(l, bits, first, stride);
     } else {
         vectors_load<V, unroll>(bits, l->src[0], first, stride);
         vectors_scale<R, V, unroll>(l, 0, bits);

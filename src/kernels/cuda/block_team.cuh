@@ -40,7 +40,7 @@ struct block_team {
 
 /* The team of the window that contains a region. If the region is in no window, that of window 0, which is all zero. */
 BLOCK_FN const struct loan_team *team_of(const struct block_team *team, const struct interp_op *op, uint32_t region) {
-    return &team->teams[op->lends[region] > 0 ? op->lends[region] - 1 : 0];
+    return &team->teams[work_lent_window(op->lends[region])];
 }
 
 BLOCK_FN uint64_t team_place(const struct loan_team *team, const void *address) {

@@ -82,7 +82,7 @@ static void decision_free(struct agreement_decision *decision, size_t bytes) {
     free(decision);
 }
 
-/* Keeps the decision, for the watch to repeat. */
+/* Keeps the decision, so that the watch can send it again. */
 static void remember(const struct agreement *agreement) {
     SCOPED_LOCK(&agreement->terms.boot->hub->lock);
     struct agreement_memory *memory = memory_of(&agreement->terms);
@@ -121,7 +121,7 @@ static struct letter *recall(struct hub *hub, const struct letter *vote) {
     const bool recalled = memory != NULL && memory->number != 0 && (memory->number == asked.number || memory->gave_up);
     if (recalled) {
         memory->decision->sum.number = asked.number;
-        if (memory->number < asked.number) /* the earlier refusal is also for this one */
+        if (memory->number < asked.number) /* the earlier refusal counts for this question too */
             memory->number = asked.number;
         letter->bytes = (uint32_t)memory->bytes;
         memcpy(letter->data, memory->decision, memory->bytes);
@@ -163,7 +163,7 @@ static void say_vote(const struct agreement *agreement, int index) {
     post_to(agreement, index, BOOT_VOTE, &agreement->vote, sizeof agreement->vote);
 }
 
-/* Is it time to repeat the vote? A rank that already had its decision may have read the last one. */
+/* Is it time to repeat the vote? The last one may have been read by a rank that already had its decision. */
 static bool says_again(struct agreement *agreement) {
     const uint64_t now_ns = os_now_ns();
     if (now_ns < agreement->say_ns)
@@ -173,7 +173,8 @@ static bool says_again(struct agreement *agreement) {
     return true;
 }
 
-/* Takes a vote, or a decision, of this number; drops those of earlier numbers, which have the same key. False: none of it has come. */
+/* Takes a vote or a decision with this agreement's number. Drops letters of earlier numbers, which have the same key.
+ * False: nothing has come. */
 static bool take_letter(const struct agreement *agreement, int index, enum boot_subject subject, void *data,
                         size_t bytes) {
     const struct agreement_terms *terms = &agreement->terms;
@@ -209,7 +210,7 @@ bool agreement_hears_no(const struct agreement_terms *terms, struct agreement_vo
 
 /* -------------------------------------------------------------------------------------------------------------- who lives */
 
-/* Is the rank gone, with all its letters? Letters of a rank that left on purpose may still come for a while. */
+/* Is the rank gone, with all its letters? Letters of a rank that left on purpose may still come for a short time. */
 static bool is_gone(const struct agreement *agreement, int index) {
     const struct agreement_terms *terms = &agreement->terms;
     const int rank = terms->ranks[index];
@@ -258,7 +259,7 @@ static bool take_answer(struct agreement *agreement, int index) {
     struct agreement_decision *decision = agreement->decision;
     if (take_letter(agreement, index, BOOT_DECISION, decision, decision_bytes(agreement->terms.nranks)))
         return true;
-    while (take_letter(agreement, index, BOOT_VOTE, vote, sizeof *vote)) /* the last one counts */
+    while (take_letter(agreement, index, BOOT_VOTE, vote, sizeof *vote)) /* the last vote counts */
         ;
     return vote->number != 0 ||
            (is_gone(agreement, index) && !(has_left(agreement, index) && agreement->terms.leaving_is_no));
@@ -272,7 +273,8 @@ static bool counts(const struct agreement *agreement, int index) {
     return state == PEER_ALIVE || (state == PEER_LEFT && no) || index == terms->self;
 }
 
-/* Is this vote the cause, rather than that of a higher rank? A vote that says that a rank is gone is a consequence of other causes. */
+/* Does this vote replace `before` as the cause of the "no"? A vote that reports a dead rank (REMOTE) is only a
+ * consequence, so any other reason is kept. */
 static bool is_cause(const struct agreement_vote *vote, const struct agreement_vote *before) {
     const bool known = before->code != COLLET_SUCCESS && before->code != COLLET_ERR_REMOTE;
     return vote->code != COLLET_SUCCESS && !(known && vote->code == COLLET_ERR_REMOTE);
@@ -318,13 +320,13 @@ static enum collet_result decide(struct agreement *agreement) {
         if (k == terms->self)
             continue;
         const bool answered = take_answer(agreement, k);
-        if (answered && agreement->decision->sum.number != 0) /* an earlier coordinator's */
+        if (answered && agreement->decision->sum.number != 0) /* it is an earlier coordinator's decision */
             return finish(agreement);
         const bool gone = is_gone(agreement, k), silent_for_good = !answered && (too_late || gone);
         if (silent_for_good)
             pass_over(agreement, k, !gone);
         if (!answered && !silent_for_good && again)
-            say_vote(agreement, k); /* asks its watch: does it have a decision? */
+            say_vote(agreement, k); /* asks the rank's watch for a decision */
         if (first && again && !gone)
             post_to(agreement, k, BOOT_COORDINATOR, &agreement->vote.number, sizeof agreement->vote.number);
         complete &= answered || silent_for_good;
@@ -355,8 +357,9 @@ static enum collet_result await_decision(struct agreement *agreement) {
                    terms->timeout_s, name, terms->call);
 }
 
-/* May this process vote? If it was stopped, others may have gone on without it, and its connections end as if the others were dead. It
- * must not agree with itself alone. So it votes only after its watch has run, which soon finds out whether it is lost. */
+/* May this process vote? If it was stopped, others may have gone on without it, and to it the other ranks seem to be
+ * dead. It must not agree with itself alone. So it votes only after its watch has run, which soon finds out whether this
+ * process is lost. */
 static enum collet_result check_self(const struct agreement *agreement) {
     const struct boot *boot = agreement->terms.boot;
     const uint64_t awake_until_ns = __atomic_load_n(&boot->hub->awake_until_ns, __ATOMIC_RELAXED);
@@ -396,7 +399,7 @@ void agreement_give_up(struct agreement *agreement, enum collet_result code, con
     if (agreement->terms.boot == NULL || (no != NULL && no->sum.number != 0))
         return;
     agreement_refuse(&agreement->terms, code, text);
-    if (agreement->vote.number == 0) /* it has not voted; others will ask */
+    if (agreement->vote.number == 0) /* this rank has not voted; others will ask it */
         return;
     objects(agreement, agreement->terms.self, code, text);
     agreement->vote = no->sum = agreement->votes[agreement->terms.self];

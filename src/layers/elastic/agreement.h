@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ranks that live agree on one decision, also if some of them die on the way.
+ * The ranks that are alive agree on one decision, even if some of them die at the same time.
  *
  *      each rank ── vote ──▶ the lowest rank that lives ── decision ──▶ each rank that lives
  *                            (the coordinator) has all their votes
  *
- * A coordinator says when it begins to wait. So a rank that came early waits on: the coordinator will name whoever does not come.
+ * A coordinator says when it begins to wait, so a rank that came early waits longer. The coordinator will name the ranks
+ * that do not come.
  *
- * If the coordinator dies half-way, some ranks have its decision and others have not. Those turn to the next rank that lives:
+ * If the coordinator dies halfway, some ranks have its decision and others have not. The others turn to the next rank that
+ * is alive:
  *
  *      rank 0 dies; rank 2 has its decision, and has gone on
  *      rank 3 ── vote ──▶ rank 1, the coordinator now ── vote ──▶ rank 2's watch, which remembers
  *             ◀─ decision ──────────────────────  ◀─ decision ──
  *
- * So there is one decision for all that live:
- *    A coordinator needs an answer of every rank that lives: its vote, or the decision that it has had.
- *    A rank that has turned to the next coordinator takes nothing from an earlier one any more. So its vote says that it has had no
- *    decision, and will have none but the new coordinator's.
+ * So all ranks that are alive have one decision:
+ *    A coordinator needs an answer from every rank that is alive: its vote, or the decision that it already has.
+ *    A rank that has turned to the next coordinator ignores earlier coordinators. So its vote says that it has no decision, and will
+ *    accept only the new coordinator's.
  *
- * It works on a communicator that has failed. Deaths are news of the tree (tree.h): all ranks that can reach each other hear
- * of the same deaths. Ranks that lose each other, and live, come to decisions of their own.
+ * Agreements work on a communicator that has failed. News of deaths travels in the tree (tree.h), so all ranks that can
+ * reach each other learn of the same deaths. Ranks that are alive but have lost each other make separate decisions.
  */
 #ifndef COLLET_LAYERS_ELASTIC_AGREEMENT_H
 #define COLLET_LAYERS_ELASTIC_AGREEMENT_H
@@ -47,7 +49,8 @@ struct agreement_decision {
 /* The ranks that take part, and the call that they make. */
 struct agreement_terms {
     struct boot *boot;
-    uint64_t key;     /* only the last 56 bits; unique among these ranks' agreements at any time */
+    /* Only the last 56 bits count. No other agreement of these ranks has this key at the same time. */
+    uint64_t key;
     const int *ranks; /* ranks that take part, in the same order on each rank */
     int nranks, self; /* number of ranks; index of this rank among them */
     /* A rank that destroys its communicator counts as a "no". Otherwise it counts as dead. */
@@ -79,11 +82,12 @@ enum collet_result agreement_try(struct agreement *agreement);
 /* Has any rank already said no to this rank's next agreement with these terms? *no: the last such vote. */
 bool agreement_hears_no(const struct agreement_terms *terms, struct agreement_vote *no);
 
-/* For a rank that cannot even vote: others that ask are told that it says no, and why. Uses boot, key and nranks of terms. It needs no new
- * memory, if this rank starts an agreement after each such call. */
+/* For a rank that cannot even vote: other ranks that ask get the answer that it says no, and why. Uses boot, key and
+ * nranks of terms. Needs no new memory, if this rank starts an agreement after each such call. */
 void agreement_refuse(const struct agreement_terms *terms, enum collet_result code, const char *text);
 
-/* For a rank that stops early: says no, as agreement_refuse(), and tells the others at once. Also if agreement_start() failed. */
+/* For a rank that stops early: says no, like agreement_refuse(), and tells the other ranks at once. Works even if
+ * agreement_start() failed. */
 void agreement_give_up(struct agreement *agreement, enum collet_result code, const char *text);
 
 void agreement_fini(struct agreement *agreement); /* does nothing if zeroed */

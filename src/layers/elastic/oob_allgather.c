@@ -49,7 +49,7 @@ static enum collet_result take_entry(struct oob_allgather *allgather, int index)
     return COLLET_SUCCESS;
 }
 
-/* Are entries missing for so long that it must be logged? Then logs the ranks that have not called yet. */
+/* Have entries been missing for so long that it must be logged? Then logs which ranks have not called yet. */
 static enum collet_result await_entries(struct oob_allgather *allgather) {
     const struct oob_allgather_terms *terms = &allgather->terms;
     const uint64_t now_ns = os_now_ns();

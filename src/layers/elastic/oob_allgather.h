@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All of some ranks tell each other a few bytes; then each has the same table. It can be polled, and several can be under
- * way in one thread.
+ * An allgather over the control plane: some ranks send each other a few bytes, and each gets the same table. It is polled,
+ * so one thread can have several under way.
  *
  *      each rank ── its entry ──▶ the first rank ── the table ──▶ 8 ranks, each ── the table ──▶ 8 more …
  */
@@ -14,7 +14,8 @@
 /* The ranks that take part, and the call that they make. */
 struct oob_allgather_terms {
     struct boot *boot;
-    uint64_t key;       /* key of the letters; unique among these ranks' allgathers at any time */
+    /* Key of the letters; it differs from those of all other allgathers of these ranks at the same time. */
+    uint64_t key;
     const int *ranks;   /* ranks that take part, in the same order on each rank */
     int nranks, self;   /* number of ranks; index of this rank among them */
     size_t entry_bytes; /* at most BOOT_MESSAGE_BYTES */

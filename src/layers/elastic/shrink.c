@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A communicator of the ranks that are left. Its parent may have failed, and more ranks may die on the way:
+ * Makes a communicator of the ranks that are left. Its parent may have failed, and more ranks may die at the same time:
  *
- *    agree        who lives? (layers/elastic/agreement.h)  The coordinator has an id for them.
+ *    agree        which ranks are alive? (layers/elastic/agreement.h)  The coordinator makes an id for them.
  *    keep_watch   they join as with any id
  *    settle       have all joined? (layers/elastic/agreement.h)
- *                   all have         ─▶ done
- *                   somebody died    ─▶ agree, without it
- *                   somebody cannot  ─▶ the same error on all
+ *                   all have              ─▶ done
+ *                   a rank has died       ─▶ agree again, without it
+ *                   a rank cannot join    ─▶ the same error on all ranks
  *
- * So either all that live have the new communicator or none has. What is agreed on is said in the parent's control plane, which
- * goes on after a failure.
+ * So either all ranks that are alive have the new communicator, or none has it. The agreements use the parent's control
+ * plane, which works on after a failure.
  */
 #include "layers/elastic/way.h"
 
@@ -131,7 +131,7 @@ static enum collet_result shrink_begin(struct collet_comm *comm) {
     return start_agreement(comm->split, false, COLLET_SUCCESS);
 }
 
-/* As long as the parent works: does any rank wait in a collective? That collective ends with the parent. */
+/* While the parent works: does any rank wait in a collective of it? Such a collective ends with the parent. */
 static enum collet_result look_for_others(struct split *s) {
     if (boot_failed(s->parent->boot) != COLLET_SUCCESS)
         return COLLET_SUCCESS;
@@ -141,7 +141,7 @@ static enum collet_result look_for_others(struct split *s) {
     return result;
 }
 
-/* Tells the meeting point that this rank, with its number in the parent, will not come. */
+/* Tells the meeting point that this rank will not come. The text names the rank by its number in the parent. */
 static void excuse(const struct split *s, enum collet_result code) {
     char text[ERR_TEXT_BYTES];
     snprintf(text, sizeof text, "%s", err_last());
@@ -168,8 +168,8 @@ static enum collet_result shrink_agree(struct collet_comm *comm) {
     return result;
 }
 
-/* A rank without a free descriptor cannot join, nor tell the meeting point. But the coordinator, which has the meeting point, receives its
- * vote. */
+/* A rank without a free descriptor can neither join nor tell the meeting point. But the coordinator, which serves the
+ * meeting point, receives its vote. */
 static enum collet_result hear_excuses(struct split *s) {
     struct agreement_vote no;
     if (s->self != 0 || os_now_ns() < s->look_ns)
@@ -211,7 +211,7 @@ static enum collet_result shrink_settle(struct collet_comm *comm, enum collet_re
     return COLLET_IN_PROGRESS;
 }
 
-/* Says no to the others. If the parent has ended, that is not needed: the rank has left. */
+/* Tells the others that this rank says no. If the parent has ended, that is not needed: the rank has left. */
 static void shrink_give_up(struct collet_comm *comm, enum collet_result code, const char *text) {
     struct split *s = comm->split;
     if (!comm_is_live(s->parent))
@@ -221,7 +221,7 @@ static void shrink_give_up(struct collet_comm *comm, enum collet_result code, co
     agreement_give_up(&s->agreement, code, text);
 }
 
-/* Refuses if there is no memory for the list of ranks. */
+/* Says no, if there is no memory for the list of ranks. */
 static void shrink_refuse(struct collet_comm *parent, const int *exclude_ranks, int count, enum collet_result code) {
     struct agreement_terms terms = {.boot = parent->boot, .key = HASH_OF_NONE};
     for (int rank = 0; rank < parent->nranks; rank++) {

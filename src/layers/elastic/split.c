@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A communicator out of another one, its parent. What the ranks have to agree on travels in the parent's control plane, which
- * they trust already:
+ * Makes a communicator from another one, its parent. The ranks talk over the parent's control plane, which they trust
+ * already:
  *
- *     begin        each rank says what it wants: │ call │ colour │ key │ nranks of grow │ has an id? │
- *     agree        all have what all want (layers/elastic/oob_allgather.h); each finds out with whom it is, and as which rank
- *     await_id     the leader of each new communicator has or makes a unique id, and sends it to the others of it
- *     keep_watch   they join as with any id; whoever dies in the parent is not waited for
+ *     begin        each rank sends its wish: │ call │ colour │ key │ nranks of grow │ has an id? │
+ *     agree        all ranks have all wishes (layers/elastic/oob_allgather.h); each rank finds out its communicator and its rank in it
+ *     await_id     the leader of each new communicator has or makes a unique id, and sends it to the communicator's other ranks
+ *     keep_watch   they join as with any id; a rank that dies in the parent is not waited for
  *
- * So the child has its own keys, connections and failures, and outlives the parent. The stages can be polled: one thread
+ * So the child has keys, connections and failures of its own, and outlives the parent. The stages can be polled: one thread
  * may make any number of children at the same time (comm_join_all()).
  */
 #include "layers/elastic/way.h"
@@ -60,12 +60,12 @@ static enum collet_result check_wishes(const struct split *s, const struct wish 
     return COLLET_SUCCESS;
 }
 
-struct member {
+struct split_rank {
     int32_t key, rank;
 };
 
 static int by_key_then_rank(const void *a, const void *b) {
-    const struct member *x = a, *y = b;
+    const struct split_rank *x = a, *y = b;
     return x->key != y->key ? (x->key > y->key) - (x->key < y->key) : x->rank - y->rank;
 }
 
@@ -74,7 +74,7 @@ static enum collet_result find_company(struct collet_comm *comm, const struct wi
     struct split *s = comm->split;
     const int self = s->ranks[s->self];
     struct arena arena SCOPED_ARENA = {0};
-    struct member *members = arena_get(&arena, (size_t)s->nranks, sizeof *members);
+    struct split_rank *members = arena_get(&arena, (size_t)s->nranks, sizeof *members);
     int n = 0;
     COLLET_TRY(arena_check(&arena, "no memory for %d ranks", s->nranks));
     s->leader = -1;
@@ -82,7 +82,7 @@ static enum collet_result find_company(struct collet_comm *comm, const struct wi
         if (s->leader < 0 && wishes[k].has_id)
             s->leader = s->ranks[k];
         if (wishes[k].color == s->wish.color)
-            members[n++] = (struct member){wishes[k].key, s->ranks[k]};
+            members[n++] = (struct split_rank){wishes[k].key, s->ranks[k]};
     }
     qsort(members, (size_t)n, sizeof *members, by_key_then_rank);
     for (int k = 0; k < n; k++) {
@@ -160,7 +160,8 @@ static void give_up(struct collet_comm *comm, enum collet_result code, const cha
         boot_cancel_id(&s->id, code, text);
 }
 
-/* SUCCESS: comm has begun to join, and its parent does not stop it; or this rank is in no new communicator. */
+/* Goes through the stages. SUCCESS: comm has begun to join, and its parent does not stop it; or this rank is in no new
+ * communicator. */
 static enum collet_result find_place(struct collet_comm *comm) {
     const struct split *s = comm->split;
     enum collet_result result;
@@ -174,9 +175,9 @@ static enum collet_result find_place(struct collet_comm *comm) {
     return result;
 }
 
-/* Joins, as far as this rank needs no answer of the others. */
+/* Joins, as far as no answer of other ranks is needed. */
 static enum collet_result join_alone(struct collet_comm *comm) {
-    if (comm->split->stage == SPLIT_SETTLE) /* it has joined, and only waits for the others' results */
+    if (comm->split->stage == SPLIT_SETTLE) /* this rank has joined, and only waits for the others' results */
         return COLLET_SUCCESS;
     COLLET_TRY(find_place(comm));
     return comm_join_alone(comm);
@@ -195,14 +196,15 @@ static void keep_error(const struct collet_comm *comm, enum collet_result result
     comm_keep_error(s->parent);
 }
 
-/* comm is given up for lack of memory. Tells the others, which make it too, the thread's last error. */
+/* comm is given up because memory is missing. Tells the other ranks, which also make it; the reason is the thread's last
+ * error. */
 static void refuse(struct collet_comm *comm) {
     const enum collet_result code = COLLET_ERR_NO_MEMORY;
     const struct split *s = comm->split;
     char text[ERR_TEXT_BYTES];
-    if (s == NULL || comm->phase != COMM_JOINING) /* its own failure is already known */
+    if (s == NULL || comm->phase != COMM_JOINING) /* comm has failed already, for a known reason */
         return;
-    if (s->way->settle == NULL) { /* the others watch the parent until they have joined */
+    if (s->way->settle == NULL) { /* the other ranks watch the parent until they have joined */
         comm_fail_without_memory(s->parent, code);
         return;
     }
@@ -228,7 +230,7 @@ static void end(struct collet_comm *comm) {
     oob_allgather_fini(&s->allgather);
     agreement_fini(&s->agreement);
     free(s->ranks);
-    sodium_memzero(s, sizeof *s); /* its id has a secret */
+    sodium_memzero(s, sizeof *s); /* the id contains a secret */
     free(s);
     comm->split = NULL;
 }
@@ -254,7 +256,8 @@ enum collet_result split_poll(struct collet_comm *parent) {
     if (!call_lock_try(&comm->lock))
         return COLLET_IN_PROGRESS;
     enum collet_result result = COLLET_IN_PROGRESS;
-    if (__atomic_load_n(&parent->making, __ATOMIC_ACQUIRE) == comm) /* no other thread has completed or given it up */
+    /* No other thread has completed comm or given it up. */
+    if (__atomic_load_n(&parent->making, __ATOMIC_ACQUIRE) == comm)
         result = comm_try_join(comm);
     if (result != COLLET_IN_PROGRESS &&
         __atomic_compare_exchange_n(&parent->making, &made, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -378,7 +381,7 @@ static enum collet_result make_of(struct collet_comm *parent, const struct wish 
         if (result != COLLET_SUCCESS)
             comm_discard(comm);
     }
-    if (result == COLLET_ERR_NO_MEMORY && comm_enter(parent)) { /* the others would wait for this rank */
+    if (result == COLLET_ERR_NO_MEMORY && comm_enter(parent)) { /* otherwise the others would wait for this rank */
         ways[wish->call]->refuse(parent, exclude_ranks, count, result);
         comm_leave(parent);
     }

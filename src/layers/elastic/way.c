@@ -11,7 +11,6 @@ enum collet_result split_enter(struct split *s) {
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "comm was ended before %s began", s->way->call);
     s->stage = SPLIT_AGREE;
     s->look_ns = os_now_ns() + LOOK_EVERY_NS;
-    s->asked = -1;
     return comm_check_phase(s->parent);
 }
 
@@ -23,37 +22,28 @@ enum collet_result split_make_id(const struct split *s, const uint8_t *lives, st
     return boot_unique_id_fresh(one_process, id);
 }
 
-static int rank_after(const int *ranks, int nranks, int at) {
-    for (int k = 0; k < nranks; k++)
-        if (ranks[k] > at)
-            return ranks[k];
-    return ranks[0];
-}
-
-/* This rank waits for the others to make the same call. MISMATCH: one of them waits in a collective that this rank has not called.
- * Asks a different rank each time. */
-static enum collet_result check_callers(struct split *s) {
+/* This rank waits for the others to make the same call. MISMATCH: one of them is blocked in a collective that this rank has not called. */
+static enum collet_result check_callers(const struct split *s) {
     const struct chan *chan = s->parent->chan;
-    struct boot *boot = chan->owner.boot;
-    struct boot_answer answer;
+    struct call_facts theirs;
     char text[96];
-    if (s->asked >= 0 && boot_try_answer(boot, s->asked, s->question, &answer) == COLLET_SUCCESS) {
-        const uint64_t theirs = exec_said(&answer, chan->owner.nranks, text, sizeof(text));
-        if (theirs > engine_collectives(s->parent))
-            return err_set(COLLET_ERR_MISMATCH,
-                           "rank %d is in its call %llu, %s, but rank %d called %s: all ranks must make the same calls "
-                           "in the same order",
-                           s->asked, (unsigned long long)theirs, text, chan->owner.rank, s->way->call);
+    for (int k = 0; k < s->nranks; k++) {
+        if (!exec_hear(chan, s->ranks[k], &theirs) || theirs.sequence <= engine_collectives(s->parent))
+            continue;
+        exec_describe(&theirs, text, sizeof(text));
+        return err_set(COLLET_ERR_MISMATCH,
+                       "rank %d is in its call %llu, %s, but rank %d called %s: all ranks must make the same calls "
+                       "in the same order",
+                       s->ranks[k], (unsigned long long)theirs.sequence, text, chan->owner.rank, s->way->call);
     }
-    s->asked = rank_after(s->ranks, s->nranks, s->asked);
-    return boot_ask(boot, s->asked, &s->question);
+    return COLLET_SUCCESS;
 }
 
-/* A call of another thread or stream may be on its way: it may be the one for which others wait. So this looks only if there is none. */
+/* Other ranks may wait for a call of another thread or stream that is on its way. So this looks only if no such call
+ * exists. */
 enum collet_result split_look_for_callers(struct split *s) {
     struct collet_comm *parent = s->parent;
-    struct driver driver;
-    driver_init(&driver, &parent->engine.patience);
+    struct driver driver = {.waiter = parent->engine.patience};
     if (os_now_ns() < s->look_ns || !driver_take(&driver, parent))
         return COLLET_SUCCESS;
     s->look_ns = os_now_ns() + LOOK_EVERY_NS;
@@ -64,7 +54,7 @@ enum collet_result split_look_for_callers(struct split *s) {
     return result;
 }
 
-/* The meeting point waits for missing ranks. Only the parent knows that one of them is dead. */
+/* Only the parent knows that a rank is dead. The meeting point would wait for it. */
 enum collet_result split_look_for_deaths(const struct split *s, bool at_once) {
     const struct boot *boot = s->parent->boot;
     for (int k = 0; k < s->nranks && boot_missing_count(boot) > 0; k++) {

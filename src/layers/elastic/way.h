@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Communicators that are made of another one, the parent: by collet_comm_split(), _shrink() and _grow().
+ * Creates communicators from another one, the parent: collet_comm_split(), _shrink() and _grow().
  */
 #ifndef COLLET_LAYERS_ELASTIC_WAY_H
 #define COLLET_LAYERS_ELASTIC_WAY_H
@@ -28,30 +28,28 @@ struct split {
     enum split_stage stage;
     struct wish wish;
     int *ranks; /* ranks of the parent that take part, ascending; from AWAIT_ID on those of the child, in its order */
-    int nranks, self; /* number of ranks; index of this rank among them */
+    int nranks, self; /* number of ranks; index of this rank in `ranks` */
     int leader;       /* rank of the parent that has the id */
-    uint64_t key;     /* key of the letters; its last bit is free */
+    uint64_t key;     /* key of the letters; the letter with the id also has the last bit set */
     struct collet_unique_id id;
-    bool made_id;                   /* this rank made the id, and has its meeting point */
+    bool made_id;                   /* this rank made the id, and so serves its meeting point */
     struct oob_allgather allgather; /* for split and grow */
     struct agreement agreement;     /* for shrink */
-    uint64_t deadline_ns, look_ns;  /* time to give up; time of the next look for ranks that do something else */
-    int asked;                      /* the rank that was asked what it does; −1: none */
-    uint64_t question;
-    struct late late; /* a wait for the id, or for the others' shrink */
+    uint64_t deadline_ns, look_ns;  /* time to give up; time of the next check whether ranks do something else */
+    struct late late;               /* warns of a long wait for the id, or for the others' shrink */
 };
 
 /* The functions in which split, grow and shrink differ. */
 struct split_way {
     const char *call;
-    /* [stage] SUCCESS: the next stage is set; of KEEP_WATCH: joining goes on. */
+    /* [stage] does one stage. SUCCESS: the next stage is set; KEEP_WATCH: the rank goes on joining. */
     enum collet_result (*stages[SPLIT_SETTLE])(struct collet_comm *comm);
-    /* This rank has joined, or failed to, with `result`. What is the result of all ranks? IN_PROGRESS: not known yet, or they start
-     * again. NULL: each rank has its own result. */
+    /* This rank has joined, or has failed to, with `result`. Returns the result of all ranks. IN_PROGRESS: it is not
+     * known yet, or the ranks start again. NULL: each rank has its own result. */
     enum collet_result (*settle)(struct collet_comm *comm, enum collet_result result);
-    /* This rank stops: tells the others, which wait in the parent. */
+    /* This rank stops: tells the other ranks, which wait in the parent. */
     void (*give_up)(struct collet_comm *comm, enum collet_result code, const char *text);
-    /* Does the same before the start, with the thread's last error, if there is no memory. */
+    /* Like give_up, before the start, if there is no memory. The reason is the thread's last error. */
     void (*refuse)(struct collet_comm *parent, const int *exclude_ranks, int count, enum collet_result code);
 };
 extern const struct split_way shrink_way;

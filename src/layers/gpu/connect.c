@@ -14,10 +14,17 @@
 static enum collet_result gpu_connect(struct exec_call *call, bool *moved) {
     if (call->request.by_copies)
         return exec_copies_prepare(call);
-    COLLET_TRY(exec_connect_call(call, moved));
+    if (call->program->nready < call->program->nconns)
+        COLLET_TRY(exec_connect_call(call, moved));
     COLLET_TRY(exec_gpu_load(call));
     return prog_is_p2p(call->request.collective) ? COLLET_SUCCESS
                                                  : exec_gpu_meet(call->chan, &call->program->meeting, moved);
+}
+
+/* Others see the copy in the call's lane, which may have the next call of a group already. */
+static void show(const struct exec_call *call) {
+    if (call->shown != NULL && call->shown->args.sequence == call->args.sequence)
+        *call->shown = *call;
 }
 
 static enum collet_result connect_all(struct exec_call *calls, int ncalls, bool *moved, int *left) {
@@ -30,12 +37,12 @@ static enum collet_result connect_all(struct exec_call *calls, int ncalls, bool 
         enum collet_result result = gpu_connect(call, &call_moved);
         if (result < 0)
             return exec_explain(call, result);
-        if (result == COLLET_SUCCESS) {
-            exec_said_no_more(call);
+        if (result == COLLET_SUCCESS)
             call->state = EXEC_RUNNING;
-        }
         if (call_moved)
             call->idle_since_ns = 0;
+        if (result == COLLET_SUCCESS)
+            show(call);
         *moved |= call_moved;
         *left += result != COLLET_SUCCESS;
     }
@@ -46,8 +53,10 @@ static enum collet_result look_at_all(struct exec_call *calls, int ncalls, uint6
     uint64_t now_ns = os_now_ns();
     for (int k = 0; k < ncalls; k++) {
         chan_attend(calls[k].chan, idle_ns, now_ns);
-        if (calls[k].state == EXEC_CONNECTING)
+        if (calls[k].state == EXEC_CONNECTING) {
             COLLET_TRY(exec_look(&calls[k], now_ns));
+            show(&calls[k]);
+        }
     }
     return COLLET_SUCCESS;
 }

@@ -14,8 +14,8 @@
 
 #define ALL_GPUS (-1)
 
-struct block {
-    struct block *next;
+struct cuda_memory {
+    struct cuda_memory *next;
     enum cuda_block kind;
     int ordinal;
     uint64_t context; /* cuda_context_id() of its GPU; 0: unknown */
@@ -25,37 +25,37 @@ struct block {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct block *blocks;
+static struct cuda_memory *blocks;
 
 /* Finds a block in use; the caller holds the lock. If a process opens memory twice, CUDA counts that, and gives the same address. */
-static struct block **block_at(const void *memory) {
-    struct block **link = &blocks;
+static struct cuda_memory **block_at(const void *memory) {
+    struct cuda_memory **link = &blocks;
     while (*link != NULL && ((*link)->memory != memory || (*link)->is_unused))
         link = &(*link)->next;
     return link;
 }
 
-static bool is_of_host(const struct block *block) {
+static bool is_of_host(const struct cuda_memory *block) {
     return block->kind == BLOCK_PINNED || block->kind == BLOCK_REGISTERED;
 }
 
-static bool is_mapped(const struct block *block) { return block->kind >= BLOCK_OPENED; }
+static bool is_mapped(const struct cuda_memory *block) { return block->kind >= BLOCK_OPENED; }
 
 /* A process closes what it has opened on the GPU where it opened it. */
-static void close_opened(const struct block *block) {
+static void close_opened(const struct cuda_memory *block) {
     const int pushed = cuda_context_push(block->ordinal);
     cudaIpcCloseMemHandle(block->memory);
     if (pushed)
         cuda_context_pop();
 }
 
-static void unregister(const struct block *block) {
+static void unregister(const struct cuda_memory *block) {
     if (cudaHostUnregister(block->memory) == cudaSuccess)
         os_memory_destroy(block->memory, block->bytes);
 }
 
 /* The program has reset the GPU, and whatever is at the address now is not ours; but for pages of the host. */
-static void block_is_lost(struct block *block) {
+static void block_is_lost(struct cuda_memory *block) {
     if (is_of_host(block))
         os_memory_destroy(block->memory, block->bytes);
     if (block->kind == BLOCK_TEAM)
@@ -66,7 +66,7 @@ static void block_is_lost(struct block *block) {
 static void (*end_team)(void *team);
 void cuda_blocks_end_teams_by(void (*end)(void *team)) { end_team = end; }
 
-static void block_end(struct block *block) {
+static void block_end(struct cuda_memory *block) {
     if (block->context != 0 && cuda_context_id(block->ordinal) != block->context) {
         block_is_lost(block);
         return;
@@ -89,7 +89,7 @@ static void block_end(struct block *block) {
 void *cuda_block_take(enum cuda_block kind, int ordinal, size_t bytes) {
     void *memory = NULL;
     pthread_mutex_lock(&lock);
-    for (struct block *block = blocks; block != NULL && memory == NULL; block = block->next)
+    for (struct cuda_memory *block = blocks; block != NULL && memory == NULL; block = block->next)
         if (block->is_unused && block->kind == kind && block->ordinal == ordinal && block->bytes == bytes) {
             block->is_unused = false;
             memory = block->memory;
@@ -99,11 +99,11 @@ void *cuda_block_take(enum cuda_block kind, int ordinal, size_t bytes) {
 }
 
 bool cuda_block_note(enum cuda_block kind, int ordinal, void *memory, size_t bytes) {
-    struct block *block = malloc(sizeof(*block));
+    struct cuda_memory *block = malloc(sizeof(*block));
     if (block == NULL)
         return false;
     pthread_mutex_lock(&lock);
-    *block = (struct block){blocks, kind, ordinal, cuda_context_id(ordinal), memory, bytes, false};
+    *block = (struct cuda_memory){blocks, kind, ordinal, cuda_context_id(ordinal), memory, bytes, false};
     blocks = block;
     pthread_mutex_unlock(&lock);
     return true;
@@ -111,7 +111,7 @@ bool cuda_block_note(enum cuda_block kind, int ordinal, void *memory, size_t byt
 
 void cuda_block_give_back(void *memory) {
     pthread_mutex_lock(&lock);
-    struct block *block = *block_at(memory);
+    struct cuda_memory *block = *block_at(memory);
     if (block != NULL)
         block->is_unused = true;
     pthread_mutex_unlock(&lock);
@@ -119,7 +119,7 @@ void cuda_block_give_back(void *memory) {
 
 void cuda_block_free(void *memory) {
     pthread_mutex_lock(&lock);
-    struct block **link = block_at(memory), *block = *link;
+    struct cuda_memory **link = block_at(memory), *block = *link;
     if (block != NULL)
         *link = block->next;
     pthread_mutex_unlock(&lock);
@@ -129,17 +129,17 @@ void cuda_block_free(void *memory) {
         block_end(block);
 }
 
-static bool goes(const struct block *block, int ordinal) {
+static bool goes(const struct cuda_memory *block, int ordinal) {
     return block->is_unused &&
            (ordinal == ALL_GPUS ? block->kind != BLOCK_NAMED : is_mapped(block) && block->ordinal == ordinal);
 }
 
 /* The newest first: a team ends before the memory that it has bound. */
 static void sweep(int ordinal) {
-    struct block *gone = NULL, **end = &gone;
+    struct cuda_memory *gone = NULL, **end = &gone;
     pthread_mutex_lock(&lock);
-    for (struct block **link = &blocks; *link != NULL;) {
-        struct block *block = *link;
+    for (struct cuda_memory **link = &blocks; *link != NULL;) {
+        struct cuda_memory *block = *link;
         if (!goes(block, ordinal)) {
             link = &block->next;
             continue;
@@ -150,7 +150,7 @@ static void sweep(int ordinal) {
     }
     *end = NULL;
     pthread_mutex_unlock(&lock);
-    for (struct block *next; gone != NULL; gone = next) {
+    for (struct cuda_memory *next; gone != NULL; gone = next) {
         next = gone->next;
         block_end(gone);
     }
@@ -158,7 +158,7 @@ static void sweep(int ordinal) {
 
 /* With the lock. Each rank has some. */
 static bool ranks_have_some(int ordinal) {
-    const struct block *block = blocks;
+    const struct cuda_memory *block = blocks;
     while (block != NULL && (block->ordinal != ordinal || !is_of_host(block) || block->is_unused))
         block = block->next;
     return block != NULL;
@@ -167,8 +167,8 @@ static bool ranks_have_some(int ordinal) {
 bool cuda_blocks_forget(int ordinal) {
     pthread_mutex_lock(&lock);
     const bool forgets = !ranks_have_some(ordinal);
-    for (struct block **link = &blocks; forgets && *link != NULL;) {
-        struct block *block = *link;
+    for (struct cuda_memory **link = &blocks; forgets && *link != NULL;) {
+        struct cuda_memory *block = *link;
         if (block->ordinal != ordinal) {
             link = &block->next;
             continue;

@@ -165,16 +165,16 @@ enum collet_result exec_copies_prepare(const struct exec_call *call) {
 /* ---- into a stream ---- */
 
 /* The word operations of a stream in one call of the driver: at most five for each other rank. */
-struct batch {
+struct word_batch {
     uint32_t nops;
     struct gpu_word_op ops[5 * COPIES_RANKS_MAX];
 };
 
-static void batch_add(struct batch *batch, uint32_t *word, uint32_t value, bool waits) {
+static void batch_add(struct word_batch *batch, uint32_t *word, uint32_t value, bool waits) {
     batch->ops[batch->nops++] = (struct gpu_word_op){word, value, waits};
 }
 
-static enum collet_result batch_put(const struct batch *batch, const struct exec_call *call, void *stream) {
+static enum collet_result batch_put(const struct word_batch *batch, const struct exec_call *call, void *stream) {
     return call->chan->owner.gpu->driver->streams->words(batch->ops, batch->nops, stream);
 }
 
@@ -183,7 +183,7 @@ static uint32_t *word_of(const struct exec_call *call, int rank, enum copies_sta
 }
 
 /* Notes that from here on the stream waits for the word of a peer, or for the words of all. */
-static void add_arrival(struct batch *batch, const struct exec_call *call, uint32_t value, uint32_t peer) {
+static void add_arrival(struct word_batch *batch, const struct exec_call *call, uint32_t value, uint32_t peer) {
     uint32_t *own = call->chan->copies->on_gpu + copies_row(call->chan->copies, call->chan->owner.rank);
     batch_add(batch, own + COPIES_CALL,
               (uint32_t)call->args.sequence << COPIES_CALL_SHIFT | (uint32_t)call->request.collective, false);
@@ -191,13 +191,13 @@ static void add_arrival(struct batch *batch, const struct exec_call *call, uint3
     batch_add(batch, own + COPIES_AT, value, false);
 }
 
-static void add_departure(struct batch *batch, const struct exec_call *call) {
+static void add_departure(struct word_batch *batch, const struct exec_call *call) {
     uint32_t *own = call->chan->copies->on_gpu + copies_row(call->chan->copies, call->chan->owner.rank);
     batch_add(batch, own + COPIES_AT, 0, false);
 }
 
 /* The call is over. */
-static void add_turn(struct batch *batch, const struct exec_call *call, const struct gpu_place *place) {
+static void add_turn(struct word_batch *batch, const struct exec_call *call, const struct gpu_place *place) {
     batch->nops += gpu_rank_turn(call->chan->owner.gpu, place, &batch->ops[batch->nops]);
 }
 
@@ -219,7 +219,7 @@ static enum collet_result put_stage(const struct exec_call *call, enum copies_st
                                     const struct gpu_place *place) {
     const struct conn_owner *owner = &call->chan->owner;
     const uint32_t value = copies_value(copies_hash(call), stage);
-    struct batch batch;
+    struct word_batch batch;
     batch.nops = 0;
     add_arrival(&batch, call, value, COPIES_ALL);
     for (int rank = 0; rank < owner->nranks; rank++)
@@ -252,7 +252,7 @@ static enum collet_result put_moves(const struct exec_call *call, void *stream) 
 /* ---- messages ---- */
 
 /* An end of a message: what its stream waits for in the word of the pair, which copy follows, and what it leaves there. */
-struct letter {
+struct copy_message {
     uint32_t *word;
     enum copies_stage stage;
     uint32_t before, after;
@@ -260,7 +260,7 @@ struct letter {
     const void *from;
 };
 
-static struct letter letter_of(const struct exec_call *call) {
+static struct copy_message letter_of(const struct exec_call *call) {
     const struct copies *copies = call->chan->copies;
     const int self = call->chan->owner.rank, peer = call->request.root;
     const uint32_t full = copies_value(copies_hash(call), COPIES_MAIL);
@@ -268,14 +268,14 @@ static struct letter letter_of(const struct exec_call *call) {
     char *box =
         (char *)gpu_window_base(copies->mail, sends ? peer : self) + (size_t)(sends ? self : peer) * copies->mail_bytes;
     if (sends)
-        return (struct letter){word_of(call, peer, COPIES_MAIL, self), COPIES_ROOM, 0, full, box, call->args.in};
-    return (struct letter){word_of(call, self, COPIES_MAIL, peer), COPIES_MAIL, full, 0, call->args.out, box};
+        return (struct copy_message){word_of(call, peer, COPIES_MAIL, self), COPIES_ROOM, 0, full, box, call->args.in};
+    return (struct copy_message){word_of(call, self, COPIES_MAIL, peer), COPIES_MAIL, full, 0, call->args.out, box};
 }
 
 static enum collet_result put_messages(const struct exec_call *const *calls, int n, const struct gpu_place *place) {
-    struct batch batch = {.nops = 0};
+    struct word_batch batch = {.nops = 0};
     for (int k = 0; k < n; k++) {
-        struct letter letter = letter_of(calls[k]);
+        struct copy_message letter = letter_of(calls[k]);
         add_arrival(&batch, calls[k], copies_value(copies_hash(calls[k]), letter.stage),
                     (uint32_t)calls[k]->request.root);
         batch_add(&batch, letter.word, letter.before, true);
@@ -284,7 +284,7 @@ static enum collet_result put_messages(const struct exec_call *const *calls, int
     COLLET_TRY(batch_put(&batch, calls[0], place->stream));
     batch.nops = 0;
     for (int k = 0; k < n; k++) {
-        struct letter letter = letter_of(calls[k]);
+        struct copy_message letter = letter_of(calls[k]);
         COLLET_TRY(put_copy(calls[k], letter.to, letter.from, calls[k]->request.count, place->stream));
         batch_add(&batch, letter.word, letter.after, false);
     }

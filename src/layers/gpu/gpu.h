@@ -225,8 +225,9 @@ struct gpu_rank {
     struct gpu_rank *next; /* next rank of the process */
     const struct gpu_driver *driver;
     int ordinal;
-    int sharers;  /* maximum number of the communicator's ranks on one GPU (planner_create()) */
-    void *status; /* GPU_STATUS_BYTES of pinned memory, for the executor */
+    int sharers;   /* maximum number of the communicator's ranks on one GPU (planner_create()) */
+    bool together; /* all of the communicator's ranks are on this GPU, and of this process */
+    void *status;  /* GPU_STATUS_BYTES of pinned memory, for the executor */
     struct gpu_chunk *chunks;
     /* Operations of one communicator run in their order, whichever streams they are given: */
     void *done, *done_in_capture; /* events behind the newest operation, if it is this rank's alone */

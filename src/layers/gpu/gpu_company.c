@@ -20,8 +20,8 @@ struct company *gpu_company_find(const struct conn_owner *owner) {
     return NULL;
 }
 
-struct member *gpu_company_member(const struct company *company, int rank) {
-    struct member *member = company->members;
+struct company_member *gpu_company_member(const struct company *company, int rank) {
+    struct company_member *member = company->members;
     while (member != NULL && member->chan->owner.rank != rank)
         member = member->next;
     return member;
@@ -78,17 +78,17 @@ static enum collet_result company_of(const struct conn_owner *owner, struct comp
 enum collet_result gpu_company_join(const struct chan *chan) {
     SCOPED_LOCK(&lock);
     struct company *company;
-    struct member *member;
+    struct company_member *member;
     COLLET_TRY(company_of(&chan->owner, &company));
     COLLET_TRY(memory_get(&member, 1, sizeof *member, "no memory for ranks that share a GPU"));
-    *member = (struct member){.next = company->members, .chan = chan};
+    *member = (struct company_member){.next = company->members, .chan = chan};
     company->members = member;
     company->nmembers++;
     warn_of_queues(company);
     return COLLET_SUCCESS;
 }
 
-static void remove_member(struct member *member) {
+static void remove_member(struct company_member *member) {
     for (struct lone *lone = member->lones, *next; lone != NULL; lone = next) {
         next = lone->next;
         free(lone);
@@ -107,8 +107,8 @@ static void remove_company(struct company *company) {
 void gpu_company_leave(const struct chan *chan) {
     SCOPED_LOCK(&lock);
     struct company *company = gpu_company_find(&chan->owner);
-    for (struct member **link = company == NULL ? NULL : &company->members; link != NULL && *link != NULL;) {
-        struct member *member = *link;
+    for (struct company_member **link = company == NULL ? NULL : &company->members; link != NULL && *link != NULL;) {
+        struct company_member *member = *link;
         if (member->chan != chan) {
             link = &member->next;
             continue;

@@ -50,8 +50,8 @@ struct lone {
     uint64_t sequence;
 };
 
-struct member {
-    struct member *next;
+struct company_member {
+    struct company_member *next;
     const struct chan *chan;
     uint64_t caller; /* number of the thread that has made its newest call (gpu_company_thread()); 0: no call yet */
     struct party *messages; /* messages of this rank that wait for their other ends; NULL: none */
@@ -63,7 +63,7 @@ struct company {
     struct company *next;
     const void *peers; /* the communicator's table */
     int ordinal, nmembers;
-    struct member *members;
+    struct company_member *members;
     struct party *parties; /* calls of threads that have come with a collective, and wait for the other ranks */
     uint64_t alone;        /* atomic: number of the newest collective that a rank has launched alone */
     uint64_t nlones;       /* atomic: how often messages were launched alone */
@@ -77,7 +77,7 @@ pthread_mutex_t *gpu_company_lock(void);
 
 /* The caller of all of these holds the lock. */
 struct company *gpu_company_find(const struct conn_owner *owner);
-struct member *gpu_company_member(const struct company *company, int rank); /* NULL: it is elsewhere */
+struct company_member *gpu_company_member(const struct company *company, int rank); /* NULL: it is elsewhere */
 
 /* Are there more ranks than queues of the GPU? Then the kernels of two ranks may share a queue. */
 bool gpu_company_is_crowded(const struct company *company);

@@ -25,7 +25,7 @@ static const void *team_kernel_of(const struct chan *chan, const struct exec_req
 }
 
 void gpu_mark(const struct chan *chan, struct exec_request *request) {
-    request->may_lend = gpu_windows_had_lent(chan);
+    request->may_lend = chan->owner.gpu->together || gpu_windows_had_lent(chan);
     request->may_switch =
         request->collective == PROG_ALLREDUCE && gpu_windows_had_team(chan) && team_kernel_of(chan, request) != NULL;
 }
@@ -58,12 +58,15 @@ static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, 
     return first_channel < all ? (uint32_t)(first_worker[end < all ? end : all] - first_worker[first_channel]) : 0;
 }
 
-/* How a buffer may be lent (struct interp_op). Other GPUs reach all memory that collet has made. */
-static uint8_t lent_as(const struct chan *chan, const void *address) {
+/* How a buffer may be lent (struct interp_op). Other GPUs reach all memory that collet has made; this GPU reaches what its ranks do. A
+ * send of the program's own memory does not wait until it is received. */
+static uint8_t lent_as(const struct exec_call *call, const void *address) {
     struct gpu_window_place place;
-    if (gpu_window_find(chan, address, 1, &place) && gpu_window_is_lent(place.window))
-        return (uint8_t)(1 + place.number);
-    return gpu_buffer_has(chan->owner.gpu->ordinal, address);
+    if (gpu_window_find(call->chan, address, 1, &place) && gpu_window_is_lent(place.window))
+        return work_lent_in(place.number);
+    if (gpu_buffer_has(call->chan->owner.gpu->ordinal, address))
+        return LOAN_PROCESS;
+    return prog_is_p2p(call->request.collective) ? LOAN_NONE : LOAN_GPU;
 }
 
 /* Both are taken to be as long as the longer one. */
@@ -86,8 +89,8 @@ static void choose_lent(const struct exec_call *call, uint8_t lends[STEP_REGIONS
     if (!program->lends_on_gpu || call->args.protocol != PROTOCOL_SIMPLE)
         return;
     if (!in_and_out_overlap(call) || !lends_apart(program->progs[0]))
-        lends[STEP_IN] = lent_as(call->chan, call->args.in);
-    lends[STEP_OUT] = lent_as(call->chan, call->args.out);
+        lends[STEP_IN] = lent_as(call, call->args.in);
+    lends[STEP_OUT] = lent_as(call, call->args.out);
 }
 
 static struct work gpu_work_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {

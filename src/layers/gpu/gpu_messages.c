@@ -39,7 +39,7 @@ static enum prog_collective other_kind(const struct gpu_entry *e) {
     return e->call->request.collective == PROG_SEND ? PROG_RECV : PROG_SEND;
 }
 
-static struct lone *find_lone(const struct member *member, int peer, enum prog_collective kind) {
+static struct lone *find_lone(const struct company_member *member, int peer, enum prog_collective kind) {
     struct lone *lone = member->lones;
     while (lone != NULL && (lone->peer != peer || lone->kind != kind))
         lone = lone->next;
@@ -47,14 +47,14 @@ static struct lone *find_lone(const struct member *member, int peer, enum prog_c
 }
 
 /* The rank of the other end, if this end has to wait for it. */
-static struct member *partner_of(const struct company *company, const struct gpu_entry *e) {
-    struct member *partner = gpu_company_member(company, e->call->request.root);
+static struct company_member *partner_of(const struct company *company, const struct gpu_entry *e) {
+    struct company_member *partner = gpu_company_member(company, e->call->request.root);
     const struct lone *lone = partner == NULL ? NULL : find_lone(partner, rank_of(e), other_kind(e));
     return lone != NULL && lone->sequence >= e->call->args.sequence ? NULL : partner;
 }
 
 /* Without memory for a note, the other end waits in vain, but it has a limit. */
-static void note_lone(struct member *member, const struct gpu_entry *e) {
+static void note_lone(struct company_member *member, const struct gpu_entry *e) {
     const struct exec_request *request = &e->call->request;
     struct lone *lone = find_lone(member, request->root, request->collective);
     if (lone == NULL && (lone = calloc(1, sizeof(*lone))) != NULL) {
@@ -69,7 +69,7 @@ static void note_lone(struct member *member, const struct gpu_entry *e) {
 
 static void come_in(const struct company *company, struct party *party) {
     for (int k = 0; k < party->n; k++) {
-        struct member *member = gpu_company_member(company, rank_of(&party->set[k]));
+        struct company_member *member = gpu_company_member(company, rank_of(&party->set[k]));
         member->messages = party;
         member->caller = gpu_company_thread();
     }
@@ -91,7 +91,7 @@ static void go_alone(struct company *company, struct party *party) {
 
 static bool waits_for_itself(const struct company *company, const struct party *party) {
     for (int k = 0; k < party->n; k++) {
-        const struct member *partner = partner_of(company, &party->set[k]);
+        const struct company_member *partner = partner_of(company, &party->set[k]);
         if (partner != NULL && partner->messages != party && partner->caller == gpu_company_thread())
             return true;
     }
@@ -101,7 +101,7 @@ static bool waits_for_itself(const struct company *company, const struct party *
 /* Puts those that one waits for at the end of the list. False: one of them has not come. */
 static bool add_partners(const struct company *company, const struct party *party, struct party **last_p) {
     for (int k = 0; k < party->n; k++) {
-        const struct member *partner = partner_of(company, &party->set[k]);
+        const struct company_member *partner = partner_of(company, &party->set[k]);
         struct party *theirs = partner != NULL ? partner->messages : NULL;
         if (partner != NULL && theirs == NULL)
             return false;
@@ -243,7 +243,7 @@ static bool messages_take_back(struct party *party) {
 /* The first message that waits. */
 static const struct gpu_entry *find_waiting(const struct company *company, const struct party *party) {
     for (int k = 0; k < party->n; k++) {
-        const struct member *partner = partner_of(company, &party->set[k]);
+        const struct company_member *partner = partner_of(company, &party->set[k]);
         if (partner != NULL && partner->messages == NULL)
             return &party->set[k];
     }

@@ -37,14 +37,14 @@ static bool is_soon(const struct company *company, const struct party *party, ui
 
 /* Then it is in vain to wait for that rank here. */
 static bool calls_for_another_rank(const struct company *company, const struct party *party) {
-    for (const struct member *member = company->members; member != NULL; member = member->next)
+    for (const struct company_member *member = company->members; member != NULL; member = member->next)
         if (member->caller == gpu_company_thread() && !is_among(party, member->chan))
             return true;
     return false;
 }
 
 static void note_caller(const struct company *company, const struct party *party) {
-    for (struct member *member = company->members; member != NULL; member = member->next)
+    for (struct company_member *member = company->members; member != NULL; member = member->next)
         if (is_among(party, member->chan))
             member->caller = gpu_company_thread();
 }
@@ -103,7 +103,7 @@ static enum collet_result err_not_all(const struct company *company, const struc
     const struct exec_call *call = party->set->call;
     char missing[96] = "";
     SCOPED_LOCK(gpu_company_lock());
-    for (const struct member *member = company->members; member != NULL; member = member->next) {
+    for (const struct company_member *member = company->members; member != NULL; member = member->next) {
         const size_t at = strlen(missing);
         if (!is_among(company->parties, member->chan) && at + 12 < sizeof(missing))
             snprintf(missing + at, sizeof(missing) - at, "%s%d", at > 0 ? ", " : "", member->chan->owner.rank);

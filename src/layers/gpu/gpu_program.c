@@ -10,6 +10,7 @@
 #include "kernels/work.h"
 #include "layers/gpu/gpu.h"
 #include "layers/gpu/gpu_program.h"
+#include "layers/gpu/returns.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,7 @@ static enum collet_result put_channel(struct image *image, const struct exec_pro
     block.memory.tmp = tmp;
     block.teams = image->chan->owner.teams;
     block.lends_from = exec_loans_of(program).lends_from;
+    block.returns = gpu_returns(prog);
     block.locals = image_put(image, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals));
     block.peers = image_put(image, prog->peers, (size_t)prog->npeers * sizeof(*prog->peers));
     COLLET_TRY(put_ends(image, prog->npeers, &program->ops[c], &block.ends));

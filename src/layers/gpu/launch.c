@@ -18,10 +18,9 @@ static bool on_gpu(const struct post *post) { return comm_is_on_gpu(post->comm);
 
 static bool try_all(const struct post *posts, int nposts, struct driver *driver) {
     for (int k = 0; k < nposts; k++) {
-        if (!on_gpu(&posts[k]) || driver_has(driver, &posts[k].comm->engine) || driver_take(driver, posts[k].comm))
+        if (!on_gpu(&posts[k]) || driver_take(driver, posts[k].comm))
             continue;
         driver_leave(driver);
-        driver_init(driver, &driver->waiter);
         return false;
     }
     return true;
@@ -41,16 +40,12 @@ static enum collet_result call_begin(const struct post *post, struct exec_call *
     struct gpu_window_place place = {.window = NULL};
     request.by_copies = exec_copies_take(post->comm->chan, &request, post->out, &place);
     gpu_mark(post->comm->chan, &request);
-    COLLET_TRY(plan_get(post->comm->planner, &request, call));
+    COLLET_TRY(lane_begin(lane, post, &request, call));
     if (request.by_copies)
         call->place = place;
-    call->args.in = post->in;
-    call->args.out = post->out;
-    call->args.sequence = ++lane->begun;
-    call->stream = post->stream;
     call->nth = lane->begun - lane->launched - 1;
-    lane->call = *call; /* for dumps */
-    lane->entry = journal_begin(post->comm->engine.journal, lane->entry, call);
+    lane->call = *call; /* for others who look */
+    call->shown = &lane->call;
     return COLLET_SUCCESS;
 }
 
@@ -92,9 +87,8 @@ static void fail_all(const struct post *posts, int nposts, enum collet_result re
 
 enum collet_result launch_run(struct post *posts, int nposts) {
     SCOPED_FREE struct exec_call *calls = NULL;
-    struct driver driver;
+    struct driver driver = {.comms = NULL};
     int ncalls;
-    driver_init(&driver, &(struct waiter){.spin = 0});
     enum collet_result result =
         memory_get(&calls, (size_t)nposts, sizeof(*calls), "no memory for a group of %d calls", nposts);
     if (result != COLLET_SUCCESS) {

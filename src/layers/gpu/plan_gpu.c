@@ -5,6 +5,7 @@
 #include "seams/gpu_plan.h"
 
 #include "base/err.h"
+#include "boot/process.h"
 #include "layers/gpu/windows.h"
 #include "exec/exec.h"
 #include "topo/probe/chart.h"
@@ -44,10 +45,18 @@ static int ranks_of_a_gpu(const struct chan *chan, bool *apart_p) {
     return most;
 }
 
+static bool all_are_here(const struct chan *chan) {
+    bool here = true;
+    for (int rank = 0; rank < chan->owner.nranks; rank++)
+        here &= process_is_here(chan->owner.peers[rank].process);
+    return here;
+}
+
 enum collet_result gpu_limit(const struct chan *chan, const struct config *config, const struct map *map,
                              struct tuner_limits *limits) {
     bool apart, any = false;
     chan->owner.gpu->sharers = ranks_of_a_gpu(chan, &apart);
+    chan->owner.gpu->together = !apart && all_are_here(chan);
     limits->protocol_allowed[PROTOCOL_LL128] &= lines_are_whole(chan, map);
     for (int k = 0; k < PROTOCOL_COUNT; k++)
         any |= limits->protocol_allowed[k];

@@ -137,7 +137,7 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
         if (!is_in_use(client, conn) && conn->transport->idle(conn))
             continue;
         enum collet_result result =
-            tracer_carry(client->chan->tracer, TRACER_PROXY + (enum tracer_thread)client->proxy->number, conn);
+            recorder_carry(client->chan->recorder, RECORDER_PROXY + (enum recorder_thread)client->proxy->number, conn);
         work = true;
         *moved |= result == COLLET_SUCCESS;
         if (result >= 0)
@@ -266,7 +266,7 @@ static enum collet_result proxy_create(int gpu, int number, struct proxy **proxy
     COLLET_TRY(memory_get(&proxy, 1, sizeof *proxy, "no memory for a proxy"));
     proxy->gpu = gpu;
     proxy->number = number;
-    proxy->generation = process_generation();
+    proxy->generation = process_forks;
     pthread_mutex_init(&proxy->lock, NULL);
     pthread_condattr_init(&steady);
     pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
@@ -286,7 +286,7 @@ static enum collet_result proxy_create(int gpu, int number, struct proxy **proxy
 /* With all_lock. */
 static enum collet_result proxy_get(int gpu, int number, struct proxy **proxy_p) {
     for (*proxy_p = all; *proxy_p != NULL; *proxy_p = (*proxy_p)->next)
-        if ((*proxy_p)->gpu == gpu && (*proxy_p)->number == number && (*proxy_p)->generation == process_generation())
+        if ((*proxy_p)->gpu == gpu && (*proxy_p)->number == number && (*proxy_p)->generation == process_forks)
             return COLLET_SUCCESS;
     return proxy_create(gpu, number, proxy_p);
 }

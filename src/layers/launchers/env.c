@@ -23,15 +23,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How a launcher spells things; NULL where it has no word for it. */
+/* The names of a launcher's environment variables. NULL: the launcher has no such variable. */
 struct launcher {
     const char *name, *rank, *size, *local_size, *nodes, *job, *step;
-    /* Where they are set, they are meant rather than size and nodes: an allocation has more tasks than one of its steps. */
+    /* If these variables are set, they count instead of size and nodes, because a job of Slurm may have more tasks than one of its
+     * steps. */
     const char *step_size, *step_nodes;
-    bool has_store; /* a process that it starts is a rank of its own, and may find a store of its job */
+    bool has_store; /* Each process that it starts is one rank, and may have access to a store of the job */
 };
 
-/* The innermost launcher first: torchrun or mpirun may themselves run under Slurm. */
+/* The innermost launcher comes first, because torchrun or mpirun may run under Slurm. */
 static const struct launcher launchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", NULL, "TORCHELASTIC_RUN_ID", NULL, NULL, NULL, false},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL,
@@ -41,12 +42,14 @@ static const struct launcher launchers[] = {
      "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NUM_NODES", true},
 };
 
-/* MASTER_PORT itself is where torch's store listens. torchrun takes a port that the kernel gives to listeners; Linux gives
- * those of the other parity to outgoing connections, which would be in the way. */
+/* Ranks meet at MASTER_PORT + 2, because torch's store listens on MASTER_PORT itself. Why 2, not 1? The kernel gives listeners ports of
+ * one parity (even or odd), and outgoing connections ports of the other parity. torchrun gets MASTER_PORT from the kernel, so no
+ * outgoing connection is given MASTER_PORT + 2. */
 #define DEFAULT_MASTER_PORT 29500
 #define PORT_AFTER_MASTER 2
 
-/* believed: what the bounds follow from; "": they are fixed. */
+/* Reads a variable that must be a number. believed: the variables from which the bounds follow; "": the bounds are
+ * fixed. */
 static enum collet_result read_int(const char *variable, long least, long most, const char *believed, int *value) {
     const char *text = config_env(variable);
     if (text == NULL)
@@ -70,10 +73,10 @@ static const struct launcher *launcher_find(void) {
 
 static const char *value_of(const char *variable) { return variable != NULL ? config_env(variable) : NULL; }
 
-/* The step's variable, if it has a value. */
+/* Returns `step` if a variable of this name is set, else `job`. */
 static const char *variable_of(const char *step, const char *job) { return value_of(step) != NULL ? step : job; }
 
-/* "WORLD_SIZE=4, MASTER_ADDR=n1": adds a variable that is set, and believed. */
+/* Appends a set variable to the list of variables that are relied on: "WORLD_SIZE=4, MASTER_ADDR=n1". */
 static void believe(struct config *config, const char *variable) {
     const size_t used = strlen(config->believed);
     if (value_of(variable) != NULL)
@@ -89,7 +92,7 @@ static bool on_one_host(const struct launcher *l, int nranks) {
     return nodes != NULL && atoi(nodes) == 1;
 }
 
-/* ---- the name of the job, where ranks of one host have nothing else ---- */
+/* ---- the name of the job, if ranks of one host share nothing else ---- */
 
 static int parent_pid(int pid) {
     char path[64], line[128];
@@ -119,7 +122,7 @@ static bool environment_has(int pid, const char *variable) {
     return found;
 }
 
-/* The launcher's process is the nearest ancestor that was not itself launched: shells and debuggers may stand between. */
+/* The launcher is the nearest ancestor process that was not launched itself. Shells and debuggers may be between. */
 static int launcher_pid(const struct launcher *l) {
     int pid = parent_pid(getpid());
     while (pid > 1 && environment_has(pid, l->rank))
@@ -128,7 +131,7 @@ static int launcher_pid(const struct launcher *l) {
 }
 
 static void job_name(const struct launcher *l, char *name, size_t room) {
-    static int communicators; /* of this process so far: all ranks count alike */
+    static int communicators; /* Number of communicators of this process so far, equal on all ranks */
     const char *job = value_of(l->job), *step = value_of(l->step);
     int number = __atomic_fetch_add(&communicators, 1, __ATOMIC_RELAXED);
     if (job != NULL)
@@ -139,7 +142,7 @@ static void job_name(const struct launcher *l, char *name, size_t room) {
 
 /* ---- the meeting point ---- */
 
-/* An IPv6 address may have the brackets that it has in front of a port: [fd00::1]. */
+/* Reads MASTER_ADDR. An IPv6 address may have the brackets that are usual before a port: [fd00::1]. */
 static void master_host(char host[ADDRESS_HOST_BYTES]) {
     const char *text = config_env("MASTER_ADDR");
     const size_t length = strlen(text);
@@ -163,7 +166,7 @@ static enum collet_result master_id(const struct config *config, struct collet_u
 static enum collet_result meet(const struct launcher *l, int nranks, int rank, struct config *config,
                                struct collet_unique_id *id) {
     if (config->comm_id[0] != '\0')
-        return boot_unique_id(id); /* reads COLLET_COMM_ID itself */
+        return boot_unique_id(id); /* boot_unique_id() reads COLLET_COMM_ID itself */
     believe(config, "MASTER_ADDR");
     if (config_env("MASTER_ADDR") != NULL) {
         believe(config, "MASTER_PORT");

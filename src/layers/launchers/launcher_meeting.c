@@ -14,7 +14,7 @@ _Static_assert(PMI_TEXT_BYTES > 2 * COLLET_UNIQUE_ID_BYTES, "an id fits in hexad
 
 bool launcher_meeting_possible(void) { return pmi_is_here() || pmix_is_here(); }
 
-/* It has an id in it. */
+/* Wipes the text, because it contains an id. */
 static void wipe_text(char (*text)[PMI_TEXT_BYTES]) { sodium_memzero(*text, sizeof *text); }
 
 static enum collet_result share_id(int rank, int number, const struct config *config, struct collet_unique_id *id) {
@@ -40,7 +40,7 @@ static enum collet_result share_id(int rank, int number, const struct config *co
 PROCESS_LOCK(lock);
 
 enum collet_result launcher_meeting(int rank, const struct config *config, struct collet_unique_id *id) {
-    static int meetings; /* of this process so far: all ranks count alike */
+    static int meetings; /* Number of meetings of this process so far, equal on all ranks */
     SCOPED_LOCK(&lock);
     return share_id(rank, meetings++, config, id);
 }

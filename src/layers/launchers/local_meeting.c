@@ -5,8 +5,9 @@
  *    rank 0:  id = new; listen; to each of ranks 1 … n−1:  read its rank ─▶ write the id
  *    rank r:  connect, again and again until rank 0 listens; write r; read the id
  *
- * Both sides ask the kernel whose process the other end is and speak only to their own user. Without COLLET_SECRET a process that knows
- * the job can compute the name. But a name is bound once: if another user's process has it, both sides fail at once, and name that process.
+ * Both sides ask the kernel whose process is at the other end, and talk only to their own user. Without COLLET_SECRET, any
+ * process that knows the job can compute the name. But only one process can bind a name: if another user's process has it,
+ * both sides fail at once, and name that process.
  */
 #include "layers/launchers/local_meeting.h"
 
@@ -28,7 +29,7 @@
 #include <unistd.h>
 
 #define RETRY_NS 5000000
-#define PEER_WAIT_S 2 /* for one message of one peer that has connected */
+#define PEER_WAIT_S 2 /* Maximum seconds for one message of a connected peer */
 
 static socklen_t name_socket(const char *job, struct sockaddr_un *address) {
     memset(address, 0, sizeof(*address));
@@ -70,7 +71,7 @@ static void limit_waits(int fd) {
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-/* Serves one connection; returns the rank that got the id, or −1. */
+/* Serves one connection. Returns the rank that got the id. −1: no rank got it. */
 static int serve_one(int fd, int nranks, const struct collet_unique_id *id) {
     struct ucred peer;
     int32_t rank;
@@ -81,7 +82,7 @@ static int serve_one(int fd, int nranks, const struct collet_unique_id *id) {
     return rank;
 }
 
-/* Whoever comes soon; −1 too if nobody does. */
+/* Accepts and serves the next connection, if one comes soon. Returns the rank that got the id. −1: no rank got it. */
 static int serve_next(int listener, int nranks, const struct collet_unique_id *id) {
     struct pollfd poller = {.fd = listener, .events = POLLIN};
     poll(&poller, 1, 100);
@@ -108,13 +109,13 @@ static enum collet_result serve_all(int listener, int nranks, const struct confi
             served[rank] = 1;
         ranks_text(served, nranks, missing, sizeof missing);
         snprintf(text, sizeof text, "these ranks of the job have not come: %s", missing);
-        if (left > 0) /* also where strangers keep coming */
+        if (left > 0) /* The time is checked even if other processes keep connecting */
             COLLET_TRY(meeting_wait_look(&wait, text));
     }
     return COLLET_SUCCESS;
 }
 
-/* Whoever listens there. */
+/* Returns the error for a name that another process has taken. The error text names this process. */
 static enum collet_result name_squatter(const char *job, const struct sockaddr_un *address, socklen_t length) {
     struct ucred peer;
     int fd;
@@ -125,7 +126,7 @@ static enum collet_result name_squatter(const char *job, const struct sockaddr_u
     return listens ? err_taken_by(job, &peer) : err_taken(job, "");
 }
 
-/* Hands out an id that is made. */
+/* Rank 0: listens, and gives the id to all other ranks. */
 static enum collet_result hand_out(const char *job, int nranks, const struct config *config,
                                    const struct collet_unique_id *id) {
     struct sockaddr_un address;
@@ -150,7 +151,7 @@ static enum collet_result host_meeting(const char *job, int nranks, const struct
     return result;
 }
 
-/* Asks whoever has accepted; IN_PROGRESS: no answer. */
+/* Asks the process at the other end of the connection for the id. IN_PROGRESS: it gave no answer. */
 static enum collet_result ask_for_id(const char *job, int fd, int rank, struct collet_unique_id *id) {
     const int32_t number = rank;
     struct ucred peer;
@@ -162,7 +163,7 @@ static enum collet_result ask_for_id(const char *job, int fd, int rank, struct c
                : COLLET_IN_PROGRESS;
 }
 
-/* One attempt; IN_PROGRESS: not yet. */
+/* Makes one attempt to get the id. IN_PROGRESS: rank 0 has not given it yet. */
 static enum collet_result fetch_once(const char *job, int rank, struct collet_unique_id *id) {
     struct sockaddr_un address;
     socklen_t length = name_socket(job, &address);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A wait for the other ranks of the job before there is an id: COLLET_INIT_TIMEOUT ends it. After COLLET_WARN_AFTER it says for whom
- * it is, and which variables say that they will come.
+ * A wait for other ranks of the job before there is an id. COLLET_INIT_TIMEOUT ends it. After COLLET_WARN_AFTER, a message
+ * names the missing ranks, and the variables that make this rank expect them.
  */
 #ifndef COLLET_LAYERS_LAUNCHERS_MEETING_WAIT_H
 #define COLLET_LAYERS_LAUNCHERS_MEETING_WAIT_H
@@ -17,10 +17,10 @@ struct meeting_wait {
 
 void meeting_wait_begin(struct meeting_wait *wait, const struct config *config);
 
-/* SUCCESS: it may go on. TIMEOUT. `missing` is what has not happened. */
+/* SUCCESS: go on waiting. TIMEOUT: the time is over. missing: text of what has not happened. */
 enum collet_result meeting_wait_look(struct meeting_wait *wait, const char *missing);
 
-/* When to look again at the latest. */
+/* The time at which meeting_wait_look() must be called again at the latest. */
 uint64_t meeting_wait_due_ns(const struct meeting_wait *wait);
 
 #endif

@@ -26,18 +26,19 @@
 
 #define LINE_BYTES 1024
 #define GOODBYE_NS 2000000000ull
-#define PAUSE_MS 100 /* between two looks at the time */
+#define PAUSE_MS 100 /* Milliseconds between two looks at the time */
 
 static struct {
     int fd;
-    int pid; /* the process that has said init; a forked child may not speak for it */
+    /* The process that has sent init. A forked child must not talk to the launcher for it. */
+    int pid;
     char store[256];
-    struct meeting_wait wait; /* for the other ranks; one thread at a time */
+    struct meeting_wait wait; /* The wait for other ranks. One thread at a time uses it */
 } launcher;
 
 bool pmi_is_here(void) { return config_env("PMI_FD") != NULL; }
 
-/* Byte by byte: an MPI library in this process may want to read what comes after the line. */
+/* Reads byte by byte, because an MPI library in this process may want to read what follows the line. */
 static enum collet_result read_line(char line[LINE_BYTES]) {
     for (size_t used = 0; used + 1 < LINE_BYTES;) {
         struct pollfd poller = {.fd = launcher.fd, .events = POLLIN};
@@ -59,7 +60,7 @@ static enum collet_result read_line(char line[LINE_BYTES]) {
     return err_set(COLLET_ERR_SYSTEM, "the launcher (PMI_FD) sent a line that is too long");
 }
 
-/* The text behind name= in a line; NULL if it is not there or does not fit. */
+/* Copies the text after name= in a line. NULL: the line has no such name, or the text does not fit. */
 static const char *field(const char *line, const char *name, char *text, size_t room) {
     size_t length = strlen(name);
     for (const char *word = line; word != NULL; word = strchr(word, ' ')) {
@@ -76,7 +77,7 @@ static const char *field(const char *line, const char *name, char *text, size_t 
     return NULL;
 }
 
-/* Sends a line and reads the next, which must be the answer of this name without an error. */
+/* Sends a line and reads the next line, which must be the answer `answer`, without an error. */
 static enum collet_result ask(const char *question, const char *answer, char line[LINE_BYTES]) {
     char name[64], rc[16];
     size_t length = strlen(question);
@@ -90,7 +91,7 @@ static enum collet_result ask(const char *question, const char *answer, char lin
     return COLLET_SUCCESS;
 }
 
-/* This fails, harmlessly, if an MPI library has said goodbye itself and closed the socket. */
+/* If an MPI library has said goodbye and closed the socket, this fails without harm. */
 static void say_goodbye(void) {
     char line[LINE_BYTES];
     launcher.wait = (struct meeting_wait){

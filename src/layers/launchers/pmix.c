@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PMIx through libpmix.so.2, which is opened when it is needed. Its functions and types are declared here as far as they
- * are used, as the PMIx standard lays them out. It brings a thread of its own, which calls back; all waiting is done here.
+ * PMIx through libpmix.so.2, which is opened at run time. The functions and types that are used are declared here as the
+ * PMIx standard defines them. libpmix has a thread of its own, which calls back; all waiting is done here.
  */
 #include "layers/launchers/pmi.h"
 
@@ -42,7 +42,7 @@ typedef void pmix_found(int status, struct pmix_value *value, void *ticket);
 
 static struct {
     void *handle;
-    int pid; /* of the process that has called Init */
+    int pid; /* Process that has called Init */
     struct pmix_proc self;
     int (*Init)(struct pmix_proc *self, void *infos, size_t ninfos);
     int (*Put)(uint8_t scope, const char *key, struct pmix_value *value);
@@ -54,7 +54,8 @@ static struct {
     int (*Finalize)(const void *infos, size_t ninfos);
 } pmix;
 
-/* What a callback brings. One at a time is waited for, by the ticket; one that comes too late has an old ticket. */
+/* The result of a callback. Only one call waits for its callback at a time. A callback brings the ticket of its call: if the ticket is
+ * not the current one, the callback is late and is ignored. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -64,7 +65,7 @@ static struct {
     char text[PMI_TEXT_BYTES];
 } answer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* libpmix loads plugins from folders that variables name: not into a program with more rights than its user. */
+/* libpmix loads plugins from folders that variables name. So a program with more rights than its user must not use it. */
 bool pmix_is_here(void) { return config_env("PMIX_NAMESPACE") != NULL && getauxval(AT_SECURE) == 0; }
 
 /* ------------------------------------------------------------------------------------------------------------ waiting */
@@ -89,7 +90,7 @@ static void *new_ticket(void) {
     return (void *)++answer.ticket;
 }
 
-/* Until the wait has to be looked at. */
+/* Sleeps until meeting_wait_look() must be called again. */
 static void nap(const struct meeting_wait *wait) {
     const uint64_t due_ns = meeting_wait_due_ns(wait) + 1;
     struct timespec until = {.tv_sec = (time_t)(due_ns / 1000000000), .tv_nsec = (long)(due_ns % 1000000000)};
@@ -123,7 +124,8 @@ static void say_goodbye(void) {
         pmix.Finalize(NULL, 0);
 }
 
-/* On a thread of its own: PMIx_Init() has no limit of time. One that does not end is left alone. */
+/* The main function of a thread of its own, because PMIx_Init() has no time limit. A thread that does not end is left
+ * alone. */
 static void *init(void *ticket) {
     on_done(pmix.Init(&pmix.self, NULL, 0), ticket);
     return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See commons.h. What is taken is a list of ranges in the order of their offsets. What lies between them cannot be touched: so
- * a program that uses what it has freed is stopped, as with any memory.
+ * See commons.h. A list holds the ranges that are taken, in the order of their offsets. Memory between these ranges cannot be touched: a
+ * program that uses memory after freeing it gets SIGSEGV.
  */
 #include "layers/memory/commons.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GRAIN_BYTES 65536u /* whole pages on every machine */
+#define GRAIN_BYTES 65536u /* A number of whole pages on every machine */
 
 struct range {
     struct range *next;
@@ -23,21 +23,22 @@ struct range {
 
 struct commons_view {
     struct commons_ticket ticket;
-    char *base;  /* NULL: not mapped */
-    bool failed; /* it cannot be mapped */
-    int users;
+    char *base;  /* NULL: it is not mapped */
+    bool failed; /* True: mapping it has failed, and is not tried again */
+    int users;   /* Number of calls of commons_view_open() without a commons_view_close() */
     struct commons_view *next;
 };
 
-static pthread_mutex_t commons_lock = PTHREAD_MUTEX_INITIALIZER; /* protects all variables below */
+static pthread_mutex_t commons_lock = PTHREAD_MUTEX_INITIALIZER; /* Protects all variables below */
 static struct commons own = {.ticket.fd = -1};
 static bool made;
 static struct range *taken;
 static struct commons_view *views;
 
-/* ---- this process's ---- */
+/* ---- this process's commons ---- */
 
-/* After fork(): the parent's thread may have held any lock. The child does not need the views. */
+/* Called in the child of a fork(). Another thread of the parent may have held the lock, so the child initialises it anew. The child does
+ * not need the views. */
 static void part_from_parent(void) {
     if (own.base != NULL)
         os_sparse_copy(own.ticket.fd, own.base, own.bytes);
@@ -79,7 +80,7 @@ const struct commons *commons_own(void) {
     return &own;
 }
 
-/* Finds the first gap with enough room. NULL: none. *link: the list's next entry after the gap. */
+/* Returns the first gap with enough room. NULL: there is none. *link: the pointer in the list that points to the range behind the gap. */
 static char *find_gap(size_t bytes, size_t align, struct range ***link) {
     size_t free_from = GRAIN_BYTES;
     for (*link = &taken;; *link = &(**link)->next) {
@@ -125,7 +126,7 @@ bool commons_give_back(void *memory) {
     return true;
 }
 
-/* ---- another process's ---- */
+/* ---- another process's commons ---- */
 
 enum collet_result commons_view_open(const struct commons_ticket *ticket, struct commons_view **view_p) {
     SCOPED_LOCK(&commons_lock);
@@ -178,6 +179,8 @@ static char *view_map(struct commons_view *view) {
     }
     return view->base;
 }
+
+bool commons_view_map(struct commons_view *view) { return view != NULL && view_map(view) != NULL; }
 
 char *commons_view_at(struct commons_view *view, uint64_t offset, size_t bytes) {
     char *base = view == NULL ? NULL : __atomic_load_n(&view->base, __ATOMIC_ACQUIRE); /* pairs with view_map() */

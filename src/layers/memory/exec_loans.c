@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps whose operands were lent (layers/memory/loan.h). What a step only stores is copied to where it belongs; what it reduces is
- * read where it lies, if this process reaches it, else it is copied into the worker's scratch: always the same memory, so
- * that it is in the rank's own cache when it is reduced.
+ * Steps whose operands were lent (layers/memory/loan.h). A payload that a step only stores is copied to its final place. A payload that
+ * a step reduces is read where it lies, if this process can reach it by address. Otherwise it is copied into the worker's scratch. Scratch
+ * is always the same memory, so the payload is in the rank's own cache when it is reduced.
  */
 #include "exec/exec.h"
 #include "kernels/interp.h"
@@ -12,13 +12,13 @@
 
 #include <string.h>
 
-/* A rank that holds a payload may not wait: if the call of the payload's owner failed, that call waits for this rank. So payloads that are
- * copied are fetched first. */
+/* Will the step hold this payload and read it where it lies, instead of copying it? A rank that holds a payload must not wait, because the
+ * payload's owner waits for this rank if its call fails. So payloads that are copied are fetched before any other is held. */
 static bool is_held(const struct fifo_end *end, uint32_t bytes, const char *to) {
     return to == NULL && loan_is_near(end, bytes);
 }
 
-/* The destination of a step's only operand, if it is stored unchanged; NULL: it is not. */
+/* The address where a step stores its only operand unchanged; NULL: the step has more operands, or changes its operand. */
 static char *place_of(const struct interp_op *op, const struct prog_step *step, uint64_t round,
                       const struct interp_piece *piece) {
     bool copies = step->recv_count == 1 && step->locals_count == 0 && step->count == 1 &&
@@ -62,7 +62,7 @@ enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *
 
 /* ---- landings ---- */
 
-/* The position of the next slot that is not announced yet. */
+/* The first position whose landing is not announced yet. */
 static uint64_t next_landing(const struct fifo_end *end) {
     return (int64_t)(end->loans.landings_end - end->position) > 0 ? end->loans.landings_end : end->position;
 }
@@ -87,14 +87,16 @@ static void say_where(const struct interp_op *op, const struct prog_step *step, 
     }
 }
 
-/* The place for a payload: the current step may store its payload now; a later one may do so early, if no other step touches its place. */
+/* The address where a step's payload may land; NULL: into the slot. The current step's payload may land now. A later step's payload may
+ * land early if no other step touches its place. */
 static char *landing_of(const struct interp_worker *w, const struct prog_step *step, const struct interp_piece *piece) {
     bool now = w->said_round == w->round && w->said_pc == w->pc;
     bool early = w->op->apart && step->lands == STEP_LANDS_EARLY;
     return now || early ? place_of(w->op, step, w->said_round, piece) : NULL;
 }
 
-/* Continues where it stopped last time, or at the worker's step if that is later. A slot without a destination is counted too. */
+/* Announces landings, from where the last call stopped, or from the worker's current step if that is later. A slot without a landing is
+ * announced too (with NULL), so that positions are counted right. */
 void exec_announce(struct interp_worker *w) {
     const struct interp_op *op = w->op;
     if (w->said_round < w->round || (w->said_round == w->round && w->said_pc < w->pc)) {
@@ -114,7 +116,8 @@ void exec_announce(struct interp_worker *w) {
     }
 }
 
-/* Puts a result that would be lent directly into the places that consumers have offered. Then they need not fetch it. */
+/* If consumers have offered landings for a result that would be lent, adds these to the step's places. Then the consumers need not fetch
+ * the result. Returns the number of places. */
 int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes, uint32_t *stream_mask) {
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = w->op->send_ends[step->send_first + k];
@@ -141,7 +144,7 @@ void exec_carry(struct interp_worker *w, const struct prog_step *step, uint32_t 
     }
 }
 
-/* Do IN and OUT not overlap, as far as the program touches them? */
+/* Are the parts of IN and OUT that the program touches apart from each other? */
 static bool exec_is_out_of_place(const struct interp_op *op, const struct prog *prog) {
     const struct work_args *args = &op->args;
     uint64_t bytes[STEP_REGIONS];
@@ -151,7 +154,7 @@ static bool exec_is_out_of_place(const struct interp_op *op, const struct prog *
         uint64_t blocks = args->block_elems * op->memory.nblocks[region];
         bytes[region] = (blocks > args->row_elems ? blocks : args->row_elems) * args->elem_bytes;
     }
-    const uintptr_t in = (uintptr_t)args->in, out = (uintptr_t)args->out; /* an unused one is NULL */
+    const uintptr_t in = (uintptr_t)args->in, out = (uintptr_t)args->out; /* NULL if unused */
     return op->extents[STEP_OUT] == NULL && (in + bytes[STEP_IN] <= out || out + bytes[STEP_OUT] <= in);
 }
 
@@ -175,7 +178,7 @@ void exec_lend(const struct exec_call *call) {
 
 /* ---- a program's ends ---- */
 
-/* The smaller one of two minima; 0 means none. */
+/* The smaller one of two minima. A minimum of 0 means that there is none, so the other one is returned. */
 static uint32_t least_of(uint32_t a, uint32_t b) { return a - 1 < b - 1 ? a : b; }
 
 struct exec_loans exec_loans_of(const struct exec_program *program) {
@@ -188,8 +191,8 @@ struct exec_loans exec_loans_of(const struct exec_program *program) {
         loans.only = end->commons != NULL ? end->commons : loans.only;
         uint32_t *from = conn->side == CONN_PRODUCER ? &loans.lends_from : &loans.borrows_from;
         *from = least_of(least_of(*from, end->least_bytes), end->least_common_bytes);
-        if (conn->side == CONN_CONSUMER) {
-            loans.receives = true;
+        loans.receives |= conn->side == CONN_CONSUMER;
+        if (conn->side == CONN_CONSUMER && end->reading == NULL) {
             loans.lands_from = least_of(least_of(loans.lands_from, end->least_bytes), end->least_common_bytes);
         }
     }
@@ -197,7 +200,7 @@ struct exec_loans exec_loans_of(const struct exec_program *program) {
     return loans;
 }
 
-/* Copies for consumers. Lines in the caches of a far CPU are overwritten past this CPU's caches: see fifo_place.h. */
+/* Copies parts of loans for consumers. If the consumer's CPU is far, the copy goes past this CPU's caches: see fifo_place.h. */
 void exec_help(const struct exec_program *program, bool *moved) {
     for (int k = 0; k < program->nconns; k++) {
         struct fifo_end *end = &program->conns[k]->end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See loan.h. A slot whose loan nobody helps with is copied by its consumer, part after part.
+ * See loan.h. If the producer does not help, the consumer copies all parts of a payload, one after another.
  */
-#include "fifo/fifo.h"
+#include "fifo/fan.h"
 
 #include "base/log.h"
 #include "base/mapping.h"
@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-/* The part that an end copies at once: small, so both ends have work; but large enough for a system call. */
+/* Sizes of the part that an end copies at once. NEAR: by address; small, so that both ends have work. FAR: by a system call, which should
+ * move many bytes. */
 #define NEAR_PART_BYTES 8192u
 #define FAR_PART_BYTES 65536u
 #define LEAST_FAR_PART_BYTES 16384u
@@ -28,7 +29,8 @@ static char *slot_at(const struct fifo_end *end, uint64_t position) {
 
 /* ---- parts ---- */
 
-/* Bits in `done`. LOAN_ALONE is set before the consumer sees the loan. LOAN_IN_SLOT is set by the producer itself. */
+/* Is this bit of `done` set? The load needs no order: LOAN_ALONE is set before the consumer sees the loan, and only the producer asks for
+ * LOAN_IN_SLOT here, which it sets itself. */
 static bool has_mark(const struct fifo_loan *loan, uint32_t mark) {
     return (__atomic_load_n(&loan->done, __ATOMIC_RELAXED) & mark) != 0;
 }
@@ -40,7 +42,7 @@ static uint32_t half_of(uint32_t bytes) {
     return half < FAR_PART_BYTES ? half : FAR_PART_BYTES;
 }
 
-/* The size of a part. Both ends compute the same: either both can access the payload by address, or neither can. */
+/* The size of a part. Both ends compute the same size, because either both can access the payload by address, or neither can. */
 static uint32_t part_room(const struct loan_end *end, const struct fifo_loan *loan, uint32_t bytes) {
     if (end->way == LOAN_PROCESS || loan->offset != 0)
         return NEAR_PART_BYTES;
@@ -49,7 +51,8 @@ static uint32_t part_room(const struct loan_end *end, const struct fifo_loan *lo
 
 static uint32_t parts_of(uint32_t bytes, uint32_t room) { return (bytes + room - 1) / room; }
 
-/* Claims a part; either end may. nparts or more: none is left, or the loan is stopped (stop_one() waits for parts that are claimed). */
+/* Claims a part, for either end, and returns its number. nparts or more: no part is left, or the loan is stopped. (stop_one() waits for
+ * parts that are claimed.) */
 static uint32_t claim_part(struct fifo_loan *loan, uint32_t nparts) {
     uint32_t part = __atomic_load_n(&loan->claimed, __ATOMIC_RELAXED);
     while (part < nparts &&
@@ -58,7 +61,7 @@ static uint32_t claim_part(struct fifo_loan *loan, uint32_t nparts) {
     return part;
 }
 
-/* Claims all parts at once. */
+/* Claims all parts at once. False: a part is claimed already, or the loan is stopped. */
 static bool claim_all(struct fifo_loan *loan, uint32_t nparts) {
     uint32_t none = 0;
     return __atomic_compare_exchange_n(&loan->claimed, &none, nparts, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -95,10 +98,14 @@ static const char *lent_payload(const struct loan_end *end, const struct fifo_lo
 /* ---- landings ---- */
 
 int loan_can_land(const struct loan_end *end, uint64_t to, uint32_t bytes) {
+    /* A fan's producer writes one payload for all consumers, so it can use no consumer's landing. */
+    if (end->reading != NULL)
+        return 0;
     bool reached = end->way != LOAN_HOST || end->pid != 0 || loan_offset(end, to) != 0;
     return reached && loan_is_worth(end, to, bytes);
 }
 
+/* The number that names a position in loan_offer.open and fan_line.reading. It is odd, and so never 0. */
 static uint64_t open_at(uint64_t position) { return 2 * position + 1; }
 
 static struct loan_offer *offer_at(const struct fifo_end *end, uint64_t position) {
@@ -110,10 +117,10 @@ void loan_offer(struct fifo_end *end, struct loan_landing landing) {
     offer->to = (uintptr_t)landing.to;
     offer->to_offset = loan_offset(&end->loans, offer->to);
     offer->bytes = landing.bytes;
-    port_store_release(&offer->open, open_at(landing.position)); /* pairs with loan_land_there() */
+    port_store_release(&offer->open, open_at(landing.position)); /* Pairs with is_offered() */
 }
 
-/* Takes an offer. Only one of both ends succeeds. */
+/* Takes an offer, or takes it back. Only one of the two ends succeeds. */
 static bool take_offer(struct loan_offer *offer, uint64_t position) {
     uint64_t open = open_at(position);
     return __atomic_compare_exchange_n(&offer->open, &open, open - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -156,7 +163,7 @@ static bool read_far(const struct loan_end *end, char *to, uint64_t from, size_t
     return false;
 }
 
-/* The consumer's own answer: 0, an address, or LOAN_REFUSED. */
+/* What the consumer itself has stored in `to`: 0, an address, or LOAN_REFUSED. */
 static uint64_t has_said(const struct fifo_loan *loan) { return __atomic_load_n(&loan->to, __ATOMIC_RELAXED); }
 
 static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t bytes, uint32_t room, char *to) {
@@ -173,9 +180,22 @@ static void fetch_parts(struct fifo_end *end, struct fifo_loan *loan, uint32_t b
     }
 }
 
+/* A consumer of a fan copies the whole payload by itself. */
+static int fan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
+    if (!loan_hold(end, bytes))
+        return 0;
+    const char *lent = end->loans.taken;
+    memcpy(to, lent, bytes);
+    loan_drop(end, bytes);
+    end->loans.taken = to;
+    return 1;
+}
+
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to) {
+    if (end->loans.reading != NULL)
+        return fan_fetch(end, bytes, to);
     struct fifo_loan *loan = &fifo_header(end)->loan;
-    if (loan->address == LOAN_LANDED || end->loans.way == LOAN_WIRE) { /* it has already come */
+    if (loan->address == LOAN_LANDED || end->loans.way == LOAN_WIRE) { /* The payload has come already */
         end->loans.taken = loan->address == LOAN_LANDED ? to : (const char *)(uintptr_t)loan->address;
         return 1;
     }
@@ -198,9 +218,21 @@ int loan_is_near(const struct fifo_end *end, uint32_t bytes) {
     return lent_payload(&end->loans, &fifo_header(end)->loan, bytes) != NULL;
 }
 
+/* A consumer of a fan first stores in its line that it reads, and then checks whether the loan is stopped. The producer first stores that
+ * the loan is stopped, and then checks which consumers read (stop_fan()). All four accesses have one total order. So either the consumer
+ * sees that the loan is stopped, or the producer sees that the consumer reads. */
+static bool fan_hold(struct fifo_end *end, const struct fifo_loan *loan) {
+    __atomic_store_n(end->loans.reading, open_at(end->position), __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&loan->claimed, __ATOMIC_SEQ_CST) != LOAN_STOPPED)
+        return true;
+    __atomic_store_n(end->loans.reading, 0, __ATOMIC_RELAXED); /* nothing was read */
+    return false;
+}
+
 int loan_hold(struct fifo_end *end, uint32_t bytes) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
-    if (!claim_all(loan, parts_of(bytes, part_room(&end->loans, loan, bytes))))
+    if (end->loans.reading != NULL ? !fan_hold(end, loan)
+                                   : !claim_all(loan, parts_of(bytes, part_room(&end->loans, loan, bytes))))
         return 0;
     end->loans.taken = lent_payload(&end->loans, loan, bytes);
     return 1;
@@ -209,12 +241,15 @@ int loan_hold(struct fifo_end *end, uint32_t bytes) {
 void loan_drop(struct fifo_end *end, uint32_t bytes) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
     end->loans.taken = NULL;
-    count_parts(loan, parts_of(bytes, part_room(&end->loans, loan, bytes)));
+    if (end->loans.reading != NULL)
+        __atomic_store_n(end->loans.reading, 0, __ATOMIC_RELEASE); /* pairs with stop_fan() */
+    else
+        count_parts(loan, parts_of(bytes, part_room(&end->loans, loan, bytes)));
 }
 
 /* ---- producer ---- */
 
-/* Puts a payload that cannot be lent into its slot. Later payloads are not lent any more. */
+/* Copies a payload that the consumer cannot read into its slot. From now on this end lends no payload. */
 static void put_in_slot(struct fifo_end *end, struct fifo_slot_header *header, uint64_t position) {
     memcpy(slot_at(end, position), (const void *)(uintptr_t)header->loan.address, fifo_word_bytes(header->word));
     end->loans.least_bytes = end->loans.least_common_bytes = UINT32_MAX;
@@ -227,7 +262,7 @@ int loan_help(struct fifo_end *end, loan_copy *copy) {
     uint64_t position = end->seen;
     struct fifo_slot_header *header = header_at(end, position);
     struct fifo_loan *loan = &header->loan;
-    if (loan->address <= LOAN_LANDED || has_mark(loan, LOAN_IN_SLOT)) /* its consumer may be done with this slot */
+    if (loan->address <= LOAN_LANDED || has_mark(loan, LOAN_IN_SLOT)) /* The consumer may be done with this slot */
         return 0;
     uint64_t to = port_load_acquire(&loan->to); /* pairs with loan_fetch() and fetch_parts() */
     if (to == LOAN_REFUSED) {
@@ -254,7 +289,7 @@ int loan_help(struct fifo_end *end, loan_copy *copy) {
 
 /* ---- failure ---- */
 
-/* May a wait that began at since_ns go on? False: it takes too long. */
+/* May a wait that began at since_ns go on? False: it has taken too long. */
 static bool may_wait_on(uint64_t since_ns) {
     if (os_now_ns() - since_ns > LOAN_STOP_NS) {
         log_warn(CONN, "a peer has stopped in the middle of a copy from or to this rank's memory");
@@ -277,7 +312,22 @@ static void stop_one(const struct fifo_end *end, uint64_t position) {
         ;
 }
 
-/* Withdraws an offer. If the producer has taken it, waits: the producer publishes the slot soon. */
+static bool is_read(const struct fan_line *line, uint64_t position) {
+    return __atomic_load_n(&line->reading, __ATOMIC_SEQ_CST) == open_at(position) && /* pairs with fan_hold() */
+           (int64_t)(port_load_acquire(&line->head) - position) <= 0;                /* pairs with fifo_consumed() */
+}
+
+/* Producer of a fan: when this returns, no consumer reads the payload of the slot. */
+static void stop_fan(const struct fifo_end *end, uint64_t position) {
+    struct fifo_loan *loan = &header_at(end, position)->loan;
+    uint64_t since_ns = os_now_ns();
+    __atomic_store_n(&loan->claimed, LOAN_STOPPED, __ATOMIC_SEQ_CST); /* pairs with fan_hold() */
+    for (uint32_t k = 0; k < end->nheads; k++)
+        while (is_read(fan_line_at(end, k), position) && may_wait_on(since_ns))
+            ;
+}
+
+/* Takes an offer back. If the producer has already taken the offer, the function waits until the producer publishes the slot. */
 static void take_offer_back(const struct fifo_end *end, uint64_t position) {
     const struct loan_landing *landing = &end->loans.landings[position % LOAN_LANDINGS];
     uint64_t since_ns = os_now_ns();
@@ -289,11 +339,15 @@ static void take_offer_back(const struct fifo_end *end, uint64_t position) {
 }
 
 void loan_stop(struct fifo_end *end, int producing) {
-    uint64_t first = port_load_acquire(end->head), behind = producing ? end->loans.until : port_load_acquire(end->tail);
-    if (end->loans.way == LOAN_NONE)
+    uint64_t first = fifo_load_head(end), behind = producing ? end->loans.until : port_load_acquire(end->tail);
+    if (end->loans.way == LOAN_NONE ||
+        end->loans.reading != NULL) /* A consumer of a fan reads nothing now, and must not stop the other consumers */
         return;
     for (uint64_t position = first; (int64_t)(behind - position) > 0; position++)
-        stop_one(end, position);
+        if (end->nheads > 0)
+            stop_fan(end, position);
+        else
+            stop_one(end, position);
     for (uint64_t position = end->position; !producing && (int64_t)(end->loans.landings_end - position) > 0; position++)
         if (end->loans.way != LOAN_WIRE)
             take_offer_back(end, position);

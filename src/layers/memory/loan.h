@@ -1,101 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loans: a slot need not carry its payload. It may say where the payload lies in the producer's memory, and the consumer
- * takes it from there: one copy instead of two, or none where the consumer only reads.
+ * Loans: a slot need not carry its payload. It may say where the payload lies in the producer's memory. Then the consumer copies the
+ * payload from there: one copy instead of two. If the consumer only reads the payload, there is no copy.
  *
  *    producer                     the slot's header                consumer
  *    says where the payload is ─▶ address
  *    publishes the slot ────────▶ (tail) ────────────────────────▶ has data
- *                                 to ◀──────────────────────────── says where the payload is to go
+ *                                 to ◀──────────────────────────── says where it wants the payload
  *    claims a part, copies it ──▶ claimed, done ◀───────────────── claims a part, copies it
  *           …                                                             …
  *    the loan is over ◀────────── (head) ◀──────────────────────── all parts are done: consumes the slot
  *
- * Whoever is free copies: a producer that has nothing else to do helps. A part belongs to the end that claimed it. Where the kernel
- * copies, each part is a system call. So a producer that also receives in this call, and has a copy of its own to do, says so
- * (LOAN_ALONE), and there is one part.
+ * Both ends may copy: a producer that has nothing else to do helps. The end that claims a part copies it. If the operating system must
+ * copy, each part is a system call. So a producer that also receives in this call, and has a copy of its own to do, does not help: it
+ * sets LOAN_ALONE, and the payload is one part.
  *
  *    field     written by   order
  *    address   producer     covered by tail
- *    to        consumer     release; the producer's acquire keeps its stores behind what the consumer did there before
- *    claimed   both         atomic; nothing else is read because of it
+ *    to        consumer     release after the consumer's earlier accesses to that memory; acquire before the producer stores there
+ *    claimed   both         atomic, without any order of other accesses
  *    done      both         release after the part was copied; the consumer's acquire before it uses the payload
  *
- * A producer's call is over only when its loans are: its memory is the program's again. A call that fails takes its loans
- * back: nobody claims another part, and it waits for the parts that are being copied (loan_stop()).
+ * A producer's call ends only when its loans have ended, because then the program may write to its memory again. A call that fails
+ * takes its loans back: neither end may claim another part, and the call waits for the parts that are being copied (loan_stop()).
  *
- * Over a wire nobody copies from end to end, but slots are spared all the same (LOAN_WIRE). The producer's transport sends the
- * payload from where it is, and the loan is over when that is done. The consumer says where the payloads of its next slots are to
- * go (landings), and its transport receives them there, if it hears of it in time. Then it says so in the slot's header: `address`
- * is where the payload is now, in the consumer's memory.
+ * Over a wire no end can read the other end's memory, but loans still save the copies into and out of slots (LOAN_WIRE). The producer's
+ * transport sends the payload from where it lies, and the loan ends when the payload is sent. The consumer says where it wants the
+ * payloads of its next slots (landings). If its transport learns of a landing in time, it receives the payload there. Then the
+ * transport writes into the slot's header where the payload is: `address` is now an address in the consumer's memory.
  *
- * In memory a consumer offers such places, too. A producer that computes a payload puts it there right away, instead of lending it
- * (loan_land_there()): nobody copies it. Where only the kernel reaches the place, it copies the payload there as soon as it is made,
- * out of the producer's cache (loan_carry()).
+ * In shared memory a consumer offers landings, too. A producer that computes a payload writes it directly to the offered place, instead
+ * of lending it (loan_land_there()), and no copy is needed. If only the operating system can reach the place, it copies the payload
+ * there as soon as the payload is computed, while it is still in the producer's cache (loan_carry()).
  *
  *    producer                     the slot's offer                 consumer
- *                                 open ◀────────────────────────── before the slot comes: says where its payload is to go
- *    takes it up ───────────────▶ (open)                           takes it back, if its call fails
+ *                                 open ◀────────────────────────── before the slot comes: says where it wants the payload
+ *    takes the offer ───────────▶ (open)                           takes the offer back, if its call fails
  *    puts the payload there
- *    publishes the slot ────────▶ (tail) ────────────────────────▶ has it
+ *    publishes the slot ────────▶ (tail) ────────────────────────▶ has the payload
  *
  * Between GPUs a loan is simpler: the consumer's block reads the payload where it is (kernels/cuda/block_loans.cuh). There the producer
- * writes `to` and `to_offset`, for a switch that may sum what all ranks lend (kernels/cuda/block_team.cuh).
+ * writes `to` and `to_offset`, for a switch or a block that sums what all ranks lend (kernels/cuda/block_team.cuh, block_push.cuh).
  *
- * How the other end's memory is reached, each end knows of itself: in one process by address, between processes of a host through
- * the commons (commons.h) where it lies there, else by the kernel. A producer lends only to a consumer that has said that it
- * can take loans. If taking one fails all the same, the consumer refuses it, and the producer copies the payload into
- * the slot, as if it had never lent it.
+ * Each end knows how it can reach the other end's memory. In one process it uses the address. Between processes of a host it uses the
+ * commons (commons.h) if the memory lies there, and asks the operating system to copy otherwise. A producer lends only to a consumer
+ * that has said that it can take loans. If a consumer still cannot read a payload, it refuses the loan, and the producer copies the
+ * payload into the slot, as if it had never lent it.
  */
 #ifndef COLLET_LAYERS_MEMORY_LOAN_H
 #define COLLET_LAYERS_MEMORY_LOAN_H
 
 #include "fifo/fifo.h"
 
-#define LOAN_REFUSED 1u          /* in `to`: the consumer cannot borrow it; the payload must go into the slot */
-#define LOAN_IN_SLOT 0x80000000u /* in `done`: the payload is in the slot after all */
+/* A value of `to`: the consumer cannot read the payload, which must go into the slot. */
+#define LOAN_REFUSED 1u
+#define LOAN_IN_SLOT 0x80000000u /* A bit of `done`: the producer has copied the payload into the slot */
 
-/* Consumer: notes the destination of the payload at a position. */
+/* Called by a consumer: notes where it wants the payload of one position. */
 static inline void loan_land(struct loan_end *end, struct loan_landing landing) {
     end->landings[landing.position % LOAN_LANDINGS] = landing;
     end->landings_end = landing.position + 1;
 }
 
-/* Is the payload of the consumer's slot, which is published, lent and not borrowed yet? */
+/* Called by a consumer whose next slot is published: is the slot's payload lent, and not fetched yet? */
 int loan_is_open(const struct fifo_end *end);
 
-/* Can the other end put payloads of this size at this address? */
+/* Called by a consumer: can the producer put a payload of this size at this address, and is that worth it? */
 int loan_can_land(const struct loan_end *end, uint64_t to, uint32_t bytes);
-/* Consumer, not over a wire: offers landing.to. From now on the producer may write the payload there. */
+/* Called by a consumer, not over a wire: offers landing.to. From now on the producer may write the payload there. */
 void loan_offer(struct fifo_end *end, struct loan_landing landing);
-/* Producer, not over a wire: the place that the consumer offers for its next slot's payload; NULL: no offer has come. */
+/* Called by a producer, not over a wire: takes the consumer's offer for the next slot's payload, and returns the address where the producer
+ * must write it. NULL: there is no offer, or the producer cannot reach the address. */
 char *loan_land_there(struct fifo_end *end, uint32_t bytes);
-/* Producer: did the consumer offer a place that only the kernel reaches? Then loan_carry() must follow when the payload is made.
- * 0: no. */
+/* Called by a producer: takes the consumer's offer of a place that only the operating system can reach. If it returns 1, call loan_carry()
+ * when the payload is computed. 0: there is no such offer. */
 int loan_will_carry(struct fifo_end *end, uint32_t bytes);
-/* Lets the kernel copy the payload to the offered place. Returns LOAN_LANDED; or the payload's address, to be lent, if the copy failed. */
+/* Lets the operating system copy the payload to the offered place. Returns LOAN_LANDED; or, if the copy failed, the payload's address: then
+ * the payload is lent. */
 uint64_t loan_carry(const struct fifo_end *end, const void *payload, uint32_t bytes);
 
-/* Consumer: copies the payload of its slot to `to` (NULL: into the slot). 0: the producer is still copying a part. */
+/* Called by a consumer: copies the payload of its slot to `to` (NULL: into the slot). 0: the payload is not complete yet, because the
+ * producer still copies. */
 int loan_fetch(struct fifo_end *end, uint32_t bytes, char *to);
 
-/* Consumer: can it read its slot's payload directly, where it is? */
+/* Called by a consumer: can it read its slot's payload directly, where the payload lies? */
 int loan_is_near(const struct fifo_end *end, uint32_t bytes);
 
-/* Consumer, if the payload is near: from now on it reads the payload directly, until it consumes the slot. In that time it may not wait
- * for anything. 0: the loan was stopped. */
+/* Called by a consumer whose payload is near: from now on it may read the payload directly, until it consumes the slot. In that time it
+ * must not wait for anything. 0: the loan was stopped. */
 int loan_hold(struct fifo_end *end, uint32_t bytes);
 
-/* Consumer: stops reading a payload that it holds. It will not consume the slot. */
+/* Called by a consumer: ends what loan_hold() has begun, without consuming the slot. */
 void loan_drop(struct fifo_end *end, uint32_t bytes);
 
-/* Producer: helps the consumer of its oldest loan, by copying. copy(), for example memcpy(), is used for memory that it reaches by address.
- * 0: nothing to do. */
+/* Called by a producer: copies a part of its oldest loan for the consumer. The function copy(), for example memcpy(), copies if the
+ * producer can reach the consumer's memory by address. 0: there was nothing to do. */
 typedef void *loan_copy(void *to, const void *from, size_t bytes);
 int loan_help(struct fifo_end *end, loan_copy *copy);
 
-/* Either end, after its call failed. When this returns, neither end accesses the other's memory any more. It waits for parts that the other
- * end is copying, at most LOAN_STOP_NS, or longer if that thread is stopped in a copy. */
+/* Called by either end, after its call has failed. When this returns, neither end accesses the other's memory any more. The function waits
+ * for parts that the other end is copying, but at most LOAN_STOP_NS per slot. If that thread is stopped in a copy for longer, the function
+ * logs a warning and returns before the copy ends. */
 void loan_stop(struct fifo_end *end, int producing);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that programs get from collet, and memory that they tell it of. One list has what was allocated in this process; each
+ * Memory that programs get from collet, and memory that programs register. One list holds all allocations of this process. Each
  * communicator has a list of its registrations.
  *
  *    what is mapped     │ … │ the program's memory │ … │          in the commons (layers/memory/commons.h); if it has no room, elsewhere
  *                           ▲ a page; a huge page if it is that long
  */
 #include "seams/layer.h"
-#include "layers/memory/window.h"
 
+#include "api/comm.h"
 #include "base/low.h"
 #include "base/mapping.h"
 #include "base/memory.h"
@@ -19,17 +19,17 @@
 
 #include <stdlib.h>
 
-struct allocation { /* host memory; layers/gpu/buffers.h has allocations on GPUs */
+struct allocation { /* Host memory. For allocations on GPUs see layers/gpu/buffers.h */
     struct allocation *next;
     void *memory;
-    void *mapped; /* beginning of its pages */
+    void *mapped; /* Beginning of its pages */
     size_t mapped_bytes;
     struct pledge *pledge;
 };
 
 struct collet_registration {
     struct collet_registration *next;
-    struct pledge *pledge; /* NULL: it is not host memory */
+    struct pledge *pledge; /* NULL: the registered memory is not host memory */
 };
 
 /* Protects all lists of this file. */
@@ -46,7 +46,7 @@ static enum collet_result allocate_elsewhere(struct allocation *a, size_t bytes,
     return COLLET_SUCCESS;
 }
 
-/* Frees an allocation. In a forked child, memory from the parent's commons is private memory. */
+/* Frees the memory of an allocation. In a forked child, memory from the parent's commons is private memory, and is freed as such. */
 static void allocation_end(const struct allocation *a) {
     if (!commons_give_back(a->memory))
         os_memory_destroy(a->mapped, a->mapped_bytes);
@@ -97,7 +97,7 @@ enum collet_result collet_mem_alloc(void **memory, size_t bytes, int device) {
     return device == COLLET_DEVICE_HOST ? allocate_on_host(bytes, memory) : allocate_on_gpu(bytes, device, memory);
 }
 
-/* Removes the allocation from the list; NULL: it is not in the list. */
+/* Removes an allocation from the list, and returns it; NULL: the list does not have it. */
 static struct allocation *forget_allocation(const void *memory) {
     SCOPED_LOCK(&lists_lock);
     struct allocation **link = &allocations, *found;
@@ -190,10 +190,9 @@ static void deregister_all(struct collet_comm *comm) {
     }
 }
 
-/* Ends the registrations and windows of a communicator, when the communicator ends. */
+/* Ends the registrations of a communicator, when the communicator ends. */
 static bool memory_close(struct collet_comm *comm) {
     deregister_all(comm);
-    window_deregister_all(comm);
     return true;
 }
 

@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Reserves room that starts at a huge page: a file can use huge pages only if addresses and offsets are aligned alike. A mapping may
- * replace the room. */
+/* Reserves addresses that start at a multiple of the huge page size: a file can use huge pages only if addresses and offsets are aligned
+ * alike. A later mapping replaces the reserved one. */
 static void *find_huge_room(size_t bytes) {
     const size_t huge = OS_HUGE_PAGE_BYTES;
     char *room = mmap(NULL, bytes + huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -24,12 +24,13 @@ static void *find_huge_room(size_t bytes) {
     return room + skipped;
 }
 
-/* mlockall() fills a mapping that may be touched when it is made; it fills a locked one when it is touched. This avoids both. */
+/* After mlockall(), the kernel fills all pages of a new mapping that may be touched, and all pages of a locked mapping when it becomes one
+ * that may be touched. So this function first forbids access, then unlocks the mapping, and allows access last. */
 static enum collet_result map_sparse(int fd, size_t bytes, int protection, void **memory_p) {
     void *room = find_huge_room(bytes);
     int flags = MAP_SHARED | MAP_NORESERVE | (room != NULL ? MAP_FIXED : 0);
     void *memory = mmap(room, bytes, PROT_NONE, flags, fd, 0);
-    if (memory == MAP_FAILED) /* another thread may already have memory at `room` */
+    if (memory == MAP_FAILED) /* Do not unmap `room`: another thread may have memory there by now */
         return err_set(os_memory_code(), "cannot map %zu bytes of shared memory: %m%s", bytes, os_remedy());
     munlock(memory, bytes);
     mprotect(memory, bytes, protection);
@@ -52,13 +53,13 @@ enum collet_result os_sparse_open(int pid, int fd, size_t bytes, void **memory_p
     int own_fd;
     COLLET_TRY(os_shared_find(pid, fd, bytes, &own_fd));
     enum collet_result result = map_sparse(own_fd, bytes, PROT_READ | PROT_WRITE, memory_p);
-    close(own_fd); /* the mapping remains */
+    close(own_fd); /* The mapping remains */
     return result;
 }
 
 void os_sparse_drop(void *memory, size_t bytes) { madvise(memory, bytes, MADV_REMOVE); }
 
-/* Pages that neither process has written since the fork remain shared. */
+/* Only pages that the child writes become private. Pages that neither process has written since the fork are still shared. */
 void os_sparse_copy(int fd, void *memory, size_t bytes) {
     mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, 0);
     close(fd);
@@ -79,12 +80,12 @@ enum collet_result os_memory_touch(void *memory, size_t bytes) {
     if (bytes >= machine)
         return err_set(COLLET_ERR_NO_MEMORY, "%zu bytes are more than this machine's memory of %zu", bytes, machine);
     if (bytes >= OS_HUGE_PAGE_BYTES)
-        madvise(memory, bytes, MADV_HUGEPAGE); /* ignored by kernels without huge pages */
+        madvise(memory, bytes, MADV_HUGEPAGE); /* Kernels without huge pages ignore this */
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
         return COLLET_SUCCESS;
     if (errno == ENOMEM || errno == EFAULT)
         return err_set(COLLET_ERR_NO_MEMORY, "there are no %zu bytes of memory: %m%s", bytes, os_remedy());
-    /* for kernels before 5.14 */
+    /* Kernels before 5.14 do not know MADV_POPULATE_WRITE */
     for (size_t at = 0; at < bytes; at += page)
         ((volatile char *)memory)[at] = 0;
     return COLLET_SUCCESS;

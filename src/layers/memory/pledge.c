@@ -13,13 +13,14 @@ struct pledge {
     struct pledge *next;
     void *memory;
     size_t bytes;
-    unsigned generation;                   /* number of the process whose NICs know it (process_generation()) */
-    struct ibv_mr *mrs[VERBS_DEVICES_MAX]; /* [device] NULL: the device does not know it */
-    bool writable[VERBS_DEVICES_MAX], refused[VERBS_DEVICES_MAX]; /* [device] refused: the device cannot register it */
+    unsigned generation;                   /* process_forks of the process that made the registrations */
+    struct ibv_mr *mrs[VERBS_DEVICES_MAX]; /* [device]: registration; NULL: there is none */
+    /* [device]: writable: other ranks can write the memory. refused: the device has refused to register the memory. */
+    bool writable[VERBS_DEVICES_MAX], refused[VERBS_DEVICES_MAX];
 };
 
-PROCESS_LOCK(pledges_lock);    /* protects all pledges */
-static struct pledge *pledges; /* the most recently used ones first */
+PROCESS_LOCK(pledges_lock);    /* Protects all pledges */
+static struct pledge *pledges; /* List of all pledges, the most recently used one first */
 
 /* ---- making and ending ---- */
 
@@ -32,12 +33,12 @@ static void take_out(struct pledge **link) { __atomic_store_n(link, (*link)->nex
 
 enum collet_result pledge_make(const void *memory, size_t bytes, struct pledge **pledge_p) {
     struct pledge *pledge;
-    process_identity(); /* makes sure that forks are counted */
+    process_identity(); /* From now on process_forks counts forks */
     COLLET_TRY(memory_get(&pledge, 1, sizeof *pledge, "no memory to note %zu bytes that stay", bytes));
     SCOPED_LOCK(&pledges_lock);
     pledge->memory = (void *)memory;
     pledge->bytes = bytes;
-    pledge->generation = process_generation();
+    pledge->generation = process_forks;
     put_first(pledge);
     *pledge_p = pledge;
     return COLLET_SUCCESS;
@@ -51,7 +52,7 @@ void pledge_end(struct pledge *pledge) {
     if (pledge == NULL)
         return;
     take_out(link);
-    for (int k = 0; k < VERBS_DEVICES_MAX && pledge->generation == process_generation(); k++)
+    for (int k = 0; k < VERBS_DEVICES_MAX && pledge->generation == process_forks; k++)
         if (pledge->mrs[k] != NULL)
             verbs_host()->lib.dereg_mr(pledge->mrs[k]);
     free(pledge);
@@ -59,7 +60,7 @@ void pledge_end(struct pledge *pledge) {
 
 /* ---- looking ---- */
 
-/* The pledge that contains all of this memory; NULL: none. The caller holds the lock. */
+/* The pledge that contains all of this memory; NULL: there is none. The caller holds the lock. */
 static struct pledge *pledge_of(uint64_t address, uint32_t bytes) {
     struct pledge **link = &pledges, *pledge;
     for (; (pledge = *link) != NULL; link = &pledge->next) {
@@ -74,7 +75,8 @@ static struct pledge *pledge_of(uint64_t address, uint32_t bytes) {
     return pledge;
 }
 
-/* Is there any pledge? Most programs make none, and take no lock. A pledge that was made before a call is visible in the call. */
+/* Is there any pledge? Most programs make no pledge, and then no call takes the lock. The load needs no order: a thread that makes a call
+ * sees the pledges that were made before. */
 static bool are_any(void) { return __atomic_load_n(&pledges, __ATOMIC_RELAXED) != NULL; }
 
 int pledge_covers(uint64_t address, uint32_t bytes) {
@@ -84,20 +86,20 @@ int pledge_covers(uint64_t address, uint32_t bytes) {
     return pledge_of(address, bytes) != NULL;
 }
 
-/* After fork(): registrations of the parent's NICs belong to the parent. */
+/* After fork(): forgets the registrations, because they belong to the parent. */
 static void leave_parent(struct pledge *pledge) {
-    if (pledge->generation == process_generation())
+    if (pledge->generation == process_forks)
         return;
     memset(pledge->mrs, 0, sizeof pledge->mrs);
     memset(pledge->refused, 0, sizeof pledge->refused);
-    pledge->generation = process_generation();
+    pledge->generation = process_forks;
 }
 
 static void tell(const struct verbs_host *host, const struct verbs_device *device, struct pledge *pledge) {
     const long k = device - host->devices;
     pledge->mrs[k] = verbs_memory_register(&host->lib, device, pledge->memory, pledge->bytes);
     pledge->writable[k] = pledge->mrs[k] != NULL;
-    if (pledge->mrs[k] == NULL) /* read-only memory can still be sent */
+    if (pledge->mrs[k] == NULL) /* Read-only memory can still be sent */
         pledge->mrs[k] = host->lib.reg_mr(device->pd, pledge->memory, pledge->bytes, 0);
     pledge->refused[k] = pledge->mrs[k] == NULL;
     if (pledge->refused[k])

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pledged memory: memory of the host of which the program has said that it stays where it is. That is what collet_mem_alloc()
- * gave, and what the program registered. A NIC is told of it once, and uses it in every call until the pledge ends.
+ * Pledged memory: host memory that stays at its address for as long as the pledge lasts. collet_mem_alloc() pledges the memory that it
+ * returns, and collet_comm_register() pledges the buffer that the program names. The memory is registered with a NIC once, and the NIC
+ * uses this registration in every call until the pledge ends.
  *
- *    pledge   │ address, bytes │ by NIC: its registration │      made when the NIC first carries something from there
+ *    pledge   │ address, bytes │ for each NIC: its registration │      made when the NIC first sends or receives there
  *
- * So a registration belongs to a pledge, never to an address: what lies at the same address after the pledge has ended is other
- * memory, and no NIC knows it. Pledges may overlap. The NICs of a forked child know nothing of what its parent pledged: they are
- * told anew.
+ * A registration belongs to a pledge, never to an address: after the pledge has ended, other memory may lie at the same address, and no
+ * NIC knows that memory. Pledges may overlap. In a forked child the parent's registrations are worth nothing: the child registers its
+ * pledged memory anew.
  */
 #ifndef COLLET_LAYERS_MEMORY_PLEDGE_H
 #define COLLET_LAYERS_MEMORY_PLEDGE_H
@@ -24,18 +25,18 @@ struct verbs_device;
 
 /* Declares that the memory stays in place until pledge_end(). Any thread may call all functions of this file. */
 enum collet_result pledge_make(const void *memory, size_t bytes, struct pledge **pledge_p);
-/* Ends a pledge; no call uses the memory any more. NULL is fine. After it, no NIC knows the memory by this pledge. */
+/* Ends a pledge, and its registrations with NICs. No call may use the memory any more. NULL is fine. */
 void pledge_end(struct pledge *pledge);
 
-/* Is all of this memory in one pledge? */
+/* Does one pledge contain all of this memory? */
 int pledge_covers(uint64_t address, uint32_t bytes);
 
-/* The keys by which a NIC reads the memory, and others write it. */
+/* local: the key for this rank's own NIC (lkey). remote: the key by which other ranks write the memory (rkey). */
 struct pledge_keys {
     uint32_t local, remote;
-    bool writable; /* 0: other ranks cannot write it, because the program may only read it */
+    bool writable; /* false: other ranks cannot write the memory, because the program itself may only read it */
 };
-/* Gets the keys. False: the memory is not pledged, or the NIC refuses it; then the log says why. */
+/* Gets the keys of pledged memory. False: the memory is not pledged, or the NIC refuses to register it; then the log says why. */
 bool pledge_keys(const struct verbs_host *host, const struct verbs_device *device, uint64_t address, uint32_t bytes,
                  struct pledge_keys *keys);
 

@@ -21,7 +21,7 @@
 
 #include "api/coll.h"
 #include "api/group.h"
-#include "layers/memory/window.h"
+#include "layers/windows/window.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -34,14 +34,14 @@
 #define VERSION 22809
 #define SIM_MAGIC 0x74685283u
 
-/* A function that the header, which is of an older version, does not declare. */
+/* Defines a function of a newer version than the header, which does not declare it. */
 #define NEWER(result, name, ...)                                                                                       \
     __attribute__((visibility("default"))) result pnccl##name(__VA_ARGS__);                                            \
     result pnccl##name(__VA_ARGS__)
 
 /* ---- results ---- */
 
-/* NCCL's last error is the process's. */
+/* NCCL keeps one last error per process. */
 static char last_error[1024];
 PROCESS_LOCK(last_error_lock);
 
@@ -75,8 +75,8 @@ static ncclResult_t reply(enum collet_result result) {
     return result_of(result);
 }
 
-/* The same for calls that NCCL refuses as a bad argument where collet sees a wrong moment: a communicator that is still
- * being created, or was finalized before. */
+/* Like reply(), for functions that get a communicator which is still being created, or was finalized. collet calls that
+ * a wrong moment; NCCL calls it an invalid argument. */
 static ncclResult_t reply_of_state(enum collet_result result) {
     ncclResult_t replied = reply(result);
     return replied == ncclInvalidUsage ? ncclInvalidArgument : replied;
@@ -86,7 +86,7 @@ static ncclResult_t refuse(const char *name, const char *about) {
     return reply(group_poison(err_set(COLLET_ERR_UNSUPPORTED, "nccl%s() is not supported by collet: %s", name, about)));
 }
 
-/* *said: the log has it. */
+/* *said: the log has this refusal already. */
 static ncclResult_t refuse_quietly(const char *name, const char *about, bool *said) {
     char text[ERR_TEXT_BYTES];
     snprintf(text, sizeof(text), "nccl%s() is not supported by collet: %s", name, about);
@@ -125,7 +125,7 @@ void pncclResetDebugInit(void) {}
 
 static _Thread_local struct {
     int depth;
-    bool creating; /* a communicator that does not block, in the open group */
+    bool creating; /* a nonblocking communicator is being created in the open group */
 } group;
 
 ncclResult_t pncclGroupStart(void) {
@@ -133,7 +133,8 @@ ncclResult_t pncclGroupStart(void) {
     return reply(collet_group_start());
 }
 
-/* The calls of one communicator run one after the other, those of different ones at the same time. */
+/* Predicts a group's time. Calls of one communicator run one after another; calls of different communicators run at the
+ * same time. */
 static enum collet_result group_predict(const struct post *calls, int ncalls, void *whom) {
     double *longest_ns = whom;
     *longest_ns = 0;
@@ -150,11 +151,11 @@ static enum collet_result group_predict(const struct post *calls, int ncalls, vo
     return COLLET_SUCCESS;
 }
 
-/* Ends the thread's open group like collet_group_end(), but if it is the outermost one, none of its calls run. Then *ns is the
- * time that the cost model predicts for them; messages between two ranks have no prediction, and count nothing. */
+/* Ends the thread's open group like collet_group_end(). If the group is the outermost one, none of its calls run, and
+ * *ns is the time that the cost model predicts for them. Messages between two ranks have no prediction, and count as 0. */
 static enum collet_result group_end_predicted(double *ns) { return group_end_instead(group_predict, ns); }
 
-/* predicted_ns: NULL to run the group. */
+/* predicted_ns: result of a prediction; NULL: the group runs. */
 static enum collet_result group_close(double *predicted_ns) {
     group.depth -= group.depth > 0;
     enum collet_result result = predicted_ns != NULL ? group_end_predicted(predicted_ns) : collet_group_end();
@@ -166,7 +167,7 @@ static enum collet_result group_close(double *predicted_ns) {
 
 ncclResult_t pncclGroupEnd(void) { return reply(group_close(NULL)); }
 
-/* A program may be of a version that has more fields, or fewer behind the time. */
+/* The struct may be of another version: it may have more fields, or end after the time. */
 static enum collet_result sim_info_check(const ncclSimInfo_t *info) {
     if (info == NULL || info->magic != SIM_MAGIC ||
         info->size < offsetof(ncclSimInfo_t, estimatedTime) + sizeof info->estimatedTime)
@@ -176,7 +177,7 @@ static enum collet_result sim_info_check(const ncclSimInfo_t *info) {
     return COLLET_SUCCESS;
 }
 
-/* The group ends in any case. An inner group has no estimated time. */
+/* The group ends even if info is invalid. An inner group has no estimated time. */
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info) {
     double ns = -1;
     group_poison(sim_info_check(info));
@@ -198,13 +199,13 @@ static ncclResult_t unique_id(ncclUniqueId *id) {
 
 ncclResult_t pncclGetUniqueId(ncclUniqueId *id) { return unique_id(id); }
 
-/* The end of a group answers for what has only begun in it. */
+/* A communicator is being created in an open group: the end of the group will return the final result. */
 static enum collet_result begun(enum collet_result result) {
     group.creating |= result == COLLET_IN_PROGRESS && group.depth > 0;
     return result;
 }
 
-/* Both structs are bytes alone. */
+/* Both types of id are arrays of bytes. */
 static const struct collet_unique_id *ids_of(const ncclUniqueId *ids) {
     _Static_assert(sizeof(ncclUniqueId) == sizeof(struct collet_unique_id), "an id of NCCL is one of collet");
     return (const struct collet_unique_id *)(const void *)ids;
@@ -232,7 +233,7 @@ ncclResult_t pncclCommInitRankScalable(ncclComm_t *comm, int nranks, int rank, i
     return reply(comm_init(comm, nranks, nids, ids, rank, config));
 }
 
-/* Several ranks on one GPU are a mistake, unless it is said that they are none. */
+/* It is a mistake to list one GPU twice, unless NCCL_MULTI_RANK_GPU_ENABLE allows it. */
 static enum collet_result list_check(int n, const int *ordinals) {
     bool may_repeat = ordinals == NULL || nccl_on_host() || nccl_env_int("NCCL_MULTI_RANK_GPU_ENABLE", 0) != 0;
     for (int k = 0; k < n && !may_repeat; k++)
@@ -252,7 +253,7 @@ static enum collet_result init_all(ncclComm_t *comms, int n, const int *ordinals
     COLLET_TRY(collet_get_unique_id(&id));
     COLLET_TRY(collet_group_start());
     options.nonblocking = 0;
-    for (int k = 0; k < n; k++) { /* what is refused here, the end of the group returns */
+    for (int k = 0; k < n; k++) { /* errors are returned by the end of the group */
         if (!nccl_on_host())
             options.device = COLLET_DEVICE_CUDA(ordinals != NULL ? ordinals[k] : k);
         collet_comm_init_rank_config(&comms[k], n, id, k, &options);
@@ -269,7 +270,7 @@ ncclResult_t pncclCommInitAll(ncclComm_t *comms, int ndev, const int *devlist) {
 
 /* ---- communicators made of others ---- */
 
-/* A child is on its parent's device. Without config it has all of its parent's options. */
+/* Options of a child: it is on its parent's device. config NULL: it has all options of its parent. */
 static enum collet_result child_options(const ncclConfig_t *config, struct collet_config *options) {
     if (config == NULL)
         return COLLET_SUCCESS;
@@ -278,7 +279,7 @@ static enum collet_result child_options(const ncclConfig_t *config, struct colle
     return COLLET_SUCCESS;
 }
 
-/* The result of a call that makes a child with `options`. */
+/* Returns the result of `call`, which makes a child with `options`. */
 #define CHILD(config, call)                                                                                            \
     struct collet_config read, *options = (config) != NULL ? &read : NULL;                                             \
     enum collet_result result = child_options(config, &read);                                                          \
@@ -301,10 +302,10 @@ ncclResult_t pncclCommShrink(ncclComm_t comm, int *excluded, int nexcluded, nccl
     CHILD(config, collet_comm_shrink(comm, excluded, nexcluded, child, options));
 }
 
-/* A rank that is new has no communicator, and knows its number. */
+/* A new rank has no communicator (comm NULL), and passes its rank. */
 NEWER(ncclResult_t, CommGrow, ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *child,
       ncclConfig_t *config) {
-    if (comm == NULL) /* without an id it is refused there */
+    if (comm == NULL) /* comm_init() refuses a missing id */
         return reply(comm_init(child, nranks, 1, id, rank, config));
     CHILD(config, collet_comm_grow(comm, nranks, ids_of(id), child, options));
 }
@@ -377,14 +378,14 @@ static const enum collet_op OPS[ncclNumOps] = {[ncclSum] = COLLET_SUM,
                                                [ncclMin] = COLLET_MIN,
                                                [ncclAvg] = COLLET_AVG};
 
-/* Operators that were created have collet's numbers, which are above all of NCCL's. */
+/* Operators that were created have collet's numbers. They are greater than all numbers of NCCL's operators. */
 _Static_assert((int)COLLET_OP_COUNT >= (int)ncclNumOps, "no created operator looks like one of NCCL's");
 static enum collet_op op_of(ncclRedOp_t op) { return op < ncclNumOps ? OPS[op] : (enum collet_op)op; }
 
 /* Has this rank called collet_comm_revoke()? */
 static bool comm_is_revoked(const struct collet_comm *comm) {
     return comm_is_live(comm) &&
-           __atomic_load_n(&comm->revoked, __ATOMIC_RELAXED); /* a word of its own: pairs with none */
+           __atomic_load_n(&comm->revoked, __ATOMIC_RELAXED); /* an independent flag: pairs with nothing */
 }
 
 static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
@@ -402,7 +403,7 @@ static enum collet_result values_check(ncclDataType_t type, ncclRedOp_t op, nccl
     return COLLET_SUCCESS;
 }
 
-/* A call, unless one of its values has no translation. */
+/* Makes a call, unless one of its values has no translation. */
 #define CALL(type, op, comm, stream, call)                                                                             \
     do {                                                                                                               \
         enum collet_result checked_ = values_check(type, op, comm, stream);                                            \
@@ -460,8 +461,8 @@ NEWER(ncclResult_t, Scatter, const void *in, void *out, size_t count, ncclDataTy
     COPY(type, comm, stream, collet_scatter(in, out, count, TYPES[type], root, comm, stream));
 }
 
-/* NCCL has no alltoall in place, but programs call it so and expect success: nccl-tests measures it. What the blocks hold
- * afterwards is undefined, as there. */
+/* NCCL documents no alltoall in place, but programs call it and expect success, for example nccl-tests. The content of
+ * the buffer is undefined afterwards, as with NCCL. */
 static enum collet_result alltoall_in_place(char *buffer, size_t count, enum collet_type type, ncclComm_t comm,
                                             cudaStream_t stream) {
     int nranks, rank;
@@ -470,7 +471,7 @@ static enum collet_result alltoall_in_place(char *buffer, size_t count, enum col
     COLLET_TRY(collet_group_start());
     for (int peer = 0; peer < nranks && count > 0; peer++) {
         char *block = buffer + (size_t)peer * count * collet_type_size(type);
-        if (peer != rank) { /* what these refuse, the end of the group returns */
+        if (peer != rank) { /* errors are returned by the end of the group */
             collet_send(block, count, type, peer, comm, stream);
             collet_recv(block, count, type, peer, comm, stream);
         }
@@ -488,7 +489,7 @@ NEWER(ncclResult_t, AlltoAll, const void *in, void *out, size_t count, ncclDataT
 
 /* ---- collectives with options of their own ---- */
 
-/* A call without type and operator yet, unless its options are refused. */
+/* Makes a call with options. `request` has no type and operator yet. Invalid options are refused. */
 static ncclResult_t call_with(const void *config, struct exec_request request, ncclDataType_t type, ncclRedOp_t op,
                               const void *in, void *out, ncclComm_t comm, cudaStream_t stream) {
     enum collet_result result = group_poison(nccl_call_read(config, request.collective, &request.call_options));
@@ -502,7 +503,7 @@ static ncclResult_t call_with(const void *config, struct exec_request request, n
     return reply(result == COLLET_SUCCESS ? coll_call(&request, in, out, comm, stream) : group_poison(result));
 }
 
-/* The fields of its request: the collective, the count, perhaps the root. */
+/* The variable arguments are fields of the request: the collective, the count, perhaps the root. */
 #define WITH_OPTIONS(type, op, ...)                                                                                    \
     call_with(config, (struct exec_request){__VA_ARGS__}, type, op, in, out, comm, stream)
 
@@ -531,7 +532,7 @@ NEWER(ncclResult_t, AllGatherConfig, const void *in, void *out, size_t count, nc
     return WITH_OPTIONS(type, ncclSum, .collective = PROG_ALLGATHER, .count = count);
 }
 
-/* In place it is made of messages, which have no options. */
+/* Alltoall in place is made of messages, which have no options. */
 NEWER(ncclResult_t, AlltoAllConfig, const void *in, void *out, size_t count, ncclDataType_t type, ncclComm_t comm,
       cudaStream_t stream, const void *config) {
     uint64_t options;
@@ -559,18 +560,19 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buffer, size_t size,
     return reply_of_state(collet_comm_register(comm, buffer, size, (struct collet_registration **)handle));
 }
 
-/* ncclWindow_t is a pointer into a GPU's memory for code there. That code needs ncclDevCommCreate() first, which is refused. So
- * nobody looks behind it. */
+/* To a program, ncclWindow_t is an opaque pointer for code on GPUs. Such code needs ncclDevCommCreate(), which is
+ * refused. So nobody reads what the pointer points to. */
 static struct collet_window *window_of(ncclWindow_t window) { return (struct collet_window *)(void *)window; }
 
-/* NCCL, too, answers with success and no window where it has no symmetric memory: on host memory there is none. */
+/* Success, with a window of NULL. NCCL answers like this where it has no symmetric memory; host memory has none. */
 static ncclResult_t no_window(const ncclComm_t comm, void *window) {
     int nranks;
     memset(window, 0, sizeof(void *));
     return reply_of_state(collet_comm_count(comm, &nranks));
 }
 
-/* A buffer that is none of ncclMemAlloc() makes no call faster, and is no failure: its rank has an empty window. */
+/* A buffer that ncclMemAlloc() has not returned makes no call faster. That is no failure: the rank registers an empty
+ * window. */
 ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size, ncclWindow_t *window, int flags) {
     (void)flags;
     if (window == NULL)
@@ -592,19 +594,19 @@ NEWER(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t window, void **
     return window == NULL ? no_window(comm, pointer) : reply(window_buffer(comm, window_of(window), pointer));
 }
 
-/* NCCL's is of one rank alone: one thread may end the windows of several, one after the other. */
+/* In NCCL this call is not collective: one thread may deregister the windows of several ranks, one after another. */
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
     return window == NULL ? ncclSuccess : reply(window_leave(comm, window_of(window)));
 }
 
-/* Programs end windows by either function. */
+/* Programs deregister windows by this function too. */
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle) {
     if (window_is_of(comm, handle))
         return reply(window_leave(comm, handle));
     return handle == NULL ? ncclSuccess : reply(collet_comm_deregister(comm, handle));
 }
 
-/* Without bytes there is no memory, and that is no failure. */
+/* A size of 0 is no failure: the pointer is NULL. */
 ncclResult_t pncclMemAlloc(void **pointer, size_t size) {
     if (pointer == NULL || size > 0)
         return reply(collet_mem_alloc(pointer, size, nccl_on_host() ? COLLET_DEVICE_HOST : COLLET_DEVICE_CUDA_CURRENT));
@@ -614,7 +616,7 @@ ncclResult_t pncclMemAlloc(void **pointer, size_t size) {
 
 ncclResult_t pncclMemFree(void *pointer) { return reply(collet_mem_free(pointer)); }
 
-/* NCCL's numbers. Nothing of a communicator is given back while it is idle, so all of its memory is of the kind that stays. */
+/* The numbers are NCCL's. collet gives back no memory of an idle communicator, so all memory counts as persistent. */
 enum { STAT_SUSPEND, STAT_SUSPENDED, STAT_PERSIST, STAT_TOTAL };
 
 NEWER(ncclResult_t, CommMemStats, ncclComm_t comm, int stat, uint64_t *value) {
@@ -653,8 +655,8 @@ ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 
 /* ---- teams ----
  *
- * Which ranks code on GPUs reaches by plain loads and stores: none but its own. So each rank is a team of one, and all
- * ranks are on one rail. */
+ * A team is the ranks whose memory code on GPUs reaches by plain loads and stores. Here that is only the rank itself, so
+ * each rank is a team of one, and all ranks are on one rail. */
 
 struct team {
     int nranks, rank, stride;
@@ -675,7 +677,7 @@ NEWER(struct team, TeamLsa, ncclComm_t comm) {
     return team_of_all(comm).stride != 0 ? (struct team){1, 0, 1} : (struct team){0, 0, 0};
 }
 
-/* Ranks whose GPUs a fabric of NVIDIA's joins: nobody. */
+/* The team of ranks whose GPUs are joined by a fabric of NVIDIA's: an empty team. */
 NEWER(struct team, TeamCft, ncclComm_t comm, int mode) {
     (void)comm, (void)mode;
     return (struct team){0, 0, 0};
@@ -711,7 +713,8 @@ NEWER(ncclResult_t, ParamBind, const struct nccl_param **handle, const char *key
     return ncclSuccess;
 }
 
-/* The first bytes of a number are the number in a shorter type: the machine is little-endian. */
+/* Copies a number into an `out` of `bytes` bytes. The machine is little-endian, so the first bytes of an int64_t are the
+ * number in a shorter type. */
 static ncclResult_t param_get(const struct nccl_param *param, int64_t least, int64_t most, void *out, size_t bytes) {
     int64_t number;
     if (param == NULL || out == NULL || !nccl_param_number(param, least, most, &number))
@@ -745,7 +748,7 @@ NEWER(ncclResult_t, ParamGetU64, const struct nccl_param *param, uint64_t *out) 
     return param_get(param, 0, INT64_MAX, out, sizeof *out);
 }
 
-/* The text is the thread's, until it asks again. */
+/* The returned text is valid until this thread asks for the next one. */
 static _Thread_local char param_text[CONFIG_TEXT_BYTES];
 
 NEWER(ncclResult_t, ParamGetStr, const struct nccl_param *param, const char **out) {
@@ -755,7 +758,7 @@ NEWER(ncclResult_t, ParamGetStr, const struct nccl_param *param, const char **ou
     return ncclSuccess;
 }
 
-/* The raw form of a number is an int64_t, that of a text its bytes with the last 0. */
+/* A number is returned as an int64_t, a text as its bytes with the final 0. */
 NEWER(ncclResult_t, ParamGet, const struct nccl_param *param, void *out, int room, int *length) {
     int64_t number;
     if (param == NULL || out == NULL || length == NULL || !nccl_param_text(param, param_text))
@@ -791,7 +794,7 @@ NEWER(void, ParamDumpAll, void) { nccl_param_dump(); }
 
 /* ---- what is refused, and every name ---- */
 
-/* Arguments are left where the caller put them. */
+/* A refused function ignores its arguments, so it is defined without any. */
 #define DEFINE_WORKS(name, about)
 #define DEFINE_NOTHING(name, about)
 #define DEFINE_REFUSED(name, about)                                                                                    \
@@ -807,6 +810,6 @@ NEWER(void, ParamDumpAll, void) { nccl_param_dump(); }
 NCCL_NAMES(X)
 #undef X
 
-/* A name that NCCL 2.28.9 shows by mistake. */
+/* NCCL 2.28.9 exports this name by mistake. */
 __attribute__((visibility("default"))) void ncclResetDebugInitInternal(void);
 void ncclResetDebugInitInternal(void) {}

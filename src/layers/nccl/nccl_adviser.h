@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tuner plugins of NCCL (include/compat/nccl_tuner.h) as advisers of collet's plans.
+ * NCCL's tuner plugins (include/compat/nccl_tuner.h) advise collet's tuner when it plans a call.
  */
 #ifndef COLLET_LAYERS_NCCL_NCCL_ADVISER_H
 #define COLLET_LAYERS_NCCL_NCCL_ADVISER_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call of NCCL 2.31 may say how it is to be done:
+ * Options of one call of NCCL 2.31:
  *
- *    algSelection, forceAlgSelection   which algorithms and protocols, and whether another one will do
+ *    algSelection, forceAlgSelection   which algorithms and protocols; whether others are allowed if these are impossible
  *    minCTAs, maxCTAs                  how many channels
- *    CTAPolicy                         without NCCL_CTA_POLICY_ZERO, kernels do it, and not copy engines
+ *    CTAPolicy                         without NCCL_CTA_POLICY_ZERO: kernels move the data, not copy engines
  *
  * All other fields have no effect. If a call sets one, a line of the log says so, once per process.
  */
@@ -24,13 +24,13 @@
 #include <string.h>
 
 #define UNDEF INT_MIN
-#define POLICY_ZERO 2 /* a bit */
+#define POLICY_ZERO 2 /* a bit of CTAPolicy */
 
-/* As 2.31 has it; 2.32 has an event behind it. */
+/* ncclCollConfig_t of NCCL 2.31. In 2.32 an event follows. */
 struct call_config {
     size_t size;
     unsigned magic, version;
-    const void *options; /* of vendors */
+    const void *options; /* options of vendors; not used */
     int minCTAs, maxCTAs, nvlsCTAs, cgaClusterSize;
     const char *algSelection;
     int forceAlgSelection, CTAPolicy;
@@ -49,7 +49,7 @@ static enum collet_result check_channels(const struct call_config *config) {
     return COLLET_SUCCESS;
 }
 
-/* A loss is told once for each list of names, but for a few whose hashes fall together. */
+/* Warns once for each list of names. Lists whose hashes take the same place may be warned of again. */
 static void warn_once(const struct call_config *config, enum prog_collective collective, const char *missing,
                       const char *then) {
     static uint32_t told[64];

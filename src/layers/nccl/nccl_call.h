@@ -7,11 +7,12 @@
 
 #include "api/comm.h"
 
-/* config: an ncclCollConfig_t of any version, or NULL. *options: as a call has it (layers/tuner/call_options.h). INVALID_ARGUMENT names the
- * field that is wrong. */
+/* Reads a call's options. config: an ncclCollConfig_t of any version, or NULL. *options: the packed form that a call
+ * carries (layers/tuner/call_options.h). INVALID_ARGUMENT: the error text names the wrong field. */
 enum collet_result nccl_call_read(const void *config, enum prog_collective collective, uint64_t *options);
 
-/* Can a call insist on what it does? All ranks come to the same answer. INVALID_ARGUMENT: nothing of it takes these ranks. */
+/* If the call insists on its options (forceAlgSelection), checks that some plan obeys them. All ranks get the same
+ * answer. INVALID_ARGUMENT: no plan does. */
 enum collet_result nccl_call_check(const struct exec_request *request, struct collet_comm *comm);
 
 #endif

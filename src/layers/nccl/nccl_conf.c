@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NCCL takes variables from files, too. A variable that is set already stays as it is, so the first one that sets it counts:
+ * NCCL also reads variables from files. A variable that is already set is not changed, so the first source that sets it
+ * counts:
  *
  *    the environment ─▶ NCCL_CONF_FILE, or else ~/.nccl.conf ─▶ /etc/nccl.conf
  *
- * The files are read when libnccl.so.2 is loaded, before anything asks for a variable. What they set goes into the
- * environment, as NCCL has it: so plugins find their variables as well. libcollet.so reads no such file.
+ * The files are read when libnccl.so.2 is loaded, before anything asks for a variable. Like NCCL, collet puts their
+ * variables into the environment, so plugins find them too. libcollet.so reads no such file.
  *
- * A program with more rights than its user reads the administrator's file alone: it must not do what its user's file says.
+ * A program that has more rights than its user (AT_SECURE) reads only the administrator's file: the user's file must not
+ * control it.
  */
 #include "layers/nccl/nccl_conf.h"
 
@@ -28,9 +30,9 @@
 static struct conf_file {
     char path[PATH_MAX];
     bool is_read;
-    bool is_wanted; /* a variable names it */
-    int settings;   /* lines that set a variable, or would if it were not set */
-    int first_bad;  /* the number of the first line that is none; 0: there is none */
+    bool is_wanted; /* NCCL_CONF_FILE names the file */
+    int settings;   /* number of lines "NAME=value", whether or not the variable was already set */
+    int first_bad;  /* number of the first malformed line; 0: there is none */
 } files[2];
 
 static char *trim(char *text) {
@@ -47,8 +49,8 @@ static bool is_name(const char *name) {
     return length > 0 && name[length] == '\0' && !isdigit((unsigned char)*name);
 }
 
-/* "NAME=value"; blanks around both are no part of them. An empty line, or one that begins with a #, says nothing. False: it is
- * none of these. */
+/* Reads a line "NAME=value". Blanks around the name and the value are ignored, and so are empty lines and lines that
+ * begin with a #. False: the line is malformed, or the variable cannot be set. */
 static bool take_line(char *line, int *settings) {
     char *name = trim(line), *value = strchr(name, '=');
     if (*name == '\0' || *name == '#')

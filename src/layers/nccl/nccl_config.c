@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ncclConfig_t only ever grew at its end. A caller says how large its struct is and of which version:
+ * ncclConfig_t has only grown at its end. The caller's struct tells its size and its version:
  *
  *    2.14   size magic version blocking                                            24 bytes
  *    2.17   … cgaClusterSize minCTAs maxCTAs netName                               40
@@ -8,8 +8,8 @@
  *    2.26   … splitShare trafficClass                                              48
  *    2.30   … graphStreamOrdering                                                  96
  *
- * So what a caller's struct is too short for is undefined, and so is a field that is newer than the caller's version: it
- * may lie where the caller has padding.
+ * A field beyond the caller's size is undefined. So is a field that is newer than the caller's version: at its place the
+ * caller may have padding.
  */
 #include "layers/nccl/nccl_config.h"
 #include "layers/nccl/nccl_adviser.h"
@@ -34,7 +34,7 @@
 #define MAGIC 0xcafebeefu
 #define CHANNELS_MAX 64
 
-/* X(field, the version that has it first, least, most, whether it has an effect here) */
+/* X(field, first version that has it, minimum, maximum, whether it has an effect here) */
 #define INT_FIELDS(X)                                                                                                  \
     X(blocking, 21400, 0, 1, USED)                                                                                     \
     X(cgaClusterSize, 21700, 0, INT_MAX, IGNORED)                                                                      \
@@ -53,7 +53,7 @@
     X(maxP2pPeers, 23000, 1, INT_MAX, IGNORED)                                                                         \
     X(graphStreamOrdering, 23005, 0, 1, IGNORED)
 
-/* As 2.30.7 has it. */
+/* ncclConfig_t of NCCL 2.30.7. */
 struct nccl_config {
     size_t size;
     unsigned magic, version;
@@ -118,7 +118,8 @@ static enum collet_result config_check(struct nccl_config *config) {
         config->netName = NULL;
     if (config->version < 22700)
         config->commName = NULL;
-    if (config->minCTAs > config->maxCTAs) /* so too where only the first is given */
+    /* Also if only minCTAs is given: maxCTAs is then UNDEF, the smallest int. */
+    if (config->minCTAs > config->maxCTAs)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "config.minCTAs is %d, but maxCTAs is less or not given",
                        config->minCTAs);
     return COLLET_SUCCESS;
@@ -126,7 +127,7 @@ static enum collet_result config_check(struct nccl_config *config) {
 
 /* ---- the environment ---- */
 
-/* What this file and nccl.c ask for; base/config.h has the others that are read. */
+/* Environment variables of NCCL that this file and nccl.c read. base/config.h has the others. */
 static const char *const READ_HERE[] = {
     "NCCL_COMM_BLOCKING", "NCCL_CONF_FILE",   "NCCL_ENV_PLUGIN", "NCCL_MIN_CTAS",    "NCCL_MAX_CTAS",
     "NCCL_NET",           "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL",  "NCCL_SHM_DISABLE", "NCCL_MULTI_RANK_GPU_ENABLE"};
@@ -138,7 +139,7 @@ static bool is_read(const char *name) {
     return config_reads(name);
 }
 
-/* The process's first communicator is about to be made. */
+/* Called once, before the process's first communicator is created. */
 static void begin_with_nccl(void) {
     char names[512] = "";
     nccl_conf_tell();
@@ -167,7 +168,7 @@ int nccl_env_int(const char *name, int otherwise) {
 
 bool nccl_on_host(void) { return strcasecmp(config_process()->device, "host") == 0; }
 
-/* Of a network by NCCL's name, the transports that are not it. False: there is no such network. */
+/* Adds to *excluded the transports that do not belong to the network of this name. False: there is no such network. */
 static bool net_excludes(const char *net, unsigned *excluded) {
     if (strcasecmp(net, "Socket") == 0)
         *excluded |= COLLET_TRANSPORT_VERBS | COLLET_TRANSPORT_PLUGIN;
@@ -180,7 +181,7 @@ static bool net_excludes(const char *net, unsigned *excluded) {
     return true;
 }
 
-/* The environment's network comes first, and ends no job. */
+/* Chooses the network: NCCL_NET, else `wanted`. An unknown NCCL_NET is only warned of; an unknown `wanted` is an error. */
 static enum collet_result net_choose(const char *wanted, unsigned *excluded) {
     static bool told;
     const char *variable = config_env("NCCL_NET"), *net = variable != NULL ? variable : wanted;
@@ -199,14 +200,15 @@ static enum collet_result net_choose(const char *wanted, unsigned *excluded) {
     return COLLET_SUCCESS;
 }
 
-/* LOC, or 0 in older scripts: GPUs never reach each other. All other levels leave it to the driver. */
+/* Level LOC (0 in older scripts) means that GPUs never access each other's memory. For all other levels the GPU driver
+ * decides. */
 static bool p2p_is_off(void) {
     const char *level = config_env("NCCL_P2P_LEVEL");
     return nccl_env_int("NCCL_P2P_DISABLE", 0) != 0 ||
            (level != NULL && (strcasecmp(level, "LOC") == 0 || strcmp(level, "0") == 0));
 }
 
-/* Transports that NCCL's options leave; 0: all. */
+/* *transports: the transports that NCCL's options allow; 0: all. */
 static enum collet_result transports_left(const char *net, unsigned *transports) {
     static const char *const names[] = {"self", "ipc", "shm", "plugin", "verbs", "tcp"};
     unsigned excluded = p2p_is_off() ? COLLET_TRANSPORT_IPC : 0;
@@ -227,10 +229,10 @@ static int channels_of(const char *variable, int ctas) {
     return n < 0 ? 0 : n > CHANNELS_MAX ? CHANNELS_MAX : n;
 }
 
-/* What the environment overrides may contradict the rest: then the most counts. */
+/* The environment may override one of the two numbers, so the minimum may exceed the maximum. Then the maximum counts. */
 static int fewest_of(int fewest, int most) { return most > 0 && fewest > most ? most : fewest; }
 
-/* The environment overrides it: then NULL. */
+/* Text of a CTA policy. NULL: it is not given, or the environment overrides it. */
 static const char *policy_of(int policy) {
     static const char *const texts[] = {"0", "1", "2", "3"};
     const bool given = config_env("COLLET_CTA_POLICY") != NULL || config_env("NCCL_CTA_POLICY") != NULL;

@@ -2,11 +2,15 @@
 #include "api/engine.h"
 #include "layers/nccl/nccl_memory.h"
 
-/* The consumer owns the slots that both ends reach. Over a wire each end has its own, and those are the host's. */
+/* Do the connection's slots count for this rank? Slots that both ends share count for the consumer, those of a fan once
+ * for its producer. Over a wire each end has slots of its own; they are in host memory, so they do not count for a rank
+ * on a GPU. */
 static bool is_counted(const struct conn *conn) {
     const bool wired = conn->transport != NULL && conn->transport->remote;
     if (conn->state == CONN_NEW || (wired && conn->owner->gpu != NULL))
         return false;
+    if (conn->transport != NULL && conn->transport->fans)
+        return conn->lead == conn;
     return wired || conn->side == CONN_CONSUMER;
 }
 

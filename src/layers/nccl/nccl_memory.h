@@ -7,7 +7,8 @@
 
 #include "api/comm.h"
 
-/* The slots of the rank's connections, which are nearly all of it: on GPUs those that lie there, else those of the host. */
+/* *bytes_p: bytes of the slots of this rank's connections, which are nearly all of the communicator's memory. For a rank
+ * on a GPU: slots in GPU memory; for a rank on the host: slots in host memory. */
 enum collet_result nccl_memory_of(struct collet_comm *comm, uint64_t *bytes_p);
 
 #endif

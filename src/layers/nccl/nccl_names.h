@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every function that NCCL 2.28.9, 2.30.7 or 2.32.3 exports, without its "nccl". nccl.c makes of each a strong pncclX and a weak
- * ncclX; of those that are refused it makes the function too. docs/nccl.md has the same table for people.
+ * Every function that NCCL 2.28.9, 2.30.7 or 2.32.3 exports, without the prefix "nccl". For each name, nccl.c makes a
+ * strong symbol pncclX and a weak symbol ncclX. For a refused name, nccl.c defines the function too. docs/nccl.md has this
+ * table for people.
  *
  * X(kind, name, since, about)
- *   kind    WORKS    as NCCL documents it
- *           NOTHING  as an NCCL answers that cannot do it here: success with nothing in it
- *           REFUSED  ncclInvalidUsage; ncclGetLastError() names the function and says what it is about
- *           ASKED    the same. Programs call it for each communicator to learn what there is, so the log has it once, at INFO
- *   since   the version of NCCL that has it first; 2.3 stands for older ones too
- *   about   what is refused, or the answer
+ *   kind    WORKS    the function does what NCCL documents
+ *           NOTHING  the function answers like an NCCL without the feature: success, and an empty result
+ *           REFUSED  the function returns ncclInvalidUsage; ncclGetLastError() names the function and the missing feature
+ *           ASKED    as REFUSED. Programs call it for each communicator to ask for features, so the log mentions it once, at INFO
+ *   since   the first version of NCCL that has the function; "2.3" stands for older versions too
+ *   about   the feature that is refused, or the function's answer
  */
 #ifndef COLLET_LAYERS_NCCL_NCCL_NAMES_H
 #define COLLET_LAYERS_NCCL_NCCL_NAMES_H

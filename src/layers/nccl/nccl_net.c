@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libnccl-net-collet.so: a network plugin for NCCL, and for whoever else takes such plugins, that carries messages by collet's
- * own transports between hosts, verbs and tcp. With them come what they have: several interfaces or rails at once, rails that
- * take over, checksums, encryption.
+ * libnccl-net-collet.so: a network plugin for NCCL and for other programs that load such plugins. It carries messages by
+ * collet's transports between hosts, verbs and tcp. So these programs get their features: several interfaces or rails at
+ * once, failover between rails, checksums, encryption.
  *
  *      receiver                                              sender
  *      listen: rank 0 of 2 of a new unique id ── handle ───▶ connect: rank 1 of 2 of that id
@@ -10,12 +10,13 @@
  *      irecv of tags 5, 7: places 8, 9 ──────── asks ─────▶ isend of tag 7: it goes to place 9
  *      test: connection's slots ─▶ memory ◀──────────────── test: memory ─▶ connection's slots
  *
- * A handle is a unique id: both have 128 bytes. One irecv may ask for several messages, and is done when all are here. Messages of
- * one tag come in their order, those of several tags in any. So who sends must not put a message in the way of one that the receiver
- * needs sooner. Therefore the receiver says what it asks for, on a connection back, and isend takes nothing before.
+ * A handle is a unique id: both have 128 bytes. One irecv may ask for several messages, and is done when all are here.
+ * Messages with one tag come in order; messages with different tags may come in any order. So a sender must not send a
+ * message before one that the receiver needs sooner. Therefore the receiver tells the sender, by a connection in the other
+ * direction, what it asks for. isend takes no other message.
  *
- * A message is a row of slots. Each header has the message's length, and its place at the receiver; a message without bytes is one
- * empty slot. Nothing blocks, and nothing moves unless somebody calls.
+ * A message is sent in a sequence of slots. Each slot's header has the length of the message, and its place at the
+ * receiver. A message of 0 bytes is one empty slot. No function blocks, and data moves only during calls.
  *
  * Read next: nccl_net_forms.c, what NCCL calls; layers/nccl/plug_abi.h, the interface; layers/nccl/plug.c, its other side.
  */
@@ -40,52 +41,53 @@ struct net_line;
 
 struct net_message {
     char *data;
-    size_t bytes; /* of the message; a receiver's: room, until its first slot has come */
+    size_t bytes; /* bytes of the message; receiver, until the first slot has come: bytes of room */
     size_t moved;
-    bool whole; /* all of it is in slots, or out of them */
+    bool whole; /* sender: all bytes are in slots; receiver: all bytes have come */
     int tag;
 };
 
 struct net_request {
-    struct net_line *line; /* NULL: free */
-    int nmessages;         /* a sender's: 1 */
+    struct net_line *line; /* NULL: this entry is free */
+    int nmessages;         /* 1 for a sender */
     struct net_message messages[PLUG_RECEIVES_MAX];
-    uint32_t place; /* sender: of the message at its receiver */
-    uint64_t end;   /* sender: the position behind its last slot */
+    uint32_t place; /* sender: place of the message at its receiver (struct net_ask) */
+    uint64_t end;   /* sender: position behind the message's last slot */
 };
 
-/* What a receiver asks for: a message of this tag, for message `place % PLUG_RECEIVES_MAX` of request
- * `place / PLUG_RECEIVES_MAX`. */
+/* A receiver's demand for a message with this tag. The place is its message number `place % PLUG_RECEIVES_MAX` of
+ * request `place / PLUG_RECEIVES_MAX`. */
 struct net_ask {
     int tag;
     uint32_t place;
 };
 
-/* A sender or a receiver. Its requests are numbered, modulo their most. Those from `waiting` to next−1 are still to be put in slots:
- * a sender's messages, or what a receiver asks for. */
+/* A sender or a receiver. Requests are numbered; request n uses entry n % PLUG_REQUESTS_MAX. Of the requests `waiting` …
+ * `next`−1, something must still be put into slots: a sender's messages, or a receiver's demands. */
 struct net_line {
     struct collet_unique_id id;
     struct config config;
     struct boot *boot;
-    struct chan *chan; /* NULL: the two have not met yet */
+    struct chan *chan; /* NULL: the two ranks have not met yet */
     struct conn *conn, *asking;
     bool sends;
     unsigned waiting, next;
     struct net_request requests[PLUG_REQUESTS_MAX];
-    struct net_line *next_pending; /* of senders that are not connected yet */
-    int nasks;                     /* sender: what it has been asked for and has not got yet, the oldest first */
+    struct net_line *next_pending; /* list of senders that are not connected yet */
+    /* Sender: number of demands that no isend has met yet; asks[] has the oldest first. */
+    int nasks;
     struct net_ask asks[PLUG_REQUESTS_MAX * PLUG_RECEIVES_MAX];
 };
 
 struct net_listener {
-    struct net_line *line; /* NULL: it has been handed over */
+    struct net_line *line; /* NULL: net_accept() has returned it */
 };
 
 static plug_log *net_log;
 
 void net_tell(plug_log *log) { net_log = log; }
 
-/* Tells the program why. */
+/* Translates a result, and reports a failure to the program's log function. */
 static int net_result(enum collet_result result) {
     if (result == COLLET_SUCCESS || result == COLLET_IN_PROGRESS)
         return PLUG_SUCCESS;
@@ -106,7 +108,7 @@ static void line_destroy(struct net_line *line) {
     free(line);
 }
 
-/* Other transports would be none between hosts, or this very plugin. Nothing is lent: a message is copied. */
+/* Other transports would be useless between hosts, or would be this very plugin. Loans are off: messages are copied. */
 static enum collet_result configure(struct config *config) {
     COLLET_TRY(config_read(config));
     snprintf(config->transport, sizeof config->transport, "verbs,tcp");
@@ -137,7 +139,7 @@ static enum collet_result line_create(const struct collet_unique_id *id, bool se
     return result;
 }
 
-/* SUCCESS once messages can be sent. */
+/* SUCCESS: messages can be sent. */
 static enum collet_result line_try(struct net_line *line) {
     COLLET_TRY(boot_try_init(line->boot));
     if (line->chan == NULL) {
@@ -190,7 +192,8 @@ int net_accept(void *listener, void **receiver, void **on_device) {
     return net_result(result);
 }
 
-/* The program calls again with the same handle, which has no room for more than the id. */
+/* Senders that are not connected yet. The program calls net_connect() again with the same handle, which has room only
+ * for the id. */
 PROCESS_LOCK(pending_lock);
 static struct net_line *pending;
 
@@ -233,9 +236,9 @@ int net_close(void *line) {
     return PLUG_SUCCESS;
 }
 
-/* ---- what a receiver asks for ---- */
+/* ---- demands of a receiver ---- */
 
-/* As many bytes as are left, and fit. False: no slot is free. */
+/* Puts the next bytes of a message into a slot, as many as fit. False: no slot is free. */
 static bool put_slot(struct conn *conn, uint32_t place, struct net_message *message) {
     size_t left = message->bytes - message->moved, most = fifo_payload_bytes(conn_layout(conn), PROTOCOL_SIMPLE);
     uint32_t bytes = (uint32_t)(left < most ? left : most);
@@ -251,7 +254,7 @@ static bool put_slot(struct conn *conn, uint32_t place, struct net_message *mess
     return true;
 }
 
-/* A slot per request, in their order, as long as there are free ones. */
+/* Receiver: sends the demands of its waiting requests, one slot per request, in order, while slots are free. */
 static void ask(struct net_line *line) {
     for (; line->waiting != line->next; line->waiting++) {
         struct net_ask asks[PLUG_RECEIVES_MAX];
@@ -265,7 +268,7 @@ static void ask(struct net_line *line) {
     }
 }
 
-/* Takes what has come of that at the other end. */
+/* Sender: reads the demands that have come. */
 static enum collet_result hear(struct net_line *line) {
     struct fifo_end *end = &line->asking->end;
     while (fifo_has_data(end)) {
@@ -282,7 +285,7 @@ static enum collet_result hear(struct net_line *line) {
     return COLLET_SUCCESS;
 }
 
-/* The oldest of this tag. False: the receiver has not asked for one yet. */
+/* Takes the oldest demand for this tag. False: there is none yet. */
 static bool take_ask(struct net_line *line, int tag, uint32_t *place) {
     int k = 0;
     while (k < line->nasks && line->asks[k].tag != tag)
@@ -297,7 +300,7 @@ static bool take_ask(struct net_line *line, int tag, uint32_t *place) {
 
 /* ---- messages ---- */
 
-/* IN_PROGRESS: no slot has come. */
+/* Receiver: copies one slot into its message. IN_PROGRESS: no slot has come. */
 static enum collet_result take_slot(struct net_line *line) {
     struct fifo_end *end = &line->conn->end;
     if (!fifo_has_data(end))
@@ -329,7 +332,7 @@ static enum collet_result receiver_move(struct net_line *line) {
     return taken;
 }
 
-/* Moves slots of all requests, in their order, until there is none. */
+/* Puts the messages of all waiting requests into slots, in order, until no slot is free. */
 static enum collet_result sender_move(struct net_line *line) {
     COLLET_TRY(hear(line));
     for (; line->waiting != line->next; line->waiting++) {
@@ -342,7 +345,8 @@ static enum collet_result sender_move(struct net_line *line) {
     return COLLET_SUCCESS;
 }
 
-/* A receiver has what its peer sent before it left; a sender needs the peer. */
+/* Called when no data moved. REMOTE: the peer has left, or is dead. A receiver has by then received all that its peer
+ * sent. */
 static enum collet_result check_peer(const struct net_line *line) {
     int peer = !line->sends;
     COLLET_TRY(boot_check(line->boot));
@@ -368,7 +372,7 @@ static enum collet_result line_progress(struct net_line *line) {
     return moved < 0 || carried == COLLET_SUCCESS ? moved : check_peer(line);
 }
 
-/* A place for a request. NULL: all are taken now. */
+/* A free entry for the next request. NULL: all are in use. */
 static struct net_request *free_request(struct net_line *line) {
     struct net_request *request = &line->requests[line->next % PLUG_REQUESTS_MAX];
     return request->line == NULL ? request : NULL;
@@ -378,7 +382,7 @@ int net_isend(void *line_p, void *data, size_t bytes, int tag, void **request_p)
     struct net_line *line = line_p;
     struct net_request *request = free_request(line);
     uint32_t place;
-    *request_p = NULL; /* not now: to be called again */
+    *request_p = NULL; /* NULL: not taken now; the program calls again */
     if (request == NULL)
         return PLUG_SUCCESS;
     if (!take_ask(line, tag, &place)) {
@@ -407,11 +411,12 @@ int net_irecv(void *line_p, int n, void **data, const size_t *bytes, const int *
         request->messages[k] = (struct net_message){.data = data[k], .bytes = bytes[k], .tag = tags[k]};
     line->next++;
     *request_p = request;
-    line_progress(line); /* ask at once. If that fails, the test of the request fails too, and says why */
+    /* Sends the demand at once. If that fails, net_test() of the request fails too, and says why. */
+    line_progress(line);
     return PLUG_SUCCESS;
 }
 
-/* Nobody makes progress between calls, so a request is done when nothing of it is left to do. */
+/* Is the request done? Data moves only during calls, so it is done only when nothing is left to do for it. */
 static bool is_over(const struct net_request *request) {
     const struct conn *conn = request->line->conn;
     bool consumed = request->line->sends && (int64_t)(*conn->end.head - request->end) >= 0, whole = true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What libnccl-net-collet.so does, whatever version of the interface asks for it: see nccl_net.c. Senders, receivers, listeners and
- * requests are the program's from the call that makes them to the one that closes them, or finds them done.
+ * What libnccl-net-collet.so does, independent of the interface's version: see nccl_net.c. Senders, receivers and listeners
+ * belong to the program from the call that creates them until the call that closes them. A request belongs to it until
+ * net_test() says that it is done.
  */
 #ifndef COLLET_LAYERS_NCCL_NCCL_NET_H
 #define COLLET_LAYERS_NCCL_NCCL_NET_H
@@ -10,25 +11,25 @@
 
 #include <stddef.h>
 
-/* Sets the function that hears of failures from now on. */
+/* Sets the plugin's log function. From now on failures are reported to it. */
 void net_tell(plug_log *log);
 
 int net_listen(void *handle, void **listener);
 int net_close_listen(void *listener);
-/* Both to be called until there is a receiver or a sender. */
+/* The program calls net_accept() and net_connect() again and again, until *receiver or *sender is not NULL. */
 int net_accept(void *listener, void **receiver, void **on_device);
 int net_connect(void *handle, void **sender);
 int net_close(void *line);
 
-/* The most messages that one irecv asks for: as many as plugins for InfiniBand take. */
+/* Maximum number of messages that one irecv may ask for: as many as plugins for InfiniBand take. */
 #define PLUG_RECEIVES_MAX 8
 
-/* *request is NULL where nothing is taken now, and to be called again. A sender takes nothing before its receiver has asked for a
- * message of this tag. */
+/* Sends a message. *request NULL: the message is not taken now; call again. A sender takes a message only after its
+ * receiver has asked for one with this tag. */
 int net_isend(void *line, void *data, size_t bytes, int tag, void **request);
-/* Room for n messages, in any order: each takes the next that is sent with its tag. */
+/* Offers room for n messages. They may come in any order: each room takes the next message that is sent with its tag. */
 int net_irecv(void *line, int n, void **data, const size_t *bytes, const int *tags, void **request);
-/* bytes: of a request's messages, n of them, once it is done; or NULL. */
+/* Is the request done? bytes: NULL, or an array that gets the length of each of the request's messages once it is done. */
 int net_test(void *request, int *done, int *bytes);
 
 #endif

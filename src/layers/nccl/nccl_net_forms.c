@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What NCCL sees of libnccl-net-collet.so: one table per version of the interface, the properties of its device, and of each
- * function the forms that it has had. A form drops what collet has no use for, and calls nccl_net.c.
+ * The symbols of libnccl-net-collet.so: one table per version of the interface, the properties of its one device, and each
+ * function in all the forms that it has had. A form ignores the arguments that collet does not need, and calls nccl_net.c.
  */
 #include "layers/nccl/nccl_net.h"
 
@@ -18,7 +18,7 @@ static int net_devices(int *count) {
     *count = 1;
     return PLUG_SUCCESS;
 }
-/* Host memory needs no registration: messages are copied. */
+/* Host memory needs no registration, because messages are copied. */
 static int net_reg(void *line, void *data, size_t bytes, int kind, void **registration) {
     (void)data, (void)bytes;
     *registration = line;
@@ -43,7 +43,7 @@ static int net_mbits(void) {
     return most > 0 ? most : USUAL_MBITS;
 }
 
-/* One device: which interfaces and rails are used, the transports decide. */
+/* There is one device. The transports choose interfaces and rails. */
 static struct plug_properties head_of(int device) {
     static char name[] = "collet";
     return (struct plug_properties){.name = name,
@@ -166,7 +166,7 @@ static int net_attributes(void *context, void *attributes) {
     return PLUG_SUCCESS;
 }
 
-/* X(version, and which form it has of: properties, init, listen, connect, isend and irecv) */
+/* X(version, and the form of: properties, init, listen, connect, isend and irecv) */
 #define TABLES(X)                                                                                                      \
     X(8, v8, v8, v8, v8, v8)                                                                                           \
     X(9, v9, v8, v8, v8, v9)                                                                                           \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NCCL's parameters by name. A key is a variable that sets a knob, by collet's name or by NCCL's; its value is what the
- * environment says now, or the default. A handle is the key's line in the table below.
+ * NCCL's parameters by name. A key is the name of a variable that sets a knob: collet's variable or NCCL's. Its value is
+ * what the environment says now, or the default. A handle is the key's entry in the table below.
  */
 
 #include "base/config_read.h"

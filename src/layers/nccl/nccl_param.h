@@ -10,16 +10,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct nccl_param; /* never freed */
+struct nccl_param; /* The table's entries are never freed. */
 
-const struct nccl_param *nccl_param_find(const char *key); /* NULL: there is none, or key is NULL */
+/* The parameter of this key. NULL: there is none, or key is NULL. */
+const struct nccl_param *nccl_param_find(const char *key);
 
-/* Its present value. False: the environment has a value that is refused, as err_last() says. */
+/* Writes the parameter's present value. False: a value in the environment is refused; err_last() says which. */
 bool nccl_param_text(const struct nccl_param *param, char text[CONFIG_TEXT_BYTES]);
-/* False, too, if it is a text, or out of bounds. */
+/* Reads the parameter's present value as a number. False: as above, or the value is a text, or it is out of bounds. */
 bool nccl_param_number(const struct nccl_param *param, int64_t least, int64_t most, int64_t *number);
 
-int nccl_param_keys(const char ***keys_p); /* how many; the table stays */
-void nccl_param_dump(void);                /* into the log, whatever its level */
+int nccl_param_keys(const char ***keys_p); /* Returns the number of keys. The table *keys_p stays valid. */
+void nccl_param_dump(void);                /* Writes all parameters to the log, whatever its level. */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operations of a communicator, told to a profiler plugin of NCCL. An event is part of the one above it:
+ * Reports a communicator's operations to a profiler plugin of NCCL. Each event is part of the event above it:
  *
  *      GroupApi                     from the first operation under way to the last that ends
  *      ├── Group
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The types that plugins want to hear of: one mask for the process, as NCCL has it. */
+/* The types of events that plugins want: one mask per process, as in NCCL. */
 static int mask;
 static bool wanted(uint64_t type) { return ((uint64_t)__atomic_load_n(&mask, __ATOMIC_RELAXED) & type) != 0; }
 
@@ -30,14 +30,14 @@ struct profile {
     void *library;
     const ncclProfiler_v6_t *plugin;
     void *context;
-    int rank, under_way; /* operations */
+    int rank, under_way; /* under_way: number of operations that have begun and not ended */
     void *group_api, *group;
 };
 
 struct operation {
-    void *called, *done; /* handles: CollApi or P2pApi, Coll or P2p */
+    void *called, *done; /* events of CollApi or P2pApi, and of Coll or P2p */
     int nchannels;
-    void *channels[]; /* KernelCh */
+    void *channels[]; /* events of KernelCh */
 };
 
 /* ---- words of NCCL ---- */
@@ -59,7 +59,7 @@ static const char *function_of(const char *collective) {
     return collective;
 }
 
-/* collet's other algorithms keep their names. */
+/* NCCL's name of an algorithm. An algorithm that NCCL does not have keeps its name. */
 static const char *algorithm_of(const char *name) {
     static const char *const names[][2] = {{"ring", "RING"}, {"chain", "RING"}, {"tree", "TREE"}, {"pat", "PAT"}};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
@@ -108,49 +108,50 @@ static void start_group(struct profile *profile) {
         start(profile, &(ncclProfilerEventDescr_v6_t){.type = ncclProfileGroup, .parentObj = profile->group_api});
 }
 
-static void *start_called(const struct profile *profile, const struct observed_call *call) {
+static void *start_called(const struct profile *profile, const struct exec_call *call) {
     ncclProfilerEventDescr_v6_t about = {.parentObj = profile->group_api};
-    const char *function = function_of(call->collective), *type = type_of(call->type);
-    if (call->is_message) {
+    const char *function = function_of(prog_collective_name(call->request.collective)),
+               *type = type_of(call->request.type);
+    if (prog_is_p2p(call->request.collective)) {
         about.type = ncclProfileP2pApi;
         about.p2pApi.func = function;
-        about.p2pApi.count = call->count;
+        about.p2pApi.count = call->request.count;
         about.p2pApi.datatype = type;
         about.p2pApi.stream = call->stream;
     } else {
         about.type = ncclProfileCollApi;
         about.collApi.func = function;
-        about.collApi.count = call->count;
+        about.collApi.count = call->request.count;
         about.collApi.datatype = type;
-        about.collApi.root = call->root;
+        about.collApi.root = call->request.root;
         about.collApi.stream = call->stream;
     }
     return start(profile, &about);
 }
 
-static void *start_done(const struct profile *profile, const struct observed_call *call, void *called) {
+static void *start_done(const struct profile *profile, const struct exec_call *call, void *called) {
     ncclProfilerEventDescr_v6_t about = {.parentObj = called};
-    if (call->is_message) {
+    if (prog_is_p2p(call->request.collective)) {
         about.type = ncclProfileP2p;
-        about.p2p.func = function_of(call->collective);
-        about.p2p.buff = call->out != NULL ? call->out : (void *)call->in;
-        about.p2p.datatype = type_of(call->type);
-        about.p2p.count = call->count;
-        about.p2p.peer = call->root;
-        about.p2p.nChannels = (uint8_t)call->nchannels;
+        about.p2p.func = function_of(prog_collective_name(call->request.collective));
+        about.p2p.buff = call->args.out != NULL ? call->args.out : (void *)call->args.in;
+        about.p2p.datatype = type_of(call->request.type);
+        about.p2p.count = call->request.count;
+        about.p2p.peer = call->request.root;
+        about.p2p.nChannels = (uint8_t)call->args.nchannels;
         about.p2p.parentGroup = profile->group;
     } else {
         about.type = ncclProfileColl;
-        about.coll.seqNumber = call->sequence;
-        about.coll.func = function_of(call->collective);
-        about.coll.sendBuff = call->in;
-        about.coll.recvBuff = call->out;
-        about.coll.count = call->count;
-        about.coll.root = call->root;
-        about.coll.datatype = type_of(call->type);
-        about.coll.nChannels = (uint8_t)call->nchannels;
-        about.coll.algo = algorithm_of(call->algorithm);
-        about.coll.proto = protocol_of(call->protocol);
+        about.coll.seqNumber = call->args.sequence;
+        about.coll.func = function_of(prog_collective_name(call->request.collective));
+        about.coll.sendBuff = call->args.in;
+        about.coll.recvBuff = call->args.out;
+        about.coll.count = call->request.count;
+        about.coll.root = call->request.root;
+        about.coll.datatype = type_of(call->request.type);
+        about.coll.nChannels = (uint8_t)call->args.nchannels;
+        about.coll.algo = algorithm_of(call->program->source != NULL ? call->program->source->name : "");
+        about.coll.proto = protocol_of(protocol_names[call->args.protocol]);
         about.coll.parentGroup = profile->group;
     }
     return start(profile, &about);
@@ -174,9 +175,9 @@ static void stop_channel(const struct profile *profile, void *handle) {
     stop(profile, handle);
 }
 
-static void *profile_begin(void *context, const struct observed_call *call) {
+static void *profile_begin(void *context, const struct exec_call *call) {
     struct profile *profile = context;
-    const int nchannels = call->on_host ? call->nchannels : 0;
+    const int nchannels = call->chan->owner.gpu == NULL ? (int)call->args.nchannels : 0;
     struct operation *operation = calloc(1, sizeof *operation + (size_t)nchannels * sizeof *operation->channels);
     if (operation == NULL)
         return NULL;
@@ -254,7 +255,7 @@ static void profile_close(void *context) {
     free(profile);
 }
 
-/* A plugin whose init() fails takes no part, as with NCCL. False: there is a warning. */
+/* Opens the plugin. If its init() fails, there is no profile, as in NCCL. False: a warning was written. */
 static bool begin(const char *name, const struct observed_rank *rank, struct profile *profile) {
     const void *table;
     if (!nccl_plugin_open("PROFILER", name, "ncclProfiler_v6", &profile->library, &table))

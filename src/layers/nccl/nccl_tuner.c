@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A plugin sees a table of predicted times, by NCCL's names of algorithms and protocols, and changes it:
+ * A plugin gets a table of predicted times, one per algorithm and protocol of NCCL, and may change it:
  *
  *    collet's tuner, held to one entry at a time ──▶ table ──▶ plugin ──▶ least entry ──▶ tuner, held to that entry
  *                                                                └─ nothing changed ────▶ tuner, free
  *
- * All ranks have to come to the same choice, so a plugin has to answer the same on every rank; NCCL expects that, too.
+ * All ranks must make the same choice, so a plugin must answer the same on every rank. NCCL requires that too.
  */
 #include "layers/nccl/nccl_adviser.h"
 
@@ -42,7 +42,7 @@ static int row_of(const struct algorithm *algorithm) {
 static const int COLUMNS[PROTOCOL_COUNT] = {
     [PROTOCOL_SIMPLE] = NCCL_PROTO_SIMPLE, [PROTOCOL_LL] = NCCL_PROTO_LL, [PROTOCOL_LL128] = NCCL_PROTO_LL128};
 
-/* −1: a plugin is not asked. */
+/* NCCL's number of the collective; −1: the plugin is not asked about it. */
 static int function_of(enum prog_collective collective) {
     switch (collective) {
     case PROG_ALLREDUCE: return ncclFuncAllReduce;
@@ -56,7 +56,7 @@ static int function_of(enum prog_collective collective) {
 
 /* ---- one choice ---- */
 
-struct question {
+struct tuner_question {
     const struct cost_machine *machine;
     const struct tuner_limits *limits;
     enum prog_collective collective;
@@ -64,13 +64,13 @@ struct question {
     uint32_t elem_bytes;
 };
 
-static enum collet_result ask_tuner(const struct question *q, const struct tuner_limits *limits,
+static enum collet_result ask_tuner(const struct tuner_question *q, const struct tuner_limits *limits,
                                     struct plan_choice *choice) {
     return tuner_choose(q->machine, limits, q->collective, q->count, q->elem_bytes, choice);
 }
 
-/* The limits that leave one entry of the table. False: they leave nothing. */
-static bool hold_to(const struct question *q, int row, int column, struct tuner_limits *held) {
+/* Writes to *held the limits that allow only one entry of the table. False: they allow nothing. */
+static bool hold_to(const struct tuner_question *q, int row, int column, struct tuner_limits *held) {
     const struct prog_shape *whole = q->machine->whole;
     bool named = tuner_is_named(q->limits, q->collective, whole), any = false;
     *held = *q->limits;
@@ -81,7 +81,7 @@ static bool hold_to(const struct question *q, int row, int column, struct tuner_
     return any && tuner_is_named(held, q->collective, whole);
 }
 
-static enum collet_result fill_table(const struct question *q, float table[][NCCL_NUM_PROTOCOLS]) {
+static enum collet_result fill_table(const struct tuner_question *q, float table[][NCCL_NUM_PROTOCOLS]) {
     struct tuner_limits held;
     struct plan_choice choice;
     for (int row = 0; row < NCCL_NUM_ALGORITHMS; row++)
@@ -95,15 +95,15 @@ static enum collet_result fill_table(const struct question *q, float table[][NCC
     return COLLET_SUCCESS;
 }
 
-/* Returns the bytes as NCCL counts them: of the larger buffer. */
-static size_t bytes_of(const struct question *q) {
+/* Bytes of the larger buffer, which NCCL passes to plugins. */
+static size_t bytes_of(const struct tuner_question *q) {
     const struct prog_facts *facts = &prog_facts[q->collective];
     bool per_rank = facts->in == PROG_PER_RANK || facts->out == PROG_PER_RANK;
     return q->count * q->elem_bytes * (per_rank ? (size_t)q->machine->whole->nranks : 1);
 }
 
-/* Holds *limits to what the plugin wants. */
-static enum collet_result take_advice(const struct tuner *tuner, const struct question *q,
+/* Asks the plugin, and restricts *limits to its choice. */
+static enum collet_result take_advice(const struct tuner *tuner, const struct tuner_question *q,
                                       struct tuner_limits *limits) {
     float table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS], asked[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS], least = -1;
     int nchannels = 0, most = limits->most_nchannels > limits->nchannels ? limits->most_nchannels : limits->nchannels;
@@ -135,7 +135,7 @@ static enum collet_result tuner_plugin_choose(void *context, const struct cost_m
                                               const struct tuner_limits *limits, enum prog_collective collective,
                                               uint64_t count, uint32_t elem_bytes, struct plan_choice *choice) {
     const struct tuner *tuner = context;
-    const struct question q = {machine, limits, collective, count, elem_bytes};
+    const struct tuner_question q = {machine, limits, collective, count, elem_bytes};
     struct tuner_limits held = *limits;
     if (function_of(collective) < 0)
         return ask_tuner(&q, limits, choice);
@@ -162,7 +162,7 @@ static void tuner_plugin_close(void *context) {
     free(tuner);
 }
 
-/* False: there is a warning. */
+/* Opens the plugin. False: a warning was written. */
 static bool begin(const char *name, size_t nranks, size_t nnodes, struct tuner *tuner) {
     ncclNvlDomainInfo_v6_t domains = {(int)nranks, 1, 1};
     ncclTunerConstants_v6_t constants;
@@ -180,7 +180,7 @@ static bool begin(const char *name, size_t nranks, size_t nnodes, struct tuner *
     return tuner->plugin != NULL;
 }
 
-/* Where a plugin cannot be used, collet's tuner chooses alone, as NCCL's does: there is no context then. */
+/* If a plugin cannot be used, *context_p is NULL and collet's tuner chooses alone, as in NCCL. */
 static enum collet_result tuner_plugin_open(const char *name, int nranks, int nnodes, void **context_p) {
     struct tuner *tuner;
     *context_p = NULL;

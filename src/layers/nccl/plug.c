@@ -8,23 +8,25 @@
  *    head: both messages of                                                      head: moved by the executor;
  *    all slots before are done                                                   a full FIFO asks for no frame
  *
- * A short payload is in the frame's message, and there is no other. A receiver must say where a message goes before it comes. So the
- * frame goes ahead, and says whether a payload follows. Messages of one connection come in the order in which they were sent.
+ * A short payload is in its frame's message. A receiver must provide the memory for a message before the message comes. So
+ * the frame comes first, and says whether a payload follows. Messages of one connection come in the order in which they
+ * were sent.
  *
- * Many plugins receive several messages in one request. There the consumer asks for frame and payload together, with the tags 0 and 1,
- * and for all slots that are free: nobody waits for a frame before the payload can come. A payload that was in the frame's message is
- * followed by one without bytes.
+ * Many plugins can receive several messages in one request. With them the consumer asks for frame and payload together,
+ * with the tags 0 and 1, and for all free slots: no payload waits until the consumer has read its frame. If the payload is
+ * in the frame's message, a message of 0 bytes follows.
  *
- * No credit goes back. A message is only received where somebody has asked for it, so a consumer without room asks for nothing,
- * and the producer's messages are not done.
+ * No credit is sent back. A message is only received if the consumer has asked for it. A consumer without free slots asks
+ * for nothing, so the producer's messages are not done.
  *
- * wire.h has the frame, and what the consumer checks.
+ * wire.h describes the frame, and the consumer's checks.
  *
- * The consumer listens while it makes its offer, and what the plugin gives it to be found by is the offer. Which of a plugin's
- * devices: that of the ring's NIC at each end; or the devices in turn, as the consumer says.
+ * The consumer begins to listen when it makes its offer. The offer contains the handle by which the plugin finds the
+ * listener. Each end uses the device of its ring's NIC. If there is none, the consumer chooses the devices in turn, and the
+ * offer says which.
  *
- * When a line breaks, what was received stays consumable. A plugin does not tell an end that has finished and left from a cable
- * that is out: the control plane does, if it is given a moment.
+ * When a connection breaks, slots that have come can still be consumed. A plugin cannot tell a peer that has finished from
+ * a broken cable. The control plane can, after a short time.
  * Read next: plug_producer.c and plug_consumer.c, what moves; plug_lib.h, the plugin; plug_abi.h, its interface.
  */
 #include "base/log.h"
@@ -41,7 +43,7 @@
 struct plug_offer {
     uint8_t handle[PLUG_HANDLE_BYTES];
     int32_t device;
-    int32_t together; /* frame and payload are asked for in one request */
+    int32_t together; /* 1: frame and payload are asked for in one request */
 };
 
 static uint64_t plug_card(int device) {
@@ -57,7 +59,7 @@ static bool plug_reaches(const struct peer_info *a, const struct peer_info *b, c
 
 /* ---- devices ---- */
 
-/* The device of the NIC that the connection is tied to; −1: it is tied to none. */
+/* The device of the NIC to which the connection is tied; −1: it is not tied. */
 static int tied_device(const struct conn *conn, const struct plug_host *host) {
     const struct topo_nic *nic = conn->lane == PROG_LANE_P2P ? nic_of_messages(conn) : nic_of_conn(conn);
     for (int k = 0; nic != NULL && k < host->ndevices; k++)
@@ -66,7 +68,7 @@ static int tied_device(const struct conn *conn, const struct plug_host *host) {
     return -1;
 }
 
-/* Each channel uses one of the fastest devices. */
+/* Channels use the fastest devices in turn. */
 static int device_in_turn(const struct conn *conn, const struct plug_host *host) {
     int fastest[PLUG_DEVICES_MAX], n = 0;
     for (int k = 0; k < host->ndevices; k++) {
@@ -78,13 +80,13 @@ static int device_in_turn(const struct conn *conn, const struct plug_host *host)
     return fastest[conn->channel % n];
 }
 
-/* ---- coming ---- */
+/* ---- setting up ---- */
 
 static enum collet_result plug_end_create(struct conn *conn) {
     const struct fifo_layout *layout = conn_layout(conn);
     struct plug_end *end;
     COLLET_TRY(memory_get(&end, 1, sizeof *end, "no memory for a connection with rank %d", conn->peer));
-    conn->impl = end; /* from here on plug_close() cleans up */
+    conn->impl = end; /* from here on plug_close() frees everything */
     end->host = plug_host();
     end->device = tied_device(conn, end->host);
     end->bytes = layout->total_bytes + layout->nslots * plug_frame_room(conn);
@@ -170,7 +172,8 @@ static bool plug_move(struct conn *conn) {
     return conn->side == CONN_PRODUCER ? plug_producer_move(conn) : plug_consumer_move(conn);
 }
 
-/* Whoever has finished and left is no failure, and neither is it before its goodbye can be here. */
+/* Must the failure be reported? Not if the peer has finished and left, and not before the news of its leaving must have
+ * come. */
 static bool is_to_be_told(const struct conn *conn) {
     const struct plug_end *end = conn->impl;
     bool consumed = conn->side == CONN_PRODUCER || wire_head(conn) == *conn->end.tail;
@@ -185,14 +188,14 @@ static enum collet_result plug_progress(struct conn *conn) {
     return is_to_be_told(conn) ? err_set(COLLET_ERR_REMOTE, "%s", end->broken) : COLLET_IN_PROGRESS;
 }
 
-/* Of a line that broke, messages are never done: a peer that has left needs none of them. */
+/* On a broken connection, messages are never done. A peer that has left does not need them, so the end is idle. */
 static bool plug_idle(const struct conn *conn) {
     const struct plug_end *end = conn->impl;
     return conn->side == CONN_CONSUMER || *conn->end.head == wire_tail(conn) ||
            (plug_is_broken(end) && conn_peer_has_left(conn));
 }
 
-/* A producer's messages are done when its consumer has asked for them. */
+/* Messages are only done when the consumer has asked for them, so both ends must go on. */
 static void plug_attend(struct conn *conn) { plug_move(conn); }
 
 const struct transport transport_plugin = {

@@ -4,9 +4,9 @@
  *
  *      libnccl-net-NAME.so   exports one table per version that it knows: ncclNetPlugin_v8 … ncclNetPlugin_v12
  *
- * A table is a name and pointers to functions. Later versions have more of them at the end; and some take other arguments than
- * in earlier versions. So one struct is all tables, and a function whose arguments have changed has a member per form, called by
- * the version that began it.
+ * A table is a name and pointers to functions. Later versions append functions at the end, and change the arguments of some
+ * functions. Here one struct stands for the tables of all versions. A function whose arguments have changed is a union with
+ * one member per form. The member is named after the first version that has this form.
  *
  *      consumer                                         producer
  *      listen ── handle, by another way ──────────────▶ connect, until there is a sender
@@ -15,8 +15,8 @@
  *      irecv, until there is a request                  isend, until there is a request
  *      test, until done; for memory of a GPU iflush     test, until done
  *
- * connect and accept read *on_device: NULL, since nothing is offloaded to a device's own code.
- * No function blocks. All but regMr, deregMr and the three that close may be called again and again.
+ * The caller sets *on_device to NULL before connect and accept: no transfer is to be made by code on a device. No function
+ * blocks. All but regMr, deregMr and the three that close may be called again and again.
  */
 #ifndef COLLET_LAYERS_NCCL_PLUG_ABI_H
 #define COLLET_LAYERS_NCCL_PLUG_ABI_H
@@ -31,45 +31,46 @@
 #define PLUG_HANDLE_BYTES 128
 #define PLUG_REQUESTS_MAX 32 /* maximum number of requests of one sender or receiver at a time */
 
-/* What functions return. */
+/* Results of the plugin's functions. */
 enum plug_result { PLUG_SUCCESS = 0, PLUG_SYSTEM_ERROR = 2, PLUG_INTERNAL_ERROR = 3, PLUG_REMOTE_ERROR = 6 };
 
-/* Kinds of memory, as bits of what a device takes. */
+/* Kinds of memory: bits of the field `pointers` of a device. */
 #define PLUG_HOST 1
 #define PLUG_GPU 2
 #define PLUG_DMABUF 4
 
 typedef void plug_log(int level, unsigned long flags, const char *file, int line, const char *format, ...);
 
-/* A device, in version 8. */
+/* Properties of a device, in version 8. */
 struct plug_properties_v8 {
-    char *name, *path; /* path: of its PCI function in /sys; NULL: it has none */
+    char *name, *path; /* path: path of its PCI function in /sys; NULL: it has none */
     uint64_t guid;
-    int pointers; /* PLUG_HOST … */
-    int global;   /* registrations are good for all connections */
+    int pointers; /* bits PLUG_HOST, PLUG_GPU, PLUG_DMABUF */
+    int global;   /* 1: a registration is valid for all connections */
     int mbits, port;
     float latency_us;
-    int connections, receives; /* at most; receives: in one irecv */
+    /* Maximum number of connections, and of messages in one irecv. */
+    int connections, receives;
     int device_type, device_version;
 };
 
-/* The same from version 9 on: the beginning of all later ones. */
+/* Properties of a device from version 9 on. The structs of later versions begin with these fields. */
 struct plug_properties {
     char *name, *path;
     uint64_t guid;
     int pointers, global;
-    int flush; /* every receive into memory of a GPU needs iflush */
+    int flush; /* 1: every receive into GPU memory needs iflush */
     int mbits, port;
     float latency_us;
     int connections, receives;
     int device_type, device_version;
 };
 
-struct plug_properties_v11 { /* 9 and 10 end before `requests` */
+struct plug_properties_v11 { /* Versions 9 and 10 end before `requests`. */
     struct plug_properties head;
-    int nparts, parts[4]; /* devices that it is made of */
+    int nparts, parts[4]; /* physical devices of which this virtual device is made */
     size_t most_bytes, most_collective_bytes;
-    int requests; /* in one call */
+    int requests; /* maximum number of requests in one call */
 };
 
 struct plug_properties_v12 {
@@ -77,7 +78,7 @@ struct plug_properties_v12 {
     int nparts, parts[8];
     size_t most_bytes, most_collective_bytes;
     int requests;
-    int16_t rail, plane; /* −1: not known */
+    int16_t rail, plane; /* number of its rail and of its plane of the network; −1: not known */
 };
 
 struct plug_table {
@@ -120,8 +121,8 @@ struct plug_table {
     int (*close_listen)(void *listener);
     int (*get_device_mr)(void *end, void *registration, void **on_device);
     int (*irecv_consumed)(void *receiver, int n, void *request);
-    int (*make_device)(int *device, void *parts); /* from 9 on */
-    int (*finalize)(void *context);               /* from 11 on */
+    int (*make_device)(int *device, void *parts); /* from version 9 on */
+    int (*finalize)(void *context);               /* from version 11 on */
     int (*set_attributes)(void *context, void *attributes);
 };
 

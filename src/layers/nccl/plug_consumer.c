@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* As the plugin says: bytes of a payload. */
+/* Did the plugin deliver as many bytes of payload as were sent? */
 static bool length_is_right(struct conn *conn, uint32_t sent, int bytes) {
     if (bytes == (int)sent)
         return true;
@@ -19,7 +19,7 @@ static bool length_is_right(struct conn *conn, uint32_t sent, int bytes) {
     return false;
 }
 
-/* Room for n messages. False: the plugin takes nothing now. */
+/* Asks the plugin for n messages. False: the plugin takes no request now. */
 static bool ask_for(struct conn *conn, int n, const struct plug_message *messages, void **request) {
     const struct plug_end *end = conn->impl;
     int result = plug_irecv(end->host, end->line, n, messages, request);
@@ -32,7 +32,7 @@ static struct plug_message room_for_payload(const struct conn *conn, uint64_t st
     return (struct plug_message){plug_long_payload_at(conn, step), bytes, plug_payload_registration(conn->impl)};
 }
 
-/* For the frames of free slots: of the next one; with their payloads, of all. */
+/* Asks for the frame of the next slot, if it is free; or for frames and payloads of all free slots. */
 static void ask_for_frames(struct conn *conn) {
     struct plug_end *end = conn->impl;
     const uint64_t most = end->together ? conn->end.nslots : 1;
@@ -56,7 +56,8 @@ static bool is_intact(struct conn *conn, const struct wire_frame *frame, bool in
     return false;
 }
 
-/* What came as the frame of the next step; bytes: of its message, and of the payload's where both came together. */
+/* Checks the frame of the next step. bytes[0]: length of the frame's message; bytes[1]: length of the payload's, if both
+ * came together. */
 static bool frame_is_right(struct conn *conn, const struct wire_frame *frame, const int bytes[PLUG_TOGETHER]) {
     const struct plug_end *end = conn->impl;
     const bool alone = !plug_is_short(conn, frame->word);
@@ -73,7 +74,7 @@ static bool frame_is_right(struct conn *conn, const struct wire_frame *frame, co
     return why == NULL && (!end->together || length_is_right(conn, alone ? payload : 0, bytes[1]));
 }
 
-/* True: the next slot's frame is here. */
+/* Has the frame of the next slot come? */
 static bool frame_try(struct conn *conn) {
     struct plug_end *end = conn->impl;
     struct plug_slot *slot = plug_slot_of(conn, end->asked);
@@ -88,7 +89,7 @@ static bool frame_try(struct conn *conn) {
     return end->frame_here;
 }
 
-/* The frame of the next slot has come. False: the plugin does not take the request for its payload now. */
+/* Asks for the payload of the next slot, whose frame has come. False: the plugin takes no request now. */
 static bool payload_try(struct conn *conn) {
     struct plug_end *end = conn->impl;
     struct plug_slot *slot = plug_slot_of(conn, end->asked);
@@ -105,7 +106,7 @@ static bool payload_try(struct conn *conn) {
     return true;
 }
 
-/* Memory of a GPU: has what came there become visible to its kernels? */
+/* Are the data visible to the GPU's kernels? Slots that need no flush always are. */
 static bool flush_try(struct conn *conn, struct plug_slot *slot, uint64_t step) {
     struct plug_end *end = conn->impl;
     void *data = plug_payload_at(conn, slot->frame.word, step);
@@ -115,19 +116,19 @@ static bool flush_try(struct conn *conn, struct plug_slot *slot, uint64_t step) 
             end->host->table->iflush(end->line, 1, &data, &bytes, &end->gpu_registration, &slot->flush_request);
         if (result != PLUG_SUCCESS)
             plug_call_failed(conn, "iflush", result);
-        slot->flushed = result == PLUG_SUCCESS; /* no request: there is nothing to wait for */
+        slot->flushed = result == PLUG_SUCCESS; /* if there is no request, nothing has to be waited for */
     }
     return plug_test(conn, &slot->flush_request, NULL) && slot->flushed;
 }
 
-/* Also of a line that has broken behind it. */
+/* Delivers the oldest slot if it is complete. Works on a broken connection too. */
 static bool deliver_next(struct conn *conn) {
     struct plug_end *end = conn->impl;
     uint64_t step = *conn->end.tail;
     struct plug_slot *slot = plug_slot_of(conn, step);
     if (step == end->asked || end->stuck)
         return false;
-    int bytes = (int)fifo_word_bytes(slot->frame.word); /* of a payload that has come already, or with its frame */
+    int bytes = (int)fifo_word_bytes(slot->frame.word); /* stays if no request for the payload alone is left */
     const uint32_t failures = end->failures;
     if (plug_test(conn, &slot->payload_request, &bytes) &&
         length_is_right(conn, fifo_word_bytes(slot->frame.word), bytes) && flush_try(conn, slot, step) &&

@@ -16,7 +16,7 @@ void plug_link_text(const struct conn *conn, uint64_t step, char text[CONN_LINK_
 void plug_set_broken(struct conn *conn, const char *format, ...) {
     struct plug_end *end = conn->impl;
     va_list args;
-    if (end->failures++ > 0) /* the first one counts */
+    if (end->failures++ > 0) /* only the first failure is kept */
         return;
     va_start(args, format);
     vsnprintf(end->broken, sizeof(end->broken), format, args);

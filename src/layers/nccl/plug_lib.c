@@ -21,12 +21,12 @@
 
 #define LATENCY_MOST_US 1e6f
 
-/* From version 10 on a plugin is told a traffic class: it is undefined. */
+/* From version 10 on, a plugin gets a traffic class. Here it is undefined. */
 static int no_class[4] = {-1};
 
 /* ------------------------------------------------------------------------------------------------------------- loading */
 
-/* NCCL's levels: 2 is a warning, 3 information. */
+/* The plugin's log function. NCCL's level 2 is a warning, 3 is information. */
 static void plug_log_line(int level, unsigned long flags, const char *file, int line, const char *format, ...) {
     char text[512];
     va_list args;
@@ -47,7 +47,7 @@ static int plug_init(struct plug_host *host) {
         int (*function)(void **, int, void *, int64_t, void *);
         void *pointer;
     } profiler = {no_profiler};
-    SCOPED_LOW; /* it opens its adapters */
+    SCOPED_LOW; /* plugins open their network adapters in init */
     if (host->version >= 11)
         return host->table->init.v11(&host->context, 0, no_class, plug_log_line, profiler.pointer);
     if (host->version >= 10)
@@ -65,7 +65,7 @@ static bool find_table(struct plug_host *host, void *library) {
     return false;
 }
 
-/* Does the file end before what is to be loaded from it? Where it is no library at all, the loader says so. */
+/* Is a part of the ELF file missing? False if it is no ELF file: the loader says that. */
 static bool is_cut_short(int fd, const struct stat *about) {
     ElfW(Ehdr) head;
     ElfW(Phdr) part;
@@ -78,7 +78,8 @@ static bool is_cut_short(int fd, const struct stat *about) {
     return false;
 }
 
-/* The loader would wait until somebody writes into a pipe, and the end of a file that was copied in part is an end of the process. */
+/* Why the file must not be given to the loader; NULL: it may be. The loader would block on a pipe, and crash on a file
+ * that was copied in part. */
 static const char *why_not_load(const char *path) {
     struct stat about;
     const int fd = os_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -91,7 +92,7 @@ static const char *why_not_load(const char *path) {
     return why;
 }
 
-/* Adds to the causes why it cannot be used. */
+/* Opens one file. On failure, appends the reason to `why`. */
 static void *try_file(const char *file, char *why, size_t room) {
     const size_t used = strlen(why);
     const char *before = used > 0 ? "; " : "";
@@ -104,7 +105,7 @@ static void *try_file(const char *file, char *why, size_t room) {
     return library;
 }
 
-/* All causes are told: the plugin may be there, and lack a library. */
+/* Reports all reasons: the plugin may exist but lack another library. */
 void *plug_find(const char *kind, const char *name, char *why, size_t room) {
     char file[CONFIG_TEXT_BYTES + 32];
     snprintf(file, sizeof(file), PLUG_FILE, kind, name);
@@ -125,7 +126,8 @@ static void *open_library(const char *name, char *why, size_t room) {
 
 /* ------------------------------------------------------------------------------------------------------------- devices */
 
-/* The last part of "/sys/devices/pci0000:00/0000:4a:00.0", or "" where a device has no place on the bus. */
+/* Reads the PCI address: the last part of "/sys/devices/pci0000:00/0000:4a:00.0". "": the device has no place on the
+ * bus. */
 static void read_busid(const char *path, char busid[TOPO_BUSID_BYTES]) {
     char place[PATH_MAX];
     unsigned domain, bus, slot, function;
@@ -136,9 +138,9 @@ static void read_busid(const char *path, char busid[TOPO_BUSID_BYTES]) {
         snprintf(busid, TOPO_BUSID_BYTES, "%04x:%02x:%02x.%u", domain & 0xffff, bus & 0xff, slot & 0x1f, function & 7);
 }
 
-/* Version 8 has no `flush` in the middle. */
+/* The struct of version 8 lacks the field `flush` in the middle. */
 static int read_properties(const struct plug_host *host, int k, struct plug_properties *head) {
-    struct plug_properties_v12 p = {0}; /* as long as any */
+    struct plug_properties_v12 p = {0}; /* the longest of all versions */
     struct plug_properties_v8 old = {0};
     int result = host->table->get_properties(k, host->version >= 9 ? (void *)&p : (void *)&old);
     if (host->version >= 9)
@@ -155,7 +157,7 @@ static int read_properties(const struct plug_host *host, int k, struct plug_prop
     return result;
 }
 
-/* What a graph can hold, since it travels as XML; all else is not known. */
+/* Keeps only values that a graph can hold, because the graph travels as XML. Other values become "not known". */
 static struct topo_nic nic_of(const struct plug_properties *p) {
     struct topo_nic nic = {.dev = -1, .guid = p->guid};
     if (p->mbits > 0)
@@ -205,10 +207,10 @@ static uint64_t card_of(const char *name) {
     return 1ull << 32 | hash;
 }
 
-/* Does COLLET_NET_PLUGIN, having this value, name one? */
+/* Does this value of COLLET_NET_PLUGIN name a plugin? */
 static bool config_names_plugin(const char *name) { return name[0] != '\0' && strcmp(name, "none") != 0; }
 
-/* Opens the plugin for plug_host(), into a struct of the caller. name: the value of COLLET_NET_PLUGIN. */
+/* Opens the plugin, into the caller's struct. name: the value of COLLET_NET_PLUGIN. */
 static void plug_host_open(struct plug_host *host, const char *name) {
     *host = (struct plug_host){.table = NULL};
     snprintf(host->why, sizeof(host->why), "COLLET_NET_PLUGIN names none");
@@ -243,9 +245,9 @@ static void declare(const struct plug_host *host) {
     topo_declare_nics(nics, host->ndevices);
 }
 
-static const struct plug_host *in_use; /* NULL: the process's own; tests set another one */
+static const struct plug_host *in_use; /* set by tests; NULL: plug_host() uses the process's own */
 
-PROCESS_LOCK(host_lock); /* not one that forks wait for: a plugin may fork while it begins */
+PROCESS_LOCK(host_lock); /* fork() does not take this lock, because a plugin may fork while it starts */
 
 const struct plug_host *plug_host(void) {
     static const struct plug_host of_a_child = {.why = "a process that was forked does without a net plugin"};
@@ -257,12 +259,12 @@ const struct plug_host *plug_host(void) {
     SCOPED_LOCK(&host_lock);
     if (!begun) {
         begun = true;
-        generation = process_generation();
+        generation = process_forks;
         plug_host_open(&the_host, config_process()->net_plugin);
         declare(&the_host);
         opened = true;
     }
-    const bool of_this_process = generation == process_generation(), none = opened && the_host.table == NULL;
+    const bool of_this_process = generation == process_forks, none = opened && the_host.table == NULL;
     return of_this_process || none ? &the_host : &of_a_child;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the slots of a plugin's connection lie. Where the plugin takes memory of GPUs, those of Simple are there; all else of the
- * FIFO, which the CPU looks at, stays in host memory. The two ends need not be alike, since messages know nothing of it.
+ * Where the slots of a plugin's connection lie. If the plugin can use GPU memory, the Simple slots lie there. The rest of
+ * the FIFO, which the CPU reads, stays in host memory. The two ends may differ, because messages do not depend on it.
  *
  * Not run on hardware.
  */
@@ -27,7 +27,7 @@ static int register_gpu(const struct conn *conn, size_t bytes) {
         fd = gpu->driver->sharing->export_dmabuf(end->gpu_slots, bytes);
     if (fd >= 0) {
         result = table->reg_mr_dmabuf(end->line, end->gpu_slots, bytes, PLUG_GPU, 0, fd, &end->gpu_registration);
-        close(fd); /* the registration holds the memory by itself */
+        close(fd); /* the registration keeps the memory */
     }
     if (result != PLUG_SUCCESS && (pointers & PLUG_GPU))
         result = table->reg_mr(end->line, end->gpu_slots, bytes, PLUG_GPU, &end->gpu_registration);

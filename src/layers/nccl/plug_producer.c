@@ -10,7 +10,7 @@ static const struct fifo_slot_header *plug_header_of(const struct conn *conn, ui
     return &conn->end.headers[step & (conn->end.nslots - 1)];
 }
 
-/* Returns the bytes of its message. */
+/* Fills in a step's frame, with a short payload behind it. Returns the bytes of the message. */
 static size_t fill_frame(const struct conn *conn, uint64_t step) {
     const struct fifo_slot_header *header = plug_header_of(conn, step);
     const char *payload = plug_payload_at(conn, header->word, step);
@@ -23,7 +23,7 @@ static size_t fill_frame(const struct conn *conn, uint64_t step) {
     return sizeof(*frame) + fifo_word_bytes(header->word);
 }
 
-/* False: the plugin takes nothing now. */
+/* Gives a message to the plugin. False: the plugin takes none now. */
 static bool send_message(struct conn *conn, const struct plug_message *message, int tag, void **request) {
     const struct plug_end *end = conn->impl;
     int result = plug_isend(end->host, end->line, message, tag, request);
@@ -32,8 +32,8 @@ static bool send_message(struct conn *conn, const struct plug_message *message, 
     return result == PLUG_SUCCESS && *request != NULL;
 }
 
-/* The frame of the next slot, then its payload: where a consumer asks for both together, also one that went with its frame, without
- * bytes. False: the plugin does not take all of it now. */
+/* Sends the frame of the next slot, then its payload. If the consumer asks for both together, a message of 0 bytes
+ * replaces a payload that went with its frame. False: the plugin does not take all of it now. */
 static bool send_slot(struct conn *conn) {
     struct plug_end *end = conn->impl;
     uint64_t step = end->asked;
@@ -58,7 +58,7 @@ static bool send_slot(struct conn *conn) {
     return true;
 }
 
-/* The executor may overwrite slots whose messages are done. */
+/* Advances the head past slots whose messages are done, so the executor may overwrite them. */
 static bool take_done(struct conn *conn) {
     const struct plug_end *end = conn->impl;
     uint64_t done = *conn->end.head;
@@ -70,7 +70,7 @@ static bool take_done(struct conn *conn) {
     }
     bool moved = done != *conn->end.head;
     if (moved)
-        port_store_release(conn->end.head, done); /* pairs with fifo_has_credit() */
+        port_store_release(conn->end.head, done); /* Pairs with fifo_has_credit(). */
     return moved;
 }
 

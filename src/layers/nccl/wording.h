@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a value of NCCL's is in collet's words.
+ * A value of one of NCCL's environment variables, translated for the COLLET_ variable of the same knob.
  */
 #ifndef COLLET_LAYERS_NCCL_WORDING_H
 #define COLLET_LAYERS_NCCL_WORDING_H
@@ -8,13 +8,13 @@
 #include "base/config.h"
 
 struct words {
-    char text[CONFIG_TEXT_BYTES]; /* as the COLLET_ variable has it; "": its default */
-    char loss[CONFIG_TEXT_BYTES]; /* what the warning says; "": nothing is lost */
+    char text[CONFIG_TEXT_BYTES]; /* value for the COLLET_ variable; "": its default */
+    char loss[CONFIG_TEXT_BYTES]; /* text of the warning about what the translation loses; "": nothing is lost */
 };
 
-/* Appends to a text of CONFIG_TEXT_BYTES; what does not fit is cut off. */
+/* Appends to an array of CONFIG_TEXT_BYTES. A text that does not fit is cut off. */
 void words_add(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Appends to the loss, with a semicolon in front if there is one already. */
+/* Appends to the loss, after a semicolon if it is not empty. */
 void words_lose(struct words *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each variable of NCCL that sets a knob is read here first:
+ * Translates each NCCL variable that sets a knob, before base/config.c reads its value:
  *
- *    NCCL_IB_RETRY_CNT=15 ──▶ 7, and "7 is the most" is lost          numbers are kept within the knob's bounds
+ *    NCCL_IB_RETRY_CNT=15 ──▶ 7, and a warning: "7 … is the most"     numbers are kept within the knob's bounds
  *    NCCL_NET_GDR_LEVEL=5 ──▶ SYS                                     words become collet's
- *    COLLET_IB_RETRY_CNT=15 ─────────────────────────▶ an error       collet's own names are read as they are
+ *    COLLET_IB_RETRY_CNT=15 ─────────────────────────▶ an error       collet's own variables are not translated
  *
- * The configuration is read before there is a log, so losses are kept until a rank is created, and told then, once.
+ * The configuration is read before the log is open. So losses are kept, and reported once, when the first rank is created.
  * Read next: words_choice.c, NCCL_ALGO and NCCL_PROTO.
  */
 #include "layers/nccl/words_choice.h"
@@ -43,7 +43,8 @@ static const struct variable VARIABLES[] = {
 
 /* ---- numbers ---- */
 
-/* As NCCL reads a number, and with a K, M or G behind bytes. What follows is returned; NULL: there is no number. */
+/* Reads a number in NCCL's notation. A number of bytes may end in K, M or G. Returns the rest of the text; NULL: there
+ * is no number. */
 static const char *read_number(const struct variable *variable, const char *value, int64_t *number) {
     char *end;
     const int64_t parsed = strtoll(value, &end, 0);
@@ -56,7 +57,8 @@ static const char *read_number(const struct variable *variable, const char *valu
     return end == value ? NULL : end + (shift > 0);
 }
 
-/* The fewest channels are no more than the most: NCCL takes what contradicts itself. */
+/* The variable's maximum. The minimum number of channels is limited by NCCL_MAX_NCHANNELS, because NCCL accepts a
+ * minimum above it. */
 static int64_t most_of(const struct variable *variable) {
     const char *given =
         variable->field == offsetof(struct config, min_nchannels) ? config_env("NCCL_MAX_NCHANNELS") : NULL;
@@ -83,14 +85,14 @@ static void words_of_number(const struct variable *variable, const char *value, 
 
 /* ---- words ---- */
 
-/* What NCCL calls a group of lines, and what it is called here; "": there are no such lines. */
+/* NCCL's name of a subsystem of the log, and collet's name; "": collet has no such lines. */
 static const char *const SUBSYSTEMS[][2] = {
     {"INIT", "INIT"}, {"BOOTSTRAP", "BOOT"}, {"ENV", "ENV"},   {"GRAPH", "GRAPH"}, {"TUNING", "PLAN"}, {"NET", "NET"},
     {"COLL", "COLL"}, {"CALL", "COLL"},      {"P2P", "CONN"},  {"SHM", "CONN"},    {"PROXY", "CONN"},  {"NVLS", "CONN"},
     {"REG", "CONN"},  {"DESTROY", "INIT"},   {"ALL", "ALL"},   {"ALLOC", ""},      {"ALLOC_HOST", ""}, {"PROFILE", ""},
     {"RAS", ""},      {"BOOT", "BOOT"},      {"PLAN", "PLAN"}, {"CONN", "CONN"},   {"ERR", "ERR"}};
 
-/* Failures are told in any case, so a list of nothing else is "ERR". */
+/* Errors are always logged, so a list without any of collet's subsystems becomes "ERR". */
 static void words_of_subsystems(const char *value, struct words *words) {
     char name[NAME_BYTES];
     const bool excludes = *value == '^';
@@ -119,7 +121,7 @@ static void words_of_level(const char *value, struct words *words) {
         words_lose(words, "there is no such level, so there is no log");
 }
 
-/* Names of paths from NCCL's newer versions, and the numbers of its older ones; a larger number is SYS. */
+/* Paths have names in NCCL's newer versions, and numbers in older ones. A number above 4 is SYS. */
 static void words_of_path(const char *value, struct words *words) {
     static const char *const numbers[] = {"LOC", "PIX", "PXB", "PHB", "SYS"};
     static const char *const names[][2] = {{"LOC", "LOC"}, {"NVL", "PIX"}, {"NVB", "PIX"}, {"C2C", "PIX"},
@@ -136,7 +138,7 @@ static void words_of_path(const char *value, struct words *words) {
         words_lose(words, "it is neither LOC, PIX, PXB, PHB, SYS nor 0 to 4, so the default counts");
 }
 
-/* A device may have a rail and a plane behind its port: "mlx5_0:1:0:1", "mlx5_0::0:1". */
+/* A device's name may be followed by its port, rail and plane: "mlx5_0:1:0:1", "mlx5_0::0:1". */
 static void words_of_devices(const char *value, struct words *words) {
     char name[CONFIG_TEXT_BYTES];
     const char *rest = value;
@@ -197,7 +199,7 @@ static struct {
     struct words words;
 } said[VARIABLE_COUNT];
 
-/* The text stays where it is for as long as the variable has its value. */
+/* Returns a copy of the text. It stays valid as long as the variable keeps its value. */
 static const char *keep(size_t k, const char *value, const struct words *words) {
     SCOPED_LOCK(&lock);
     if (strncmp(said[k].value, value, CONFIG_TEXT_BYTES - 1) != 0 ||

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which algorithms and protocols? NCCL's answer has parts, and a part may be for one collective:
+ * NCCL_ALGO and NCCL_PROTO have parts. A part may be for one collective:
  *
  *    ring,tree;allreduce:^tree     ring or tree; but for allreduce, all except tree
  *    └ default ┘└── its own ──┘
  *
- * COLLET_ALGO names each algorithm with its collective, and has those that are excluded behind a ^, at the end:
+ * COLLET_ALGO writes each algorithm with its collective. Excluded algorithms follow a ^, at the end:
  *
  *    broadcast:chain,broadcast:tree,…,allgather:ring,^allreduce:tree
  */
@@ -18,13 +18,13 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* NCCL's algorithms, and their names here; "": nothing is like them. */
+/* Names of NCCL's algorithms, and of the corresponding algorithms here; "": there is none. */
 static const struct {
     const char *name, *here;
 } ALGORITHM_NAMES[] = {{"Ring", "ring,chain"}, {"Tree", "tree"},      {"PAT", "pat"},       {"NVLS", "nvls"},
                        {"NVLSTree", ""},       {"CollnetDirect", ""}, {"CollnetChain", ""}, {"Collnet", ""}};
 
-/* NULL: neither NCCL nor collet has an algorithm of this name. */
+/* The corresponding algorithms here. NULL: neither NCCL nor collet has an algorithm of this name. */
 static const char *here_of(const char *name) {
     for (size_t k = 0; k < sizeof ALGORITHM_NAMES / sizeof *ALGORITHM_NAMES; k++)
         if (strcasecmp(ALGORITHM_NAMES[k].name, name) == 0)
@@ -37,13 +37,13 @@ static const char *here_of(const char *name) {
 
 /* ---- parts ---- */
 
-struct part {
-    char function[NAME_BYTES]; /* "": it is the default */
+struct choice_part {
+    char function[NAME_BYTES]; /* function to which the part applies; "": it is the default */
     bool excludes;
     char list[CONFIG_TEXT_BYTES];
 };
 
-static bool part_next(const char **value, struct part *part) {
+static bool part_next(const char **value, struct choice_part *part) {
     *value += strspn(*value, "; ");
     const size_t length = strcspn(*value, ";");
     if (length == 0)
@@ -59,9 +59,9 @@ static bool part_next(const char **value, struct part *part) {
     return true;
 }
 
-/* The part for a collective: its own, else the default. False: there is none. */
-static bool part_of(const char *value, const char *collective, struct part *found) {
-    struct part part;
+/* Finds the part for a collective: the part that names it, else the default. False: there is none. */
+static bool part_of(const char *value, const char *collective, struct choice_part *found) {
+    struct choice_part part;
     bool any = false;
     while (part_next(&value, &part)) {
         const bool own = strcasecmp(part.function, collective) == 0;
@@ -92,15 +92,17 @@ static void add_once(char *list, const char *name) {
 
 /* ---- algorithms ---- */
 
-struct answer {
+struct choice_words {
     char named[CONFIG_TEXT_BYTES], excluded[CONFIG_TEXT_BYTES];
-    char missing[CONFIG_TEXT_BYTES]; /* names that have no meaning here */
-    char kept[CONFIG_TEXT_BYTES];    /* not excluded, though it should be */
-    bool free;                       /* a part names nothing else */
-    bool strange;                    /* a part has no name that NCCL knows, or collet */
+    char missing[CONFIG_TEXT_BYTES]; /* names that have no meaning in collet */
+    /* Algorithms that the value excludes, and that are kept because they are needed. */
+    char kept[CONFIG_TEXT_BYTES];
+    /* Some part names only algorithms that collet does not have: any algorithm may be used for it. */
+    bool free;
+    bool strange; /* some part has no name that NCCL or collet knows: the value is refused */
 };
 
-/* Without this one, which algorithm does the collective for very many ranks? */
+/* Is this the only algorithm left for its collective that can serve very many ranks? */
 static bool is_needed(const struct algorithm *algorithm, const char *excluded) {
     static const struct prog_shape many = {.nranks = 1 << 20, .nnodes = 1, .node_ranks = 1 << 20};
     char name[2 * NAME_BYTES];
@@ -113,8 +115,8 @@ static bool is_needed(const struct algorithm *algorithm, const char *excluded) {
     return true;
 }
 
-/* Adds those that `here` lists and the collective has. True: there is one. */
-static bool answer_name(struct answer *answer, bool excludes, enum prog_collective collective, const char *here) {
+/* Adds the algorithms of the list `here` that the collective has. True: there was at least one. */
+static bool answer_name(struct choice_words *answer, bool excludes, enum prog_collective collective, const char *here) {
     char name[NAME_BYTES], full[2 * NAME_BYTES];
     bool any = false;
     while (name_next(&here, name)) {
@@ -131,7 +133,7 @@ static bool answer_name(struct answer *answer, bool excludes, enum prog_collecti
     return any;
 }
 
-static void answer_part(struct answer *answer, const struct part *part, enum prog_collective collective) {
+static void answer_part(struct choice_words *answer, const struct choice_part *part, enum prog_collective collective) {
     char name[NAME_BYTES];
     bool any = false, known = false, lacking = false;
     for (const char *rest = part->list; name_next(&rest, name);) {
@@ -148,7 +150,7 @@ static void answer_part(struct answer *answer, const struct part *part, enum pro
     answer->strange |= !known;
 }
 
-/* Functions that NCCL chooses algorithms for. */
+/* Collectives whose algorithm NCCL chooses by NCCL_ALGO. */
 static const enum prog_collective CHOSEN[] = {PROG_ALLREDUCE, PROG_ALLGATHER, PROG_REDUCESCATTER, PROG_BROADCAST,
                                               PROG_REDUCE};
 
@@ -159,24 +161,24 @@ static bool is_chosen(const char *function) {
     return false;
 }
 
-/* Parts of functions that NCCL has, and for which collet has nothing to choose, are no loss; others are misspelled. */
-static void note_functions(const char *value, struct answer *answer) {
-    struct part part;
+/* Reports parts whose function is not one of CHOSEN: its name is misspelled, or collet has nothing to choose for it. */
+static void note_functions(const char *value, struct choice_words *answer) {
+    struct choice_part part;
     while (part_next(&value, &part))
         if (part.function[0] != '\0' && !is_chosen(part.function))
             add_once(answer->missing, part.function);
 }
 
-static void answer_functions(struct answer *answer, const char *value) {
-    struct part part;
+static void answer_functions(struct choice_words *answer, const char *value) {
+    struct choice_part part;
     note_functions(value, answer);
     for (size_t k = 0; k < sizeof CHOSEN / sizeof *CHOSEN; k++)
         if (part_of(value, prog_collective_name(CHOSEN[k]), &part))
             answer_part(answer, &part, CHOSEN[k]);
 }
 
-/* A list for all collectives may also have collet's own names of algorithms. */
-static void answer_list(struct answer *answer, const char *list) {
+/* Handles a list for all collectives. It may also contain collet's own names of algorithms. */
+static void answer_list(struct choice_words *answer, const char *list) {
     char name[NAME_BYTES], full[NAME_BYTES];
     bool known = false;
     while (name_next(&list, name)) {
@@ -192,14 +194,14 @@ static void answer_list(struct answer *answer, const char *list) {
 }
 
 void words_of_algorithms(const char *value, struct words *words) {
-    struct answer answer = {.free = false};
+    struct choice_words answer = {.free = false};
     if (*value == '^' || has_functions(value))
         answer_functions(&answer, value);
     else
         answer_list(&answer, value);
     const char *comma = answer.named[0] != '\0' && answer.excluded[0] != '\0' ? "," : "";
     const char *caret = answer.excluded[0] != '\0' ? "^" : "";
-    if (answer.strange) /* it is refused */
+    if (answer.strange) /* the unchanged value is refused later */
         words_add(words->text, "%s", value);
     else
         words_add(words->text, "%s%s%s%s", answer.named, comma, caret, answer.excluded);
@@ -219,8 +221,8 @@ static uint32_t protocol_bit(const char *name) {
     return 0;
 }
 
-/* Those that a part leaves; 0: it leaves none, or has no name that is known. *missing: adds names that are not. */
-static uint32_t protocols_of(const struct part *part, char *missing) {
+/* The protocols that a part allows, as bits. 0: none, or no name is known. Adds unknown names to `missing`. */
+static uint32_t protocols_of(const struct choice_part *part, char *missing) {
     char name[NAME_BYTES];
     uint32_t bits = 0;
     for (const char *rest = part->list; name_next(&rest, name); bits |= protocol_bit(name))
@@ -229,7 +231,7 @@ static uint32_t protocols_of(const struct part *part, char *missing) {
     return part->excludes && bits != 0 ? ~bits & ((1u << PROTOCOL_COUNT) - 1) : bits;
 }
 
-/* "allreduce:LL,allreduce:Simple"; if it does not fit, the part is lost. */
+/* Appends protocols: "allreduce:LL,allreduce:Simple". If they do not fit, nothing is appended, and the loss says so. */
 static void add_protocols(struct words *words, const char *collective, uint32_t bits) {
     char names[CONFIG_TEXT_BYTES] = "", full[2 * NAME_BYTES];
     for (int p = 0; p < PROTOCOL_COUNT; p++) {
@@ -243,22 +245,22 @@ static void add_protocols(struct words *words, const char *collective, uint32_t 
         words_add(words->text, "%s%s", strlen(words->text) > 1 ? "," : "", names);
 }
 
-/* Collectives that no part names take the default. */
+/* Collectives that no part names use the default part. */
 void words_of_protocols(const char *value, struct words *words) {
-    struct answer answer = {.free = false};
-    struct part part;
+    struct choice_words answer = {.free = false};
+    struct choice_part part;
     note_functions(value, &answer);
     for (int c = -1; c < (int)(sizeof CHOSEN / sizeof *CHOSEN) && !answer.strange; c++) {
         const char *collective = c < 0 ? "" : prog_collective_name(CHOSEN[c]);
         if (!part_of(value, collective, &part) || strcasecmp(part.function, collective) != 0)
             continue;
         const uint32_t bits = protocols_of(&part, answer.missing), all = (1u << PROTOCOL_COUNT) - 1;
-        const bool excludes = c < 0 && part.excludes; /* of all: collet's list begins with a ^, too */
+        const bool excludes = c < 0 && part.excludes; /* the default part: collet's list begins with a ^, too */
         answer.strange = bits == 0;
         words_add(words->text, "%s", excludes ? "^" : "");
         add_protocols(words, collective, excludes ? all & ~bits : bits);
     }
-    if (answer.strange) { /* it is refused */
+    if (answer.strange) { /* the unchanged value is refused later */
         words->text[0] = '\0';
         words_add(words->text, "%s", value);
     } else if (answer.missing[0] != '\0') {
@@ -268,7 +270,7 @@ void words_of_protocols(const char *value, struct words *words) {
 
 /* ---- one call ---- */
 
-/* Returns those algorithms of `here` that the collective has. */
+/* The algorithms of the list `here` that the collective has, as bits. */
 static uint32_t algorithm_bits(enum prog_collective collective, const char *here) {
     char name[NAME_BYTES];
     uint32_t bits = 0;
@@ -286,7 +288,7 @@ static uint32_t all_algorithms(enum prog_collective collective) {
     return bits;
 }
 
-/* To exclude what there is not is no loss, if NCCL has it. */
+/* A name that is unknown here is reported as missing. It is not reported if it is excluded and NCCL knows it. */
 static void select_name(struct selection *selection, enum prog_collective collective, const char *name, bool excludes) {
     const uint32_t protocol = protocol_bit(name), chosen = algorithm_bits(collective, here_of(name));
     selection->protocols |= protocol;
@@ -303,7 +305,7 @@ static void select_others(struct selection *selection, enum prog_collective coll
 }
 
 void words_of_selection(const char *value, enum prog_collective collective, struct selection *selection) {
-    struct part part;
+    struct choice_part part;
     char name[NAME_BYTES];
     bool any = false;
     *selection = (struct selection){.algorithms = 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Clocks of hosts: each has its own zero. A rank asks rank 0 several times what time it is there; the watch answers.
+ * Each host's clock has its own zero. A rank asks rank 0 several times for its time; rank 0's watch answers.
  *
  *      here     asked ●───────────────────────● heard          rank 0's clock − ours ≈ now − (asked + heard) / 2,
  *                      ╲                     ╱                 wrong by half the round trip at most:
@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/os.h"
 #include "layers/observe/clock.h"
+#include "layers/observe/status.h"
 
 #define CLOCK_ROUNDS 8
 
@@ -25,15 +26,15 @@ static void clock_hear(struct boot_clock *clock, uint64_t now_there_ns) {
 
 enum collet_result boot_try_clock(struct boot *boot) {
     struct boot_clock *clock = &boot->clock;
-    struct boot_answer answer;
+    struct status_answer answer;
     const struct peer_info *peers = boot->hub->peers;
     if (clock->rounds == CLOCK_ROUNDS || peers[boot->rank].node == peers[0].node)
         return COLLET_SUCCESS;
     if (clock->asked_ns == 0) {
         clock->asked_ns = os_now_ns();
-        COLLET_TRY(boot_ask(boot, 0, &clock->question));
+        COLLET_TRY(status_ask(boot, 0, &clock->question));
     }
-    enum collet_result result = boot_try_answer(boot, 0, clock->question, &answer);
+    enum collet_result result = status_try_answer(boot, 0, clock->question, &answer);
     if (result == COLLET_IN_PROGRESS)
         return boot_check_wait(boot, NULL, 0, boot->deadline_ns, "say what time it is there");
     COLLET_TRY(result);

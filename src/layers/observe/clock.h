@@ -7,9 +7,9 @@
 
 #include "boot/boot.h"
 
-/* Finds out, by questions to rank 0, what to add to os_now_ns() here to get what it is there: IN_PROGRESS until
- * boot_clock_ns() is right, which takes some round trips. After boot_try_init(). */
+/* Asks rank 0 for its time, to find what must be added to os_now_ns() here to get rank 0's time. IN_PROGRESS: call
+ * again; it takes some round trips. SUCCESS: boot_clock_ns() is right. Call it after boot_try_init(). */
 enum collet_result boot_try_clock(struct boot *boot);
-int64_t boot_clock_ns(const struct boot *boot); /* 0 on rank 0's host, and if nobody has tried */
+int64_t boot_clock_ns(const struct boot *boot); /* 0 on rank 0's host, or if boot_try_clock() was not called */
 
 #endif

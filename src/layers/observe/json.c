@@ -3,7 +3,7 @@
 
 #include "base/plain.h"
 
-/* Before each item: the comma, its own line where that helps a reader, its key. */
+/* Begins an item: a comma if needed, a new line if the item is not deep inside, and the key. */
 static void json_key(struct json *json, const char *key) {
     fprintf(json->file, "%s", json->has_items ? "," : "");
     if (json->depth <= 2)
@@ -35,7 +35,7 @@ void json_text(struct json *json, const char *key, const char *text) {
     for (const unsigned char *c = (const unsigned char *)text; *c; c++)
         if (*c == '"' || *c == '\\')
             fprintf(json->file, "\\%c", *c);
-        else if (*c < 0x20 || *c >= 0x7f) /* the environment need not be UTF-8 */
+        else if (*c < 0x20 || *c >= 0x7f) /* texts from the environment may not be UTF-8 */
             fprintf(json->file, "\\u%04x", *c);
         else
             fputc(*c, json->file);

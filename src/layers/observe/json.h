@@ -11,7 +11,7 @@
 struct json {
     FILE *file;
     int depth;      /* number of open lists and objects */
-    bool has_items; /* the innermost of them has had one */
+    bool has_items; /* the innermost open list or object has an item already */
 };
 
 void json_open(struct json *json, const char *key, char bracket);

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* Set before there are communicators, or by several threads to the same. Pairs with its load below. */
+/* Set before communicators exist, or to the same value by several threads. Pairs with the load below. */
 static const struct observer *observer;
 
 void observer_take(const struct observer *taken) { __atomic_store_n(&observer, taken, __ATOMIC_RELEASE); }
 
-/* A node is named by its lowest rank. */
+/* Number of nodes: each node is named by its lowest rank. */
 static int nodes_of_job(const struct conn_owner *owner) {
     int nnodes = 0;
     for (int rank = 0; rank < owner->nranks; rank++)
@@ -26,10 +26,10 @@ static int nodes_of_job(const struct conn_owner *owner) {
 enum collet_result observing_open(struct observing *observing, const struct chan *chan) {
     const struct conn_owner *owner = &chan->owner;
     const char *name = owner->config->profiler_plugin;
-    const struct observed_rank rank = {boot_tag(owner->boot), chan->name, nodes_of_job(owner), owner->nranks,
-                                       owner->rank};
     if (*name == '\0' || strcasecmp(name, "none") == 0)
         return COLLET_SUCCESS;
+    const struct observed_rank rank = {boot_tag(owner->boot), chan->name, nodes_of_job(owner), owner->nranks,
+                                       owner->rank};
     observing->observer = __atomic_load_n(&observer, __ATOMIC_ACQUIRE);
     if (observing->observer == NULL) {
         log_always(PLAN, "COLLET_PROFILER_PLUGIN has no effect: plugins are for programs that use NCCL's names");
@@ -46,7 +46,7 @@ void observing_close(struct observing *observing) {
         observing->observer->close(observing->context);
 }
 
-/* How many messages go through a connection in one round. */
+/* Number of messages that go through a connection in one round. */
 static int messages_of(const struct prog *prog, const struct conn *conn) {
     const bool sends = conn->side == CONN_PRODUCER;
     int count = 0;
@@ -61,14 +61,15 @@ static int messages_of(const struct prog *prog, const struct conn *conn) {
 
 /* ---- a call ---- */
 
-/* Numbers of messages: those before `over` are over, those before `moved` have moved, and the one at `moved` is waited for. */
+/* The state of a wire. Messages have numbers: those before `over` are over, those before `moved` have moved, and message
+ * `moved` is waited for. */
 struct look {
     struct conn *conn;
     struct observed_wire about;
-    uint64_t first; /* position of message 0 */
+    uint64_t first; /* position of message 0 in the connection */
     int over, moved;
     int nhandles;
-    void **handles; /* by number modulo nhandles; NULL: nobody has looked yet */
+    void **handles; /* [number % nhandles]; NULL: nobody has looked yet */
 };
 
 struct observed {
@@ -98,13 +99,14 @@ static void tell_of(const struct observed *observed, struct look *look, int numb
         *handle = NULL;
 }
 
-/* The thread that carries slots may use a received slot again: then it is the length of another message. */
+/* Bytes of a message that has moved. If the thread that carries slots has reused the slot, the result is the length of
+ * another message. */
 __attribute__((no_sanitize("thread"))) static size_t message_bytes(const struct look *look, int number) {
     const struct fifo_end *end = &look->conn->end;
     return fifo_word_bytes(end->headers[(look->first + (uint64_t)number) & (end->nslots - 1)].word);
 }
 
-/* How many of the call's messages come before this position. */
+/* Number of this call's messages that come before a position of the connection. */
 static int numbers_before(const struct look *look, uint64_t position) {
     const int64_t number = (int64_t)(position - look->first);
     return number < 0 ? 0 : number < look->about.messages ? (int)number : look->about.messages;
@@ -115,7 +117,7 @@ static void wait_for_next(const struct observed *observed, struct look *look) {
         tell_of(observed, look, look->moved, OBSERVED_WAITING, 0);
 }
 
-/* A call begins where all messages before it have left the executor. */
+/* Finds the position of message 0. When a call begins, the executor has finished all earlier messages. */
 static bool first_look(const struct observed *observed, struct look *look) {
     look->nhandles = (int)look->conn->end.nslots + 1;
     look->handles = calloc((size_t)look->nhandles, sizeof *look->handles);
@@ -128,7 +130,8 @@ static bool first_look(const struct observed *observed, struct look *look) {
 static void look_at_wire(const struct observed *observed, struct look *look) {
     if (look->handles == NULL && !first_look(observed, look))
         return;
-    /* Two acquires: the heads first, so that what is over has moved. They pair with fifo_publish(), fifo_consumed() and wire.h. */
+    /* Two acquires: heads are read first, so messages that are over have also moved. They pair with fifo_publish(),
+     * fifo_consumed() and wire.h. */
     const int over = numbers_before(look, wire_head(look->conn)), moved = numbers_before(look, wire_tail(look->conn));
     while (look->moved < moved) {
         tell_of(observed, look, look->moved, OBSERVED_MOVED, message_bytes(look, look->moved));
@@ -146,7 +149,7 @@ void observing_look(struct observed *observed) {
         look_at_wire(observed, &observed->wires[k]);
 }
 
-/* All that was said to begin is over. */
+/* The call has ended: all messages that were reported as begun are over. */
 static void last_look(struct observed *observed, struct look *look) {
     if (look->handles == NULL)
         return;
@@ -166,7 +169,6 @@ static void add_wires(struct observed *observed, const struct exec_call *call) {
 }
 
 struct observed *observing_begin(const struct observing *observing, const struct exec_call *call) {
-    const struct exec_request *request = &call->request;
     const struct exec_program *program = call->program;
     const size_t room = program->nremote > 0 ? (size_t)program->nconns : 0;
     struct observed *observed = calloc(1, sizeof *observed + room * sizeof *observed->wires);
@@ -175,20 +177,7 @@ struct observed *observing_begin(const struct observing *observing, const struct
     observed->observing = observing;
     if (room > 0)
         add_wires(observed, call);
-    struct observed_call about = {.collective = prog_collective_name(request->collective),
-                                  .algorithm = program->source != NULL ? program->source->name : "",
-                                  .protocol = protocol_names[call->args.protocol],
-                                  .sequence = call->args.sequence,
-                                  .in = call->args.in,
-                                  .out = call->args.out,
-                                  .stream = call->stream,
-                                  .count = request->count,
-                                  .type = request->type,
-                                  .root = request->root,
-                                  .nchannels = (int)call->args.nchannels,
-                                  .is_message = prog_is_p2p(request->collective),
-                                  .on_host = call->chan->owner.gpu == NULL};
-    observed->event = observing->observer->begin(observing->context, &about);
+    observed->event = observing->observer->begin(observing->context, call);
     for (int k = 0; k < observed->nwires; k++)
         observing->observer->begin_wire(observing->context, observed->event, &observed->wires[k].about);
     return observed;

@@ -8,12 +8,15 @@
 
 /* ---- one connection ---- */
 
-/* The host must reach its slots: those of GPUs only where a wire carries slots that lie in host memory. */
+/* Is the connection tested? The host must reach its slots, so a GPU's connections are tested only over a wire, whose
+ * short slots lie in host memory. A fan is not tested, because its producer has several consumers; other connections
+ * test the same host memory. */
 static bool is_tested(const struct conn *conn) {
-    return conn->owner->config->selftest && (conn->owner->gpu == NULL || conn->transport->remote);
+    return conn->owner->config->selftest && !conn->transport->fans &&
+           (conn->owner->gpu == NULL || conn->transport->remote);
 }
 
-/* Short slots of a GPU's connection are in host memory. */
+/* A GPU's connection has its short slots in host memory, so these are tested. */
 static uint32_t test_protocol(const struct conn *conn) {
     return conn->owner->gpu == NULL ? PROTOCOL_SIMPLE : PROTOCOL_LL;
 }
@@ -22,7 +25,7 @@ static uint32_t test_bytes(const struct conn *conn) {
     return fifo_payload_bytes(conn_layout(conn), test_protocol(conn));
 }
 
-/* Every bit is 0 in some slots and 1 in others. */
+/* The test data: every bit is 0 in some slots and 1 in others. */
 static uint8_t test_byte(uint64_t step, uint32_t i) { return (uint8_t)(step * 73 + i * 7 + (i >> 8) * 29); }
 
 static bool is_over(const struct conn *conn) {
@@ -90,10 +93,12 @@ static enum collet_result news_of_peer(const void *whom) {
     return boot_check_wait(conn->owner->boot, NULL, conn->peer, UINT64_MAX, WHAT);
 }
 
-/* Of both sides, on each channel that leaves by a ring of its own. *waits: for this peer. */
+/* Tests connections with a peer, in both directions, on one channel per ring. *waits becomes true if the peer is still
+ * waited for. */
 static enum collet_result peer_try(struct chan *chan, int peer, bool *waits) {
     int nchannels = chan->owner.tied ? chan->owner.map->norders : 1;
-    const int lane = conn_lane(&chan->owner, PROG_TO_ALL, 0); /* a rank connects to all others here */
+    /* On the lane of algorithms that connect to all ranks. */
+    const int lane = conn_lane(&chan->owner, PROG_TO_ALL, 0);
     for (int k = 0; k < 2 * nchannels; k++) {
         struct conn *conn;
         COLLET_TRY(conn_get(chan, peer, k / 2, lane, k % 2 ? CONN_PRODUCER : CONN_CONSUMER, &conn));

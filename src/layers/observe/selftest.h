@@ -6,8 +6,9 @@
  *    each slot once, full of known bytes ── transport ──────────────▶  compares every byte, consumes
  *    ready                               ◀── control plane: as sent ── ready
  *
- * A difference names the link that the slot came by. Connections are made at first use. Those of every two ranks, one per ring
- * and so one per NIC of a ring, are made when the communicator is created.
+ * If bytes differ, the error names the link by which the slot came. Connections are usually made at first use. With the
+ * self-test, connections between every two ranks are made when the communicator is created: one per ring, and so one per
+ * NIC of a ring.
  */
 #ifndef COLLET_LAYERS_OBSERVE_SELFTEST_H
 #define COLLET_LAYERS_OBSERVE_SELFTEST_H
@@ -15,7 +16,7 @@
 #include "chan/chan.h"
 #include "seams/observe.h"
 
-/* Makes and tests connections with all ranks. All ranks call it again and again until it is not IN_PROGRESS any more. */
+/* Makes and tests connections with all ranks. IN_PROGRESS: call again, on all ranks. */
 enum collet_result selftest_all_try(struct chan *chan, uint64_t deadline_ns);
 
 #endif

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define BREATHER_NS 100000000u
-#define YOUNG_NS 500000000u /* so long a client that is silent makes no room: its question may be on the way */
+#define YOUNG_NS 500000000u /* a silent client is not dropped before this time: its question may be on its way */
 
 static void client_leave(struct client *client) {
     *client->link = client->next;
@@ -75,13 +75,14 @@ static void receive_some(struct watch_fd *watched, uint32_t events) {
         client_leave(client);
         return;
     }
-    watch_remove(&client->watched); /* a client that hangs up stays until all that is under way for it has ended */
+    /* If the client hangs up now, it stays until all that is under way for it has ended. */
+    watch_remove(&client->watched);
     client->under_way = 1;
     client->server->answer(client);
     client_done(client);
 }
 
-/* A client that says nothing, or takes nothing. What is under way ends by itself. */
+/* The visit took too long: the client sends or takes nothing. If something is under way for it, that ends by itself. */
 static void on_deadline(struct watch_timer *timer) {
     struct client *client = WATCH_OWNER(timer, struct client, deadline);
     if (client->under_way > 0)
@@ -90,7 +91,7 @@ static void on_deadline(struct watch_timer *timer) {
         client_leave(client);
 }
 
-/* The oldest one for which nothing is under way: it says nothing, or takes nothing. NULL: there is none. */
+/* The oldest client that sends or takes nothing: nothing is under way for it. NULL: there is none. */
 static struct client *oldest_silent(const struct server *server) {
     struct client *client = server->oldest;
     while (client != NULL && client->under_way > 0)
@@ -103,7 +104,8 @@ static void rest(struct server *server, uint64_t until_ns) {
     watch_timer_set(&server->breather, until_ns);
 }
 
-/* Where all places are taken, the next one waits outside until somebody leaves, or makes room. */
+/* Are all places taken, and is no client to be dropped yet? Then new clients wait in the kernel's queue until a place is
+ * free. */
 static bool is_full(struct server *server) {
     if (server->clients < SERVER_CLIENTS_MAX)
         return false;

@@ -11,32 +11,6 @@
 
 #define QUERY_NS 1000000000u
 
-void boot_report_by(struct boot *boot, const struct boot_reporter *reporter) {
-    process_lock();
-    boot->reporter = reporter != NULL ? *reporter : (struct boot_reporter){0};
-    process_unlock();
-}
-
-/* ---- the asked rank ---- */
-
-struct letter *status_query_answer(struct hub *hub, const struct letter *question) {
-    char report[BOOT_REPORT_BYTES];
-    size_t bytes = 0;
-    process_lock();
-    pthread_mutex_lock(&hub->lock);
-    const struct boot *boot = hub->local[question->to];
-    if (boot != NULL && boot->reporter.report != NULL)
-        bytes = boot->reporter.report(boot->reporter.owner, report);
-    pthread_mutex_unlock(&hub->lock);
-    process_unlock();
-    if (boot == NULL)
-        return NULL;
-    const uint64_t number = question->key - boot_key(BOOT_QUERY, 0);
-    return letter_create(question->from, question->to, boot_key(BOOT_REPORT, number), report, bytes);
-}
-
-/* ---- the asking process ---- */
-
 static void status_query_end(struct status_query *query) {
     struct status_query **link = &query->hub->queries;
     while (*link != query)
@@ -45,7 +19,7 @@ static void status_query_end(struct status_query *query) {
     watch_timer_stop(&query->deadline);
     for (int rank = 0; rank < query->hub->nranks; rank++) {
         struct query_rank *of = &query->ranks[rank];
-        of->stopped = !of->answered && of->asked && os_process_stopped(of->pid);
+        of->stopped = !of->answered && of->asked && os_process_is(of->pid, OS_STOPPED);
     }
     query->done(query);
     hub_release(query->hub);
@@ -64,14 +38,16 @@ static void on_deadline(struct watch_timer *timer) {
 
 void status_query_hear(struct hub *hub, const struct letter *report) {
     struct status_query *query = hub->queries;
-    const uint64_t number = report->key - boot_key(BOOT_REPORT, 0);
-    while (query != NULL && query->number != number)
+    struct status_answer answer;
+    if (!status_read_answer(report->data, report->bytes, &answer))
+        return;
+    while (query != NULL && query->number != answer.question)
         query = query->next;
     struct query_rank *of = query != NULL ? &query->ranks[report->from] : NULL;
-    if (of != NULL && of->asked && !of->answered && report->bytes <= BOOT_REPORT_BYTES) {
+    if (of != NULL && of->asked && !of->answered) {
         of->answered = 1;
-        of->bytes = report->bytes;
-        memcpy(of->report, report->data, report->bytes);
+        of->bytes = answer.bytes;
+        of->status = answer.status;
         query->missing--;
     }
     if (of != NULL && query->missing == 0)
@@ -90,7 +66,7 @@ static int status_query_fill(struct status_query *query, bool all) {
             .rank = rank, .pid = peer->pid, .node = peer->node, .state = (int32_t)hub->states[rank]};
         snprintf(of->host, sizeof of->host, "%s", peer->host);
         of->local = hub->local[rank] != NULL;
-        if (of->local && of->pid == 0) { /* it knows itself before it knows others */
+        if (of->local && of->pid == 0) { /* before the ranks know each other, a process knows itself */
             of->pid = os_pid();
             snprintf(of->host, sizeof of->host, "%s", os_host_name());
         }
@@ -101,13 +77,14 @@ static int status_query_fill(struct status_query *query, bool all) {
     return self;
 }
 
-/* A status query ends with its last answer, which may come while the question is asked. Until all are asked, one more is missing. */
+/* A status query ends with its last answer, which may come while questions are being sent. Until all are sent, `missing`
+ * is one too high. */
 static void status_query_ask(struct status_query *query, int self) {
     struct hub *hub = query->hub;
     query->missing = 1;
     for (int rank = 0; rank < hub->nranks && self >= 0; rank++) {
         struct letter *question =
-            query->ranks[rank].asked ? letter_create(rank, self, boot_key(BOOT_QUERY, query->number), NULL, 0) : NULL;
+            query->ranks[rank].asked ? status_question(rank, self, STATUS_OUTSIDE, query->number) : NULL;
         if (question == NULL)
             continue;
         query->missing++;

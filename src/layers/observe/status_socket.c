@@ -81,7 +81,7 @@ static int listen_at(const char *name) {
     return fd;
 }
 
-/* NULL: the process does without one; collet-status will not find it. */
+/* NULL: the process has no status socket, so collet-status will not find it. */
 static struct status_socket *status_socket_open(void) {
     char name[64];
     uint64_t random;

@@ -13,11 +13,12 @@
 
 #include "layers/observe/status_query.h"
 
-#define STATUS_SOCKET_NAME "collet-status." /* of the socket, behind the zero byte; then "<pid>.<random>" */
+/* The socket's name is a zero byte, this text, and "<pid>.<random>". */
+#define STATUS_SOCKET_NAME "collet-status."
 
 struct status_request {
     uint32_t version; /* COLLET_VERSION */
-    uint32_t all;     /* 0: only what the process knows of its own ranks */
+    uint32_t all;     /* 0: only what the process knows about its own ranks */
     uint64_t tag;     /* tag of a communicator (boot_tag()); 0: all communicators */
 };
 
@@ -29,7 +30,7 @@ struct status_head {
     int32_t asked; /* the lowest rank of the asked process */
 };
 
-/* On the watch thread: a hub that has a side on the watch comes and goes. */
+/* Called on the watch thread when a hub that the watch serves begins, and when it ends. */
 void status_socket_add(struct hub *hub);
 void status_socket_remove(struct hub *hub);
 

@@ -11,7 +11,8 @@
 static struct patrol *patrols; /* patrols whose lists have had an entry */
 static pthread_mutex_t patrols_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* After fork(): any lock may be held by a thread that only the parent has. */
+/* Runs in the child after fork(): a lock may be held by a thread that only the parent has, so all locks are initialized
+ * again. */
 static void forget_parents_lists(void) {
     pthread_mutex_init(&patrols_lock, NULL);
     for (struct patrol *patrol = patrols; patrol != NULL; patrol = patrol->next) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A patrol: a thread of the process that looks now and then at what is on a list, as long as there is something.
+ * A patrol: a thread of the process that checks the entries of a list from time to time, while there are entries.
  *
  *    patrol_lock ─▶ onto the list ─▶ patrol_start ──▶ round ── sleeps ── round ── sleeps ── round: PATROL_OVER ──▶ the thread ends
  *
- * Its lock guards the list, and is held during a round. So what comes onto the list either finds a thread that will see it, or
- * starts one. In a child of fork() the list is empty, nobody has the lock, and no thread runs: its parent's things are none of its
- * business.
+ * The patrol's lock guards the list, and is held during a round. So an entry that is added is seen by the running thread,
+ * or starts one. In a child of fork(), the list is empty, the lock is free, and no thread runs: the parent's entries do not
+ * belong to the child.
  */
 #ifndef COLLET_LAYERS_PATROL_PATROL_H
 #define COLLET_LAYERS_PATROL_PATROL_H
@@ -21,12 +21,13 @@
 
 struct patrol {
     const char *name; /* name of the thread */
-    uint64_t (*round)(
-        void); /* nanoseconds until the next one, less than a second; 0: others may have the CPU first; PATROL_OVER: there is none */
-    void *list; /* address of the pointer to its first entry */
+    /* Makes a round. Returns nanoseconds until the next round, less than a second; 0: at once, after other threads had the CPU;
+     * PATROL_OVER: there is none. */
+    uint64_t (*round)(void);
+    void *list; /* address of the pointer to the list's first entry */
     pthread_mutex_t lock;
     bool runs;
-    struct patrol *next; /* next one in the process's list */
+    struct patrol *next; /* next patrol of the process */
 };
 #define PATROL(name_, round_, list_)                                                                                   \
     { .name = (name_), .round = (round_), .list = (list_), .lock = PTHREAD_MUTEX_INITIALIZER }

@@ -27,7 +27,7 @@ static uint32_t hash_of(const struct expr_node *node) {
     return (uint32_t)(h >> 32);
 }
 
-/* Finds the place of a node in the table, or the free place where it belongs. */
+/* Finds the entry of a node in the table, or the free entry where the node belongs. */
 static int32_t *place_of(const struct expr_store *store, const struct expr_node *node) {
     for (uint32_t i = hash_of(node);; i++) {
         int32_t *place = &store->index[i & (store->index_size - 1)];
@@ -39,7 +39,7 @@ static int32_t *place_of(const struct expr_store *store, const struct expr_node 
     }
 }
 
-/* Twice the room, and a table twice as large again, so that it is never more than half full. */
+/* Doubles the room for nodes. The table has twice as many entries, so it is never more than half full. */
 static bool store_double(struct expr_store *store) {
     int32_t room = store->room > 0 ? 2 * store->room : 256;
     struct expr_node *nodes = realloc(store->nodes, (size_t)room * sizeof(*nodes));
@@ -53,7 +53,7 @@ static bool store_double(struct expr_store *store) {
     store->index = index;
     store->index_size = 2 * (uint32_t)room;
     store->room = room;
-    memset(index, 0xff, store->index_size * sizeof(*index)); /* every entry −1: free */
+    memset(index, 0xff, store->index_size * sizeof(*index)); /* All bytes 0xff make every entry −1: free. */
     for (int32_t i = 0; i < store->nnodes; i++)
         *place_of(store, &nodes[i]) = i;
     return true;
@@ -85,12 +85,13 @@ bool expr_is_finish(const struct expr_store *store, int32_t e) {
     return node != NULL && node->right == EXPR_NONE;
 }
 
-/* The member whose contribution a leaf is; −1: it is no leaf. */
+/* The member whose contribution a leaf is. −1: the expression is no leaf. */
 static int member_of(const struct expr_store *store, int32_t e) { return e < store->nleaves ? e / store->nblocks : -1; }
 
-/* From the last addition to the first: each adds the contribution of the member before. */
+/* Looks at the additions, from the last one to the first. Each addition must add the contribution of the member with the next lower
+ * number. */
 bool expr_is_in_order(const struct expr_store *store, int32_t e) {
-    e = node_of(store, e)->left; /* what is finished */
+    e = node_of(store, e)->left; /* The sum that is finished. */
     for (int member = expr_nleaves(store, e) - 1; member > 0; member--) {
         const struct expr_node *sum = node_of(store, e);
         bool swapped = sum != NULL && member_of(store, sum->left) != member;
@@ -108,7 +109,7 @@ int32_t expr_nleaves(const struct expr_store *store, int32_t e) {
 }
 
 int expr_list_leaves(const struct expr_store *store, int32_t e, int32_t *leaves, int room) {
-    /* Down the tree with the array itself as the stack: what is still to be visited stands at its end. */
+    /* Walks down the tree. The end of the array serves as the stack of nodes that are still to be visited. */
     int nleaves = 0, top = room;
     if (room > 0)
         leaves[--top] = e;
@@ -124,7 +125,7 @@ int expr_list_leaves(const struct expr_store *store, int32_t e, int32_t *leaves,
     return nleaves;
 }
 
-/* Appends to the text; returns whether there is room for more. */
+/* Appends to the text. Returns whether there is room for more. */
 static bool append(char **text, size_t *bytes, const char *piece) {
     int length = snprintf(*text, *bytes, "%s", piece);
     size_t used = (size_t)length < *bytes ? (size_t)length : *bytes - 1;
@@ -133,7 +134,7 @@ static bool append(char **text, size_t *bytes, const char *piece) {
     return *bytes > 1;
 }
 
-/* Sums that were made before stand in front of contributions, for the eye. */
+/* Prints an expression. For the reader, sums stand in front of single contributions. */
 static bool print_into(const struct expr_store *store, int32_t e, char **text, size_t *bytes) {
     const struct expr_node *node = node_of(store, e);
     if (node == NULL) {

@@ -16,10 +16,10 @@
 
 enum { GPUS_MAX = 64, CHUNKS_MAX = 4096, BLOCKS_MAX = 1024, STEPS_MAX = 1 << 20, SLOTS = 2 };
 
-/* The operands of an instruction, and the place of its result. */
+/* A type of instruction: which operands it has, and where its result goes. */
 struct type {
     const char *name;
-    bool recv, src, dst_too, dst, send; /* dst_too: dst is an operand */
+    bool recv, src, dst_too, dst, send; /* dst_too: dst is an operand, too. */
 };
 static const struct type types[] = {
     {"s", false, true, false, false, true},     {"r", true, false, false, true, false},
@@ -29,22 +29,22 @@ static const struct type types[] = {
     {"nop", false, false, false, false, false},
 };
 
-/* The content of a chunk: contributions of ranks to this block of IN. */
+/* The content of a chunk: the sum of the contributions of some ranks to one block of IN. */
 struct value {
-    uint64_t ranks; /* 0: nothing */
+    uint64_t ranks; /* Bit r: the contribution of rank r is in the sum. 0: the chunk holds nothing. */
     int block;
-    bool own;      /* it is what the rank's IN holds, and lies there */
-    bool finished; /* all contributions are there, and were finished */
+    bool own;      /* The chunk holds the rank's own IN, unchanged, in its place. */
+    bool finished; /* All contributions are in the sum, and the sum was finished. */
 };
 
 struct step {
     const xmlNode *element;
     const struct type *type;
     int tb;
-    int src, dst; /* places of the gpu */
+    int src, dst; /* Indices into gpu.places. */
     int count, depid, dep;
     bool left_out;
-    /* As a step of the program: */
+    /* The rest describes the step as a step of a program. */
     struct local_operand locals[2];
     int nlocals;
     struct local store, about;
@@ -54,30 +54,33 @@ struct step {
 struct threadblock {
     const xmlNode *element;
     int send, recv, chan, gpu;
-    int first, nsteps, ndone; /* into schedule.steps */
-    int worker;               /* the lowest threadblock of the gpu that is one worker with it */
+    /* Index of the first step in schedule.steps; number of steps; number of steps that have run. */
+    int first, nsteps, ndone;
+    int worker; /* Number of the lowest threadblock of the gpu that forms one worker with this one. */
     struct threadblock *producer;
-    struct value *sent[SLOTS]; /* messages that were not yet received, of so many chunks: */
+    struct value *sent[SLOTS]; /* Messages that were not yet received. sent_count: number of chunks of each. */
     int sent_count[SLOTS];
     unsigned head, tail;
 };
 
 struct gpu {
-    int nchunks[3]; /* i, o, s */
+    int nchunks[3]; /* Number of chunks of the buffers i, o and s. */
     int first, ntbs;
-    struct value *places; /* blocks of OUT; then scratch chunks; then chunks of IN that are no block of OUT */
-    int *order, norder;   /* the steps as they ran */
+    /* [place]: content of a place. First come the blocks of OUT, then scratch chunks, then those chunks of IN that share no memory with
+     * OUT. */
+    struct value *places;
+    int *order, norder; /* Numbers of the steps, in the order in which they ran. */
     int ntmp;
 };
 
 struct schedule {
     struct algorithm algorithm;
-    struct cast cast; /* of the algorithm, to ask what "in place" means */
+    struct cast cast; /* A cast of the algorithm without members. It says which blocks share memory in place. */
     struct arena arena;
     struct xml_attrs attrs;
     char about[96];
-    char ignored[160]; /* names of attributes, each with a space in front */
-    bool in_place;     /* i and o are one buffer, as the collective lays them */
+    char ignored[160]; /* Names of attributes that have no effect, with a space before and behind each. */
+    bool in_place;     /* The buffers i and o are one buffer, as in an in-place call of the collective. */
     int nranks, nin, nout, nslices, longest;
     struct gpu gpus[GPUS_MAX];
     struct threadblock *tbs;
@@ -87,7 +90,7 @@ struct schedule {
 
 static const struct threadblock *tb_of(const struct schedule *s, const struct step *step) { return &s->tbs[step->tb]; }
 
-/* Names the instruction. */
+/* Fails, and names the instruction. */
 #define REFUSE(s, step, format, ...)                                                                                   \
     xml_fail(&(s)->attrs, (step)->element, "gpu %d tb %d step %d (%s): " format, tb_of(s, step)->gpu,                  \
              (step)->tb - (s)->gpus[tb_of(s, step)->gpu].first, (int)((step) - (s)->steps) - tb_of(s, step)->first,    \
@@ -97,7 +100,8 @@ static bool going(const struct schedule *s) { return s->attrs.status == COLLET_S
 
 /* ---- reading ---- */
 
-/* `known`: names, each with spaces around it. Those of no effect, since they repeat what is said elsewhere, count as known. */
+/* Notes the attributes of an element that have no effect here. `known` lists the attributes that have an effect, each name with a space
+ * before and behind it. Attributes that only repeat what another one says are in `known` too. */
 static void note_ignored(struct schedule *s, const xmlNode *element, const char *known) {
     for (const xmlAttr *a = element->properties; a != NULL; a = a->next) {
         char name[44];
@@ -201,7 +205,7 @@ static void read_gpu(struct schedule *s, int number, const xmlNode *element) {
         xml_fail(&s->attrs, element, "has more than %d steps", STEPS_MAX / GPUS_MAX);
 }
 
-/* The collective, and how many chunks its buffers have: as many as there are blocks. */
+/* Reads the collective, and the number of chunks of its buffers: one per block. */
 static void read_algo(struct schedule *s, const xmlNode *root) {
     const char *coll = xml_value(root, "coll");
     int collective = 0, noutputs = 0, ntbs = 0, nsteps = 0;
@@ -246,7 +250,7 @@ static void read_algo(struct schedule *s, const xmlNode *root) {
 
 /* ---- running ---- */
 
-/* Makes one worker of the threadblocks of two steps of a gpu. */
+/* Merges the worker of threadblock a and the worker of threadblock b, with all their threadblocks, into one worker. */
 static void merge(struct schedule *s, int a, int b) {
     int from = s->tbs[a].worker > s->tbs[b].worker ? s->tbs[a].worker : s->tbs[b].worker;
     int to = s->tbs[a].worker < s->tbs[b].worker ? s->tbs[a].worker : s->tbs[b].worker;
@@ -261,7 +265,7 @@ static void connect_tbs(struct schedule *s) {
                 to->producer = from;
 }
 
-/* A step of a threadblock that waits for one of another makes them one worker. */
+/* If a step waits for a step of another threadblock, both threadblocks become one worker. */
 static void follow_dependencies(struct schedule *s) {
     for (struct step *step = s->steps; step < s->steps + s->nsteps; step++) {
         const struct threadblock *tb = tb_of(s, step);
@@ -284,7 +288,7 @@ static bool can_run(const struct schedule *s, const struct threadblock *tb) {
     return !step->type->send || tb->tail - tb->head < SLOTS;
 }
 
-/* Chunks of a gpu as an operand: blocks of IN that nobody has overwritten, or what was stored. */
+/* Chunks of a gpu as an operand of a step: blocks of IN that no step has overwritten, or results that a step has stored. */
 static struct local operand_of(struct schedule *s, const struct step *step, int place) {
     const struct value *at = &s->gpus[tb_of(s, step)->gpu].places[place];
     for (int i = 0; i < step->count; i++) {
@@ -298,7 +302,7 @@ static struct local operand_of(struct schedule *s, const struct step *step, int 
     return place < s->nout ? OUT_RUN(ROW(place, step->count)) : TMP_RUN(ROW(place - s->nout, step->count));
 }
 
-/* Adds an operand to what the step has so far. */
+/* Adds an operand to the step, and its contributions to the sum. */
 static void add_operand(struct schedule *s, struct step *step, struct value *sum, int place) {
     const struct value *at = &s->gpus[tb_of(s, step)->gpu].places[place];
     step->locals[step->nlocals++] = (struct local_operand){step->type->recv, operand_of(s, step, place)};
@@ -309,14 +313,15 @@ static void add_operand(struct schedule *s, struct step *step, struct value *sum
     }
 }
 
-/* The first of neighbouring blocks of OUT that are a run of blocks of IN in place; −1: there are none. */
+/* The first block of a run of OUT that, in place, is in the same memory as a run of IN. −1: there is no such run. */
 static int home_of(const struct schedule *s, int gpu, struct run from) {
     int first = cast_alias_of(&s->cast, gpu, from.first);
     int last = cast_alias_of(&s->cast, gpu, from.first + from.count - 1);
     return first >= 0 && last == first + from.count - 1 ? first : -1;
 }
 
-/* In place, and so everywhere: the input is where the output will be, and a copy between the two is none. */
+/* Does the step only copy an input to a block of OUT that, in place, is the same memory? Such a step is left out. Out of place the copy
+ * may be necessary; then bring_home() puts the step back. */
 static bool is_at_home(const struct schedule *s, const struct step *step, int gpu) {
     struct local from = step->locals[0].local;
     return !step->type->dst_too && !step->type->recv && !step->type->send && from.region == STEP_IN &&
@@ -335,7 +340,7 @@ static void store_result(struct schedule *s, struct step *step, const struct val
         gpu->ntmp = step->dst - s->nout + count;
 }
 
-/* Where the result has every contribution for the first time, this step finishes it. */
+/* Marks the step as the finish, if its result has all contributions and no step before it has finished the same sum. */
 static void finish_result(struct schedule *s, struct step *step, struct value *result) {
     uint64_t all = s->nranks == 64 ? ~0ull : (1ull << s->nranks) - 1;
     bool reduces = prog_facts[s->algorithm.collective].reduces;
@@ -348,7 +353,8 @@ static void finish_result(struct schedule *s, struct step *step, struct value *r
     }
 }
 
-/* A run of blocks that are as long as the chunks: neighbours, or slices of the same number. */
+/* Returns a run of blocks that are as long as the chunks of the result. Such chunks must be neighbours, or slices of equal number of
+ * different blocks. */
 static struct run run_of_lengths(struct schedule *s, const struct step *step, const struct value *result) {
     int first = result[0].block, n = s->nslices;
     bool row = true, same = true;
@@ -411,7 +417,7 @@ static void run_all(struct schedule *s) {
                    SLOTS);
 }
 
-/* Does a step read chunks of its rank's block that nobody has moved to OUT, where the block is in place? */
+/* Does the step read chunks of this rank's own block of IN that share memory with OUT in place, and that no step has overwritten? */
 static bool reads_own_block(const struct schedule *s, int number, const struct step *step) {
     struct local from = step->locals[0].local;
     int home = step->nlocals == 1 && from.region == STEP_IN ? home_of(s, number, from.run) : -1;
@@ -421,7 +427,7 @@ static bool reads_own_block(const struct schedule *s, int number, const struct s
     return home >= 0;
 }
 
-/* Lets the step store what it reads to OUT, if nobody stores one of these chunks. */
+/* Lets the step store its operand to OUT, if some chunk of the operand is not stored yet. */
 static void store_home(const struct schedule *s, int number, struct step *step, struct step **stores) {
     struct run from = step->locals[0].local.run;
     for (int chunk = from.first; chunk < from.first + from.count; chunk++)
@@ -432,8 +438,8 @@ static void store_home(const struct schedule *s, int number, struct step *step, 
         }
 }
 
-/* Out of place, a rank's block comes to OUT with the first step that reads it and stores nothing; if there is none, with the
- * copy that was left out. All steps that read it are of one worker. */
+/* Out of place, some step must store the rank's own block to OUT. This is the first step that reads the block and stores nothing. If
+ * there is no such step, it is the copy that was left out. All steps that read the block become one worker. */
 static void bring_home(struct schedule *s, int number) {
     const struct gpu *gpu = &s->gpus[number];
     struct step **stores = arena_get(&s->arena, (size_t)s->nin, sizeof(struct step *));
@@ -542,7 +548,7 @@ void import_warn(const struct algorithm *algorithm, const char *name) {
 }
 
 void import_destroy(struct algorithm *algorithm) {
-    struct schedule *s = (struct schedule *)algorithm; /* its first member */
+    struct schedule *s = (struct schedule *)algorithm; /* The algorithm is the first field of a schedule. */
     if (s != NULL)
         arena_free(&s->arena);
     free(s);

@@ -8,26 +8,27 @@
  *            <step s="0" type="s" srcbuf="i" srcoff="1" … cnt="1" depid="-1" deps="-1"/>    step  ──▶ step
  *            <step s="1" type="rrcs" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" …/>
  *
- * The reader runs the schedule once, chunk by chunk, on sets of contributions. So it knows what each step sees, and that is
- * what a step program says and XML does not: where a sum is complete (finish); whether a chunk of the input buffer still is
- * the user's IN or already a result; and an order of the steps. A threadblock that waits for steps of another one (depid)
- * becomes one worker with it, whose steps stand in that order: workers of a rank wait for each other by messages only.
- * Scratch chunks become blocks of TMP, as do chunks of the input that are written but hold no result.
+ * The reader runs the schedule once, chunk by chunk, on sets of contributions. So it learns what a step program says and XML does not:
+ * where a sum is complete (finish); whether a chunk of the input buffer still is the user's IN or already a result; and an order of the
+ * steps. A threadblock that waits for steps of another one (depid) becomes one worker with it, and the worker's steps stand in that order:
+ * workers of a rank can wait for each other only by messages. Scratch chunks become blocks of TMP. So do chunks of the input that are
+ * written but hold no result.
  */
 #ifndef COLLET_LAYERS_SCHEDULES_IMPORT_H
 #define COLLET_LAYERS_SCHEDULES_IMPORT_H
 
 #include "program/program.h"
 
-/* Reads a schedule, whose name in messages is `name`. The algorithm is called "imported", takes as many ranks as the schedule has
- * gpus, and is to be verified. Errors: INVALID_ARGUMENT (the text names file, line and instruction), NO_MEMORY. */
+/* Reads a schedule. `name` names its file in messages. The algorithm is called "imported", and takes as many ranks as the
+ * schedule has gpus. It is not verified yet: see import_verify(). Errors: INVALID_ARGUMENT (the text names file, line and
+ * instruction), NO_MEMORY. */
 enum collet_result import_text(const char *text, size_t bytes, const char *name, struct algorithm **algorithm_p);
 enum collet_result import_file(const char *path, struct algorithm **algorithm_p);
 
-/* Is it right out of place and in place? Errors: INVALID_ARGUMENT, the text says where it is not. */
+/* Checks the algorithm out of place and in place. Error: INVALID_ARGUMENT, and the text says where it is wrong. */
 enum collet_result import_verify(const struct algorithm *algorithm);
-/* A warning that names the attributes that are not obeyed, if there are any. */
+/* Warns of attributes of the schedule that have no effect here, if there are any. */
 void import_warn(const struct algorithm *algorithm, const char *name);
-void import_destroy(struct algorithm *algorithm); /* NULL is fine */
+void import_destroy(struct algorithm *algorithm); /* `algorithm` may be NULL. */
 
 #endif

@@ -20,7 +20,7 @@ struct engine_thread {
     bool woken, over;
 };
 
-/* False: it is over. */
+/* False: the thread must end. */
 static bool sleep_until_woken(struct engine_thread *thread) {
     SCOPED_LOCK(&thread->lock);
     while (!thread->woken && !thread->over)
@@ -38,8 +38,8 @@ static bool others_come_first(const struct engine *engine) {
     return __atomic_load_n(&engine->callers, __ATOMIC_ACQUIRE) > 0;
 }
 
-/* False: another thread drives or wants to, and wakes this one when it has done. All others have the lock for a moment, or for
- * as long as a device takes (chan/attend.c). */
+/* Becomes the driver. False: another thread drives or wants to, and wakes this one when it has finished. Threads that
+ * take the lock for other reasons keep it for a moment, or for as long as a device takes (chan/attend.c). */
 static bool take_patiently(struct driver *driver, struct engine_thread *thread) {
     const struct engine *engine = &thread->comm->engine;
     while (!others_come_first(engine) && !post_is_over(thread)) {
@@ -52,16 +52,15 @@ static bool take_patiently(struct driver *driver, struct engine_thread *thread) 
     return false;
 }
 
-/* The program computes at the same time, perhaps on this very CPU. A thread that sleeps between its looks is let in at
- * once when it wakes; one that yields waits until the others have had their turns. */
+/* The program computes at the same time, perhaps on the same CPU. When a thread wakes that sleeps between its looks, it
+ * gets the CPU at once. A thread that yields waits until the others have had their turns. */
 #define THREAD_YIELD_NS 20000u
 
 static void *engine_thread_main(void *thread_) {
     struct engine_thread *thread = thread_;
     const struct engine *engine = &thread->comm->engine;
     while (sleep_until_woken(thread)) {
-        struct driver driver;
-        driver_init(&driver, &engine->patience);
+        struct driver driver = {.waiter = engine->patience};
         driver.waiter.yield_ns = THREAD_YIELD_NS;
         if (!take_patiently(&driver, thread))
             continue;
@@ -82,7 +81,7 @@ enum collet_result engine_thread_start(struct collet_comm *comm) {
     pthread_cond_init(&thread->wake, NULL);
     enum collet_result result = os_thread_start(&thread->thread, "collet-engine", engine_thread_main, thread);
     if (result == COLLET_SUCCESS)
-        __atomic_store_n(&comm->engine.thread, thread, __ATOMIC_RELEASE); /* pairs with engine_thread_wake() */
+        __atomic_store_n(&comm->engine.thread, thread, __ATOMIC_RELEASE); /* Pairs with engine_thread_wake(). */
     else
         free(thread);
     return result;
@@ -113,5 +112,5 @@ static bool engine_thread_stop(struct collet_comm *comm) {
     return true;
 }
 
-/* With the communicator the thread ends. */
+/* The thread ends with the communicator. */
 const struct layer layer_streams = {.comm_close = engine_thread_stop};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread of a communicator that drives its asynchronous calls while nobody waits for them. It begins with the first such
+ * A communicator's thread that drives its asynchronous calls while nobody waits for them. It begins with the first such
  * call and ends with the communicator.
  *
  *    asleep ──── a call was issued, or a driver left calls behind ───▶ drives
  *           ◀─── nothing is left, or another thread drives or wants to
  *
- * A thread that waits goes first: it does its calls itself, without a change of threads.
+ * A thread that waits for calls drives them itself, before this thread: so no switch between threads is needed.
  */
 #ifndef COLLET_LAYERS_STREAMS_ENGINE_THREAD_H
 #define COLLET_LAYERS_STREAMS_ENGINE_THREAD_H
@@ -15,7 +15,7 @@
 
 struct engine_thread;
 
-/* With the lock under which asynchronous calls are issued. Again: no effect. */
+/* Starts the thread, unless it runs already. The caller holds the lock under which asynchronous calls are issued. */
 enum collet_result engine_thread_start(struct collet_comm *comm);
 
 #endif

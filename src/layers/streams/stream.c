@@ -3,8 +3,8 @@
  * Host streams and work handles.
  *
  *    issued 9   ┌────┬────┬────┬────┬────┬ ─ ─          a call with place p begins when done ≥ p
- *    done   5   │ 4  │ 5  │ 6  │ 7  │ 8  │              the calls of a group share the place of its first one
- *               └────┴────┴────┴────┴────┴ ─ ─          a work handle is a number: all before it is done when done ≥ number
+ *    done   5   │ 4  │ 5  │ 6  │ 7  │ 8  │              all calls of a group have the place of the group's first call
+ *               └────┴────┴────┴────┴────┴ ─ ─          a work handle is a number: its calls are done when done ≥ number
  */
 #include "seams/streams.h"
 
@@ -17,25 +17,27 @@
 
 #include <stdlib.h>
 
-/* Handles are never given back to the system, only reused, so that the magic of a destroyed one can be looked at. Their
- * numbers go on, so that an old work handle is of the past. */
+/* Handles are not freed but reused, so that the magic of a destroyed handle can be read. The numbers of a reused stream
+ * go on, so old work handles are done. */
 struct collet_stream {
-    uint64_t magic; /* set with release behind the rest, cleared at the end; pairs with the look at a handle */
+    /* Set with release after the other fields, cleared when the stream is destroyed. Pairs with stream_check(). */
+    uint64_t magic;
     struct queue queue;
-    struct collet_comm *newest; /* communicator of its newest call; a thread that waits for the stream helps there */
-    uint64_t group, place;      /* in the issue with this number, the place of its calls */
+    /* Communicator of the newest call; a thread that waits for the stream drives its calls. */
+    struct collet_comm *newest;
+    uint64_t group, place;      /* the last issue number with calls in this stream, and the place of these calls */
     struct collet_stream *next; /* list of destroyed streams */
 };
 
-#define STREAM_MAGIC 0x73747265616d0000ull /* and, as a communicator's, it counts forks */
+#define STREAM_MAGIC 0x73747265616d0000ull /* plus the number of forks, as for communicators */
 
-static struct post *spare_posts; /* taken by one thread at a time, given back by any */
+static struct post *spare_posts; /* posts are taken by one thread at a time, and given back by any thread */
 static struct collet_stream *destroyed;
 
 /* ---- posts ---- */
 
 static struct post *spare_take(void) {
-    struct post *post = __atomic_load_n(&spare_posts, __ATOMIC_ACQUIRE); /* pairs with stream_post_free() */
+    struct post *post = __atomic_load_n(&spare_posts, __ATOMIC_ACQUIRE); /* Pairs with stream_post_free(). */
     while (post != NULL &&
            !__atomic_compare_exchange_n(&spare_posts, &post, post->next, true, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
         ;
@@ -49,13 +51,12 @@ void stream_post_free(struct post *copy) {
         ;
 }
 
-/* The copy takes over what lives as long as the call does. */
+/* Copies a post. The copy takes over the memory that must live as long as the call. */
 static enum collet_result post_copy(struct post *post, struct post **copy_p) {
     struct post *copy = spare_take();
     if (copy == NULL)
         COLLET_TRY(memory_get(&copy, 1, sizeof *copy, "no memory for an asynchronous call"));
     *copy = *post;
-    copy->is_copy = true;
     post->request.extents = NULL;
     *copy_p = copy;
     return COLLET_SUCCESS;
@@ -69,8 +70,9 @@ static void take_place(struct post *post, uint64_t issue) {
     }
     post->queue = &stream->queue;
     post->place = stream->place;
+    post->failure = &stream->queue.failure;
     __atomic_store_n(&stream->newest, post->comm, __ATOMIC_RELAXED);
-    __atomic_store_n(&stream->queue.issued, stream->queue.issued + 1, __ATOMIC_RELEASE); /* pairs with issued_on() */
+    __atomic_store_n(&stream->queue.issued, stream->queue.issued + 1, __ATOMIC_RELEASE); /* Pairs with issued_on(). */
 }
 
 enum collet_result stream_post(struct post *post, uint64_t issue, struct post **copy_p) {
@@ -90,16 +92,16 @@ enum collet_result stream_post(struct post *post, uint64_t issue, struct post **
 
 /* ---- streams ---- */
 
-static uint64_t stream_magic(void) { return STREAM_MAGIC + process_generation(); }
+static uint64_t stream_magic(void) { return STREAM_MAGIC + process_forks; }
 
-/* A cudaStream_t is the address of something too, or a small number. */
+/* Is this a host stream? A cudaStream_t is an address too, or a small number. */
 enum collet_result stream_check(const void *stream_) {
     const struct collet_stream *stream = stream_;
     bool is_address = (uintptr_t)stream >= 4096 && (uintptr_t)stream % _Alignof(struct collet_stream) == 0;
     uint64_t magic = is_address ? __atomic_load_n(&stream->magic, __ATOMIC_ACQUIRE) : 0;
     if (magic == stream_magic())
         return COLLET_SUCCESS;
-    if (magic - STREAM_MAGIC < process_generation())
+    if (magic - STREAM_MAGIC < process_forks)
         return err_set(COLLET_ERR_INVALID_USAGE,
                        "stream was made before fork(): it is of the parent process, and a child "
                        "process has to create its own");
@@ -119,8 +121,7 @@ enum collet_result collet_stream_create(struct collet_stream **stream_p) {
     process_unlock();
     if (stream == NULL)
         COLLET_TRY(memory_get(&stream, 1, sizeof *stream, "no memory for a stream"));
-    stream->queue.failure = COLLET_SUCCESS;
-    stream->queue.shared = true;
+    stream->queue.failure.result = COLLET_SUCCESS;
     stream->newest = NULL;
     __atomic_store_n(&stream->magic, stream_magic(), __ATOMIC_RELEASE);
     *stream_p = stream;
@@ -128,18 +129,18 @@ enum collet_result collet_stream_create(struct collet_stream **stream_p) {
 }
 
 static uint64_t issued_on(const struct collet_stream *stream) {
-    return __atomic_load_n(&stream->queue.issued, __ATOMIC_ACQUIRE); /* pairs with take_place() */
+    return __atomic_load_n(&stream->queue.issued, __ATOMIC_ACQUIRE); /* Pairs with take_place(). */
 }
 
 static void wait_until(const struct collet_stream *stream, uint64_t ticket, uint64_t deadline_ns) {
     engine_wait(&stream->queue, ticket, __atomic_load_n(&stream->newest, __ATOMIC_RELAXED), deadline_ns);
 }
 
-/* The calls that are queued in it are done first. */
+/* Calls that are queued in the stream are completed first. */
 enum collet_result collet_stream_destroy(struct collet_stream *stream) {
     if (stream == NULL)
         return COLLET_SUCCESS;
-    if (__atomic_load_n(&stream->magic, __ATOMIC_ACQUIRE) - STREAM_MAGIC < process_generation()) /* the parent's */
+    if (__atomic_load_n(&stream->magic, __ATOMIC_ACQUIRE) - STREAM_MAGIC < process_forks) /* the parent process's */
         return COLLET_SUCCESS;
     COLLET_TRY(stream_check(stream));
     COLLET_TRY(group_check_none_queued(NULL, stream, "collet_stream_destroy"));
@@ -167,7 +168,7 @@ enum collet_result collet_test(struct collet_work work, int *done) {
     if (done == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "done is NULL: pass the address of an int");
     bool over = queue_has_come_to(&work.stream->queue, work.ticket);
-    enum collet_result result = over ? queue_failure(&work.stream->queue, work.ticket) : COLLET_SUCCESS;
+    enum collet_result result = over ? post_failure(&work.stream->queue.failure, work.ticket) : COLLET_SUCCESS;
     *done = over;
     return result;
 }
@@ -176,7 +177,7 @@ enum collet_result collet_wait(struct collet_work work) {
     COLLET_TRY(stream_check(work.stream));
     COLLET_TRY(group_check_none_queued(NULL, work.stream, "collet_wait"));
     wait_until(work.stream, work.ticket, 0);
-    return queue_failure(&work.stream->queue, work.ticket);
+    return post_failure(&work.stream->queue.failure, work.ticket);
 }
 
 enum collet_result collet_wait_for(struct collet_work work, int timeout_ms) {

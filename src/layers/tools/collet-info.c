@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-info: what this build is, what this machine can do for it, and how it is configured here and now. Each "no" comes
- * with its reason and what to do about it.
+ * collet-info: shows what this build of collet contains, what it can use on this machine, and how it is configured here and now. Each
+ * "no" comes with its reason, and with what to do about it.
  */
 #include "base/config_read.h"
 #include "base/err.h"
@@ -13,6 +13,8 @@
 #include "layers/gpu/gpu.h"
 #include "kernels/reduce_host.h"
 #include "layers/gpu/kernels.h"
+#include "layers/tuner/host.h"
+#include "layers/tuner/on_cpus.h"
 #include "layers/tuner/tuner.h"
 #include "layers/tools/common/arguments.h"
 #include "layers/tools/common/sink.h"
@@ -29,7 +31,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static struct json *json; /* NULL: text */
+static struct json *json; /* NULL: the output is text. */
 
 __attribute__((format(printf, 3, 4))) static void row(const char *what, bool can, const char *format, ...) {
     char why[512];
@@ -48,11 +50,33 @@ __attribute__((format(printf, 3, 4))) static void row(const char *what, bool can
     json_close(json, '}');
 }
 
-/* That this program may run on. */
+/* Number of CPUs that this program may run on. */
 static int cpu_count(void) {
     struct os_cpu_set set;
     os_cpu_set_get(&set);
     return os_cpu_set_count(&set);
+}
+
+/* ---- CPUs ---- */
+
+/* Shows the speed of the host, measured as by communicators of three ranks or more. */
+static void show_speed(void) {
+    struct os_cpu_set set;
+    int cpus[ON_CPUS_MAX], n = 0;
+    struct host_times times;
+    char text[HOST_TEXT_BYTES];
+    os_cpu_set_get(&set);
+    for (int cpu = 0; cpu < OS_CPUS && n < ON_CPUS_MAX; cpu++)
+        if (set.word[cpu / 64] >> cpu % 64 & 1)
+            cpus[n++] = cpu;
+    if (n < 2)
+        row("CPUs at once", false, "there is one");
+    else if (!host_probe(cpus, n, reduce_host_copy_past_caches, true, &times))
+        row("CPUs at once", false, "how fast %d CPUs are could not be measured: something else keeps them busy", n);
+    else {
+        const struct host_speed speed = host_speed_of(&times, n);
+        row("CPUs at once", true, "%d: %s", n, host_text(&speed, text));
+    }
 }
 
 /* ---- shared memory ---- */
@@ -124,7 +148,7 @@ static void show_plugin(void) {
             host->devices[k].nic.gdr ? "hosts and GPUs" : "hosts");
 }
 
-/* Counting GPUs asks the driver; none of this opens one. */
+/* Shows the GPUs. Counting them asks the driver; none of this opens a GPU. */
 static void show_gpu_row(void) {
     const struct gpu_driver *driver = gpu_driver();
     const char *why = "";
@@ -144,7 +168,7 @@ static void show_gpu_row(void) {
                     b);
 }
 
-/* How verbs would register memory of a GPU with a NIC, and see what that wrote there. */
+/* Shows how verbs would register memory of a GPU with a NIC, and make the NIC's writes there visible. */
 static void show_gpudirect(const struct verbs_device *device, int ordinal, const struct config *config) {
     const struct verbs_host *host = verbs_host();
     struct gpu_direct can = gpu_driver()->sharing->direct(ordinal);
@@ -177,6 +201,7 @@ static void show_gpus(const struct config *config) {
 /* ---- all of it ---- */
 
 static void show_machine(void) {
+    show_speed();
     show_shared_memory();
     show_memlock();
     show_plugin();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-plot: draws what perf programs have printed: time against size, a dot for each measured row, and a line through the
- * times that the cost model predicts, where the program ran with --predict 1. It writes a script for gnuplot, and runs it.
+ * collet-plot: draws tables of perf programs as time against size. Each measured row is a dot. If the program ran with --predict 1, a line
+ * goes through the times that the cost model predicts. collet-plot writes a script for gnuplot, and runs it.
  *
  *   all_reduce_perf --predict 1 … ────▶ text ─┬─▶ rows ──▶ series of one program, type, operator and root ──▶ gnuplot ──▶ SVG
  *   all_reduce_perf … -J table.json ──▶ JSON ─┘
  *
- * Of each row the time out of place counts.
+ * Only the times out of place are drawn.
  */
 #include "layers/tools/common/arguments.h"
 #include "layers/tools/common/sink.h"
@@ -22,23 +22,23 @@
 enum { SERIES_MAX = 16, POINTS_MAX = 256, FIELDS_MAX = 32, NAME_BYTES = 128 };
 
 struct point {
-    double bytes, measured_us, predicted_us; /* predicted_us 0: not known */
+    double bytes, measured_us, predicted_us; /* predicted_us 0: there is no prediction. */
 };
 
 struct series {
     char name[2 * NAME_BYTES];
     struct point points[POINTS_MAX];
     int npoints;
-    bool predicted; /* at least one of them */
+    bool predicted; /* At least one point has a prediction. */
 };
 
 struct plot {
     struct series series[SERIES_MAX];
     int nseries;
-    bool full; /* a row had no room */
-    /* The table that is being read: */
+    bool full; /* There was no room for some row. */
+    /* The rest describes the table that is being read. */
     char program[NAME_BYTES];
-    int nranks, predicted_field; /* 0: there is no such column */
+    int nranks, predicted_field; /* predicted_field 0: there is no such column. */
 };
 
 static const struct command command = {
@@ -48,7 +48,7 @@ static const struct command command = {
 
 /* ---------------------------------------------------------------------------------------------------------- reading */
 
-/* A row of a table, whoever wrote it. */
+/* A row of a table, in text or in JSON. */
 struct row {
     double bytes, measured_us, predicted_us;
     char type[NAME_BYTES], op[NAME_BYTES];
@@ -66,7 +66,7 @@ static struct series *series_named(struct plot *plot, const char *name) {
     return series;
 }
 
-/* Rows without bytes have no place on a logarithmic axis. */
+/* Adds a row to its series. Rows without bytes are left out, because they have no place on a logarithmic axis. */
 static void add_row(struct plot *plot, const struct row *row) {
     char name[2 * NAME_BYTES], root[24] = "";
     const bool reduces = strcmp(row->op, "none") != 0;
@@ -87,7 +87,7 @@ static void add_row(struct plot *plot, const struct row *row) {
 
 /* ---- as text ---- */
 
-/* Cuts the line into words; returns how many. */
+/* Cuts the line into words. Returns how many there are. */
 static int fields_of(char *line, char *fields[FIELDS_MAX]) {
     int n = 0;
     for (char *word = strtok(line, " \t\n"); word != NULL && n < FIELDS_MAX; word = strtok(NULL, " \t\n"))
@@ -95,7 +95,7 @@ static int fields_of(char *line, char *fields[FIELDS_MAX]) {
     return n;
 }
 
-/* The table's head says who measured, on how many ranks, and which column has predictions. */
+/* Reads one comment line at the head of a table. It may name the program, a rank, or the columns. */
 static void read_remark(struct plot *plot, char *line) {
     char *fields[FIELDS_MAX];
     if (sscanf(line, "# Collective test starting: %127s", plot->program) == 1)
@@ -104,7 +104,7 @@ static void read_remark(struct plot *plot, char *line) {
     int n = fields_of(line, fields);
     for (int i = 1; i < n && n > 1 && strcmp(fields[1], "size") == 0; i++)
         if (strcmp(fields[i], "predict") == 0)
-            plot->predicted_field = i - 1; /* the line of titles begins with a word of its own, # */
+            plot->predicted_field = i - 1; /* The line of titles begins with a word of its own: #. */
 }
 
 static void read_row(struct plot *plot, char *line) {
@@ -180,7 +180,7 @@ static bool read_json(struct plot *plot, const char *text) {
 
 /* ---- files ---- */
 
-/* False after a message. */
+/* False: a message was printed. */
 static bool read_file(struct plot *plot, FILE *file, const char *path) {
     char *text = text_read(file);
     bool good = text != NULL;
@@ -213,7 +213,7 @@ static bool read_files(struct plot *plot, char **paths, int npaths) {
 
 /* ---------------------------------------------------------------------------------------------------------- drawing */
 
-/* One block of data per series: bytes, measured and predicted µs. */
+/* Writes a block of data per series: bytes, measured µs and predicted µs. */
 static void write_data(FILE *out, const struct series *series, int number) {
     fprintf(out, "$series%d << END\n", number);
     for (const struct point *p = series->points; p < series->points + series->npoints; p++)
@@ -221,7 +221,7 @@ static void write_data(FILE *out, const struct series *series, int number) {
     fprintf(out, "END\n");
 }
 
-/* Text comes from files: what gnuplot would read as more than text becomes a space. */
+/* Writes a text that comes from a file. Characters that gnuplot would interpret become spaces. */
 static void write_text(FILE *out, const char *text) {
     fputc('"', out);
     for (; *text; text++)
@@ -251,7 +251,7 @@ static void write_script(FILE *out, const struct plot *plot, const char *path) {
 
 static int draw(const struct plot *plot, const char *path) {
     enum { NO_SUCH_COMMAND = 127 };
-    signal(SIGPIPE, SIG_IGN); /* its exit status says more */
+    signal(SIGPIPE, SIG_IGN); /* The exit status of gnuplot says more than SIGPIPE. */
     FILE *gnuplot = popen("command -v gnuplot >/dev/null || exit 127; exec gnuplot", "w");
     if (gnuplot == NULL) {
         perror("collet-plot: cannot start a shell");

@@ -4,11 +4,11 @@
  */
 #include "base/err.h"
 #include "base/spelling.h"
-#include "fifo/protocol.h"
 #include "layers/schedules/import.h"
 #include "layers/tools/common/machine.h"
 #include "layers/tools/common/sink.h"
 #include "layers/tools/common/text.h"
+#include "layers/tools/lines/call.h"
 #include "layers/tools/prog/script.h"
 #include "layers/tools/prog/show.h"
 
@@ -35,16 +35,25 @@ static const struct command command = {
     "what ranks 1 and 2 contribute, =r0+r1+r2 one that is finished; r2[3] is block 3 of rank 2 where another belongs;\n"
     "<1 4:r1 arrived from rank 1 and was not read yet: block 4 of it.\n"};
 
-struct request {
+struct prog_request {
     const char *algorithm, *ranks;
     const char *nodes, *root, *slots, *import; /* NULL: not given */
-    const char *edited, *output;               /* files */
-    bool check, list, trace, chains, dot, html, geometry, text;
+    const char *edited, *output;               /* Names of files. NULL: not given. */
+    bool check, list, trace, chains, dot, html, geometry, text, lines;
     struct show_cells cells;
-    const char *buffer_ranks, *channels, *chunk; /* of the geometry */
+    const char *buffer_ranks;       /* Number of ranks of --geometry. NULL: not given. */
+    struct lines_call_request call; /* The call of --lines. --geometry uses its channels and chunk. */
 };
 
-static bool parse_arguments(int argc, char **argv, struct request *request) {
+static bool refuse_missing(const struct prog_request *request) {
+    fprintf(stderr, "collet-prog: %s is missing; --help shows what is understood\n",
+            request->geometry            ? "<count> or <type>"
+            : request->algorithm == NULL ? "<algorithm>"
+                                         : "<ranks>");
+    return false;
+}
+
+static bool parse_arguments(int argc, char **argv, struct prog_request *request) {
     const struct argument table[] = {
         ARGUMENT_VALUE("nodes", "N", &request->nodes,
                        "the ranks are dealt in order to N nodes, as evenly as possible; 1 unless given"),
@@ -67,8 +76,10 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
                        "verify, or animate, with K slots per connection; 2 unless given"),
         ARGUMENT_FLAG("geometry", &request->geometry, "from a buffer to a piece in a slot, with numbers"),
         ARGUMENT_VALUE("ranks", "N", &request->buffer_ranks, "of --geometry: slices, one per rank; 4 unless given"),
-        ARGUMENT_VALUE("channels", "C", &request->channels, "of --geometry: 2 unless given"),
-        ARGUMENT_VALUE("chunk", "BYTES", &request->chunk, "of --geometry: most bytes of a piece; 65536 unless given"),
+        ARGUMENT_FLAG(
+            "lines", &request->lines,
+            "how many cache lines and bytes each rank reads and writes in a call, if all ranks are on one host"),
+        LINES_CALL_OPTIONS(&request->call),
         ARGUMENT_VALUE("import", "FILE", &request->import,
                        "the algorithm of an MSCCL-style XML file: verified, then shown; COLLET_PROGRAM=FILE runs it"),
         ARGUMENT_FLAG("list", &request->list, "all algorithms, with what they take and one line about each"),
@@ -79,13 +90,7 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
         return argument_refuse("an argument", argv[rest + 2], "left out, it is one too many");
     request->algorithm = argc > rest ? argv[rest] : NULL;
     request->ranks = argc > rest + 1 ? argv[rest + 1] : NULL;
-    if (argc - rest == (request->import != NULL ? 0 : 2) || request->list)
-        return true;
-    fprintf(stderr, "collet-prog: %s is missing; --help shows what is understood\n",
-            request->geometry            ? "<count> or <type>"
-            : request->algorithm == NULL ? "<algorithm>"
-                                         : "<ranks>");
-    return false;
+    return argc - rest == (request->import != NULL ? 0 : 2) || request->list || refuse_missing(request);
 }
 
 static const struct algorithm *find_algorithm(const char *name) {
@@ -115,60 +120,7 @@ static int list(void) {
     return EXIT_SUCCESS;
 }
 
-/* ---- fifo/geometry.h with numbers: each line takes one part of the line before and cuts it again ---- */
-
-enum { PARTS_SHOWN = 8 };
-
-/* "| 0 | 1 | 2 |" */
-static void print_bar(uint64_t nparts, const char *what, FILE *out) {
-    fprintf(out, "%10s  ", "");
-    for (uint64_t i = 0; i < nparts && i < PARTS_SHOWN; i++)
-        fprintf(out, "|%4" PRIu64 "  ", i);
-    fprintf(out, "|%s  %" PRIu64 " %s\n", nparts > PARTS_SHOWN ? " .. |" : "", nparts, what);
-}
-
-static void print_span(const char *name, uint64_t number, struct span span, uint32_t elem_bytes, FILE *out) {
-    fprintf(out, "%-7s %2" PRIu64 "  ", name, number);
-    if (span.count == 0)
-        fprintf(out, "no elements\n");
-    else
-        fprintf(out, "elements %" PRIu64 "-%" PRIu64 ": %" PRIu64 " elements, %" PRIu64 " bytes\n", span.first,
-                span.first + span.count - 1, span.count, span.count * elem_bytes);
-}
-
-/* The second of n, if there are two. */
-static uint32_t second(uint64_t n) { return n > 1 ? 1 : 0; }
-
-/* The second slice, of it the second channel's part, of that the piece of the second round, and its slot. A chunk has
- * at least one element. */
-static void print_buffer(uint64_t count, uint32_t elem_bytes, uint32_t nranks, uint32_t nchannels, uint32_t chunk_bytes,
-                         FILE *out) {
-    uint64_t slice = geometry_share(count, nranks), chunk = chunk_bytes / elem_bytes;
-    uint32_t block = second(nranks), channel = second(nchannels);
-    uint64_t uncut = slice > 0 ? slice : 1; /* one round is enough for a whole slice */
-    struct geometry whole = geometry_of(count, slice, uncut, 0, 1);
-    struct geometry all = geometry_of(count, slice, uncut, channel, nchannels);
-    struct geometry cut = geometry_of(count, slice, chunk, channel, nchannels);
-    uint32_t round = second(cut.nrounds);
-    struct span piece = geometry_piece(&cut, block, round);
-    fprintf(out, "%-10s  %" PRIu64 " elements of %" PRIu32 " bytes\n", "buffer", count, elem_bytes);
-    print_bar(nranks, "slices (blocks), one per rank", out);
-    print_span("slice", block, geometry_piece(&whole, block, 0), elem_bytes, out);
-    print_bar(nchannels, "parts, one per channel", out);
-    print_span("part", channel, geometry_piece(&all, block, 0), elem_bytes, out);
-    print_bar(cut.nrounds, "rounds, one piece (at most a chunk) per round", out);
-    print_span("piece", round, piece, elem_bytes, out);
-    for (uint32_t p = 0; p < PROTOCOL_COUNT; p++) {
-        uint32_t bytes = geometry_padded((uint32_t)piece.count * elem_bytes, protocol_unit_bytes(p));
-        fprintf(out, "%-10s  %-6s takes %" PRIu32 " bytes of payload (units of %" PRIu32 "), %" PRIu32 " of memory\n",
-                p == 0 ? "slot" : "", protocol_names[p], bytes, protocol_unit_bytes(p),
-                protocol_memory_bytes(p, bytes));
-    }
-    if (piece.count == 0)
-        fprintf(out, "%-10s  a slot without elements is not sent\n", "");
-}
-
-static int print_geometry(const struct request *request) {
+static int print_geometry(const struct prog_request *request) {
     int count = 0, nranks = 4, nchannels = 2, chunk = 65536;
     enum collet_type type = COLLET_FLOAT32;
     if (!argument_type("<type>", request->ranks, &type))
@@ -176,26 +128,26 @@ static int print_geometry(const struct request *request) {
     uint32_t elem_bytes = (uint32_t)collet_type_size(type);
     if (!argument_number("<count>", request->algorithm, 0, INT32_MAX, &count) ||
         !argument_number("--ranks", request->buffer_ranks, 1, 1 << 20, &nranks) ||
-        !argument_number("--channels", request->channels, 1, 64, &nchannels) ||
-        !argument_number("--chunk", request->chunk, (int)elem_bytes, 1 << 30, &chunk))
+        !argument_number("--channels", request->call.channels, 1, 64, &nchannels) ||
+        !argument_number("--chunk", request->call.chunk, (int)elem_bytes, 1 << 30, &chunk))
         return EXIT_BAD_INPUT;
-    print_buffer((uint64_t)count, elem_bytes, (uint32_t)nranks, (uint32_t)nchannels, (uint32_t)chunk, stdout);
+    show_geometry((uint64_t)count, elem_bytes, (uint32_t)nranks, (uint32_t)nchannels, (uint32_t)chunk, stdout);
     return EXIT_SUCCESS;
 }
 
-/* The ranks in order on nnodes nodes, whose sizes differ by one if it does not come out even. */
+/* Deals the ranks to nnodes nodes, in order. The sizes of nodes differ by at most one. */
 static enum collet_result deal(int nranks, int nnodes, struct prog_shape *shape) {
     int *node_of = malloc((size_t)nranks * sizeof(*node_of));
     if (node_of == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d ranks", nranks);
     for (int rank = 0; rank < nranks; rank++)
         node_of[rank] = (int)((int64_t)rank * nnodes / nranks);
-    enum collet_result result = prog_shape_init(shape, nranks, node_of);
+    enum collet_result result = prog_shape_init(shape, nranks, node_of, NULL);
     free(node_of);
     return result;
 }
 
-/* Out of place and, where the collective knows it, in place; turns are shown out of place. */
+/* Verifies the algorithm out of place, and in place if the collective allows it. `turns`: also shows the turns, out of place. */
 static int check(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots, bool turns) {
     char why[ERR_TEXT_BYTES];
     for (int in_place = 0; in_place < 2; in_place++)
@@ -213,7 +165,7 @@ static int check(const struct algorithm *algorithm, const struct prog_shape *sha
     return EXIT_SUCCESS;
 }
 
-/* For people. Pipes, files and pages have the table alone. */
+/* Explains the table to a person at a terminal. Pipes, files and pages get the table alone. */
 static void print_legend(struct show_cells cells) {
     if (!isatty(STDOUT_FILENO))
         return;
@@ -223,7 +175,7 @@ static void print_legend(struct show_cells cells) {
 }
 
 static int print(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
-                 const struct request *request) {
+                 const struct prog_request *request) {
     struct cast cast;
     enum collet_result result = cast_create(algorithm, shape, root, &cast);
     if (result == COLLET_SUCCESS && request->text)
@@ -238,6 +190,25 @@ static int print(const struct algorithm *algorithm, const struct prog_shape *sha
         return EXIT_SUCCESS;
     fprintf(stderr, "collet-prog: %s\n", err_last());
     return EXIT_FAILURE;
+}
+
+static int print_lines(const struct algorithm *algorithm, const struct prog_shape *shape, int root,
+                       const struct prog_request *request) {
+    int nranks = 0;
+    struct cast cast;
+    struct lines_call call;
+    if (shape->nnodes > 1)
+        return argument_refuse("--nodes", request->nodes, "left out: --lines is about ranks of one host"),
+               EXIT_BAD_INPUT;
+    if (!argument_number("<ranks> with --lines", request->ranks, 1, LINES_RANKS_MAX, &nranks))
+        return EXIT_BAD_INPUT;
+    if (argument_failed("", cast_create(algorithm, shape, root, &cast)))
+        return EXIT_FAILURE;
+    int status = lines_call_read(&request->call, &cast, &call) ? EXIT_SUCCESS : EXIT_BAD_INPUT;
+    if (status == EXIT_SUCCESS && argument_failed("", lines_show(&cast, &call, stdout)))
+        status = EXIT_FAILURE;
+    cast_destroy(&cast);
+    return status;
 }
 
 static int page(const struct algorithm *algorithm, const struct prog_shape *shape, int root, int nslots) {
@@ -258,8 +229,8 @@ static char *read_path(const char *path) {
     return text;
 }
 
-/* What is asked for of an algorithm on a shape. An imported or edited one is verified first, whatever is asked. */
-static int serve(const struct request *request, const struct algorithm *algorithm, int root, int nslots) {
+/* Does what the request asks of an algorithm on a shape. An imported or edited algorithm is always verified first. */
+static int serve(const struct prog_request *request, const struct algorithm *algorithm, int root, int nslots) {
     int nranks = algorithm->nranks, nnodes = 1, status = EXIT_SUCCESS;
     struct prog_shape shape;
     if ((nranks == 0 && !argument_number("<ranks>", request->ranks, 1, 1 << 20, &nranks)) ||
@@ -286,12 +257,13 @@ static int serve(const struct request *request, const struct algorithm *algorith
     if (checks || request->import != NULL || request->edited != NULL)
         status = check(algorithm, &shape, root, nslots, request->trace);
     if (!checks && status == EXIT_SUCCESS)
-        status = print(algorithm, &shape, root, request);
+        status =
+            request->lines ? print_lines(algorithm, &shape, root, request) : print(algorithm, &shape, root, request);
     prog_shape_fini(&shape);
     return status;
 }
 
-static int serve_edited(const struct request *request, const struct algorithm *of) {
+static int serve_edited(const struct prog_request *request, const struct algorithm *of) {
     int nranks = 0;
     char *text = read_path(request->edited);
     if (text == NULL || !argument_number("<ranks>", request->ranks, 1, 1024, &nranks)) {
@@ -304,7 +276,7 @@ static int serve_edited(const struct request *request, const struct algorithm *o
     return status;
 }
 
-static int serve_imported(const struct request *request) {
+static int serve_imported(const struct prog_request *request) {
     struct algorithm *imported;
     if (import_file(request->import, &imported) != COLLET_SUCCESS) {
         fprintf(stderr, "collet-prog: %s\n", err_last());
@@ -316,7 +288,7 @@ static int serve_imported(const struct request *request) {
     return status;
 }
 
-static int serve_named(const struct request *request) {
+static int serve_named(const struct prog_request *request) {
     const struct algorithm *algorithm = find_algorithm(request->algorithm);
     return algorithm == NULL         ? EXIT_BAD_INPUT
            : request->edited != NULL ? serve_edited(request, algorithm)
@@ -324,7 +296,7 @@ static int serve_named(const struct request *request) {
 }
 
 int main(int argc, char **argv) {
-    struct request request = {0};
+    struct prog_request request = {0};
     if (!parse_arguments(argc, argv, &request) || !sink_begin(request.output))
         return EXIT_BAD_INPUT;
     return sink_end(request.list             ? list()

@@ -28,7 +28,7 @@ def fail(text):
 
 
 def load_file(path):
-    """A line may have been cut, where the disk was full: that one is left out."""
+    """The operations of a file. A line that cannot be read is left out: it may have been cut when the disk was full."""
     lines, bad, why = [], 0, ""
     with open(path, errors="replace") as file:
         for number, line in enumerate(file, 1):
@@ -84,7 +84,7 @@ def quantile(values, q):
 
 
 def sizes_of(operations):
-    """A row for each kind: its words, how many there were, median and 99th percentile in µs, GB/s, spread in µs."""
+    """A row for each kind of operation: its words, the number of operations, median and 99th percentile in µs, GB/s, spread in µs."""
     kinds = collections.defaultdict(list)
     for operation in operations:
         kinds[operation.kind].append(operation)
@@ -111,7 +111,7 @@ def print_csv(operations):
 
 
 def stragglers_of(operations):
-    """Of each rank, the worst first: how often it was the last to enter, and how long all others waited for it then."""
+    """A row for each rank, the worst first: how often the rank was the last to enter, and how long all others waited for it then."""
     last, waited = collections.Counter(), collections.Counter()
     for operation in operations:
         if len(operation.lines) > 1:
@@ -130,7 +130,7 @@ def print_stragglers(operations):
 
 
 def histogram_of(operations):
-    """Operations per eighth of an octave of time, for each collective."""
+    """Counts the operations of each collective, per eighth of an octave of time."""
     bins = collections.defaultdict(collections.Counter)
     for operation in operations:
         if operation.us > 0:
@@ -164,11 +164,11 @@ def plot(path, title, x, y, series, style):
     gnuplot(script + "".join(block_of(series[name]) for name in names))
 
 
-PLACES = 32  # of the ranking
+PLACES = 32  # Maximum number of ranks in the plot of stragglers.
 
 
 def plot_stragglers(path, stragglers):
-    """A bar per rank, the worst first; above it how often the rank was the last."""
+    """Plots a bar per rank, the worst first. Above the bar stands how often the rank was the last."""
     worst = [row for row in stragglers if row[2] > 0][:PLACES]
     if not worst:
         return
@@ -198,7 +198,7 @@ def plot_all(operations, folder):
 
 @contextlib.contextmanager
 def output_of(path):
-    """What is printed inside goes to the file; None and "-": to standard output."""
+    """Inside this context, output goes to the file. None or "-": to standard output."""
     if path in (None, "-"):
         yield
         return

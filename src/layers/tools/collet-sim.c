@@ -31,19 +31,19 @@ static const struct command command = {
 
 enum { RANKS_MAX = 131072, SIZES_MAX = 64 };
 
-struct request {
+struct sim_request {
     struct machine_request machine;
     const char *collective, *type, *sizes, *factor, *algo, *limit, *timeline, *import, *output; /* NULL: not given */
-    bool json, csv;
+    bool json, csv, registered;
 };
 
-struct task {
+struct sim_task {
     int nhosts, per_host, limit;
     enum prog_collective collective;
     enum collet_type type;
     uint64_t sizes[SIZES_MAX];
     int nsizes;
-    struct algorithm *imported; /* NULL: none */
+    struct algorithm *imported; /* NULL: no schedule is imported. */
     const struct algorithm *algorithms[ALGORITHMS_MAX];
     int nalgorithms;
     struct forecast results[ALGORITHMS_MAX][SIZES_MAX];
@@ -51,7 +51,7 @@ struct task {
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
 
-static void parse_arguments(int argc, char **argv, struct request *request) {
+static void parse_arguments(int argc, char **argv, struct sim_request *request) {
     const struct argument table[] = {
         MACHINE_OPTIONS(&request->machine),
         ARGUMENT_VALUE("collective", "NAME", &request->collective, "the collective; allreduce unless given"),
@@ -70,6 +70,8 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
         ARGUMENT_VALUE("timeline", "FILE", &request->timeline,
                        "of one size: every step and message of the chosen algorithm, as a file for\n"
                        "chrome://tracing or ui.perfetto.dev; up to 128 ranks"),
+        ARGUMENT_FLAG("registered", &request->registered,
+                      "buffers of collet_mem_alloc(), which other processes of the host read by address"),
         ARGUMENT_FLAG("json", &request->json, "JSON instead of a table"),
         ARGUMENT_FLAG("csv", &request->csv, "comma-separated values instead of a table"),
         ARGUMENT_OUTPUT(&request->output),
@@ -77,8 +79,8 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
     arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
 }
 
-/* "1K:1G", or one size alone. */
-static bool parse_sizes(const char *text, int factor, struct task *task) {
+/* Reads sizes such as "1K:1G", or a single size. */
+static bool parse_sizes(const char *text, int factor, struct sim_task *task) {
     char from[32];
     uint64_t first, last;
     size_t length = strcspn(text, ":");
@@ -91,9 +93,9 @@ static bool parse_sizes(const char *text, int factor, struct task *task) {
     return true;
 }
 
-static bool parse_task(const struct request *request, struct task *task) {
+static bool parse_task(const struct sim_request *request, struct sim_task *task) {
     int factor = 4;
-    *task = (struct task){
+    *task = (struct sim_task){
         .nhosts = 1, .limit = (int)(FORECAST_STEPS_MAX / 1e6), .collective = PROG_ALLREDUCE, .type = COLLET_UINT8};
     if (!argument_type("--type", request->type, &task->type) ||
         !machine_numbers(&request->machine, &task->nhosts, &task->per_host) ||
@@ -106,7 +108,7 @@ static bool parse_task(const struct request *request, struct task *task) {
 
 /* --------------------------------------------------------------------------------------------------------- computing */
 
-/* "ring" and "allreduce_ring" are the same of allreduce. */
+/* Is this the name of the algorithm? "ring" and "allreduce_ring" both name ring of allreduce. */
 static bool is_named(const struct algorithm *algorithm, const char *name) {
     const char *collective = prog_collective_name(algorithm->collective);
     size_t length = strlen(collective);
@@ -115,8 +117,8 @@ static bool is_named(const struct algorithm *algorithm, const char *name) {
     return strcasecmp(algorithm->name, name) == 0;
 }
 
-/* Puts a schedule before the others, and takes its collective. */
-static int import_schedule(const struct request *request, const struct forecast_job *job, struct task *task) {
+/* Puts a schedule before the other algorithms, and takes its collective. */
+static int import_schedule(const struct sim_request *request, const struct forecast_job *job, struct sim_task *task) {
     enum collet_result result = import_file(request->import, &task->imported);
     if (result == COLLET_SUCCESS)
         result = import_verify(task->imported);
@@ -137,7 +139,7 @@ static int import_schedule(const struct request *request, const struct forecast_
     return 0;
 }
 
-static int list_algorithms(const char *name, struct forecast_job *job, struct task *task) {
+static int list_algorithms(const char *name, struct forecast_job *job, struct sim_task *task) {
     for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
         if (a->collective != task->collective || (name != NULL && !is_named(a, name)))
             continue;
@@ -162,7 +164,7 @@ static int list_algorithms(const char *name, struct forecast_job *job, struct ta
     return EXIT_BAD_INPUT;
 }
 
-static enum collet_result run_algorithm(const struct forecast_job *job, const struct task *task,
+static enum collet_result run_algorithm(const struct forecast_job *job, const struct sim_task *task,
                                         const struct algorithm *algorithm, struct forecast *results) {
     struct forecast_stage *stage;
     COLLET_TRY(forecast_stage_open(job, algorithm, &stage));
@@ -188,15 +190,15 @@ static bool has_medium(const struct net *net, enum topo_medium medium) {
     return false;
 }
 
-/* Prints what the tuner would pick for a size. */
-static int picked(const struct task *task, int size) {
+/* The algorithm that the tuner would pick for a size. */
+static int picked(const struct sim_task *task, int size) {
     struct forecast of_size[ALGORITHMS_MAX];
     for (int a = 0; a < task->nalgorithms; a++)
         of_size[a] = task->results[a][size];
     return forecast_pick(of_size, task->nalgorithms);
 }
 
-static void print_head(const struct forecast_job *job, const struct task *task) {
+static void print_head(const struct forecast_job *job, const struct sim_task *task) {
     char note[CARD_NOTE_BYTES];
     printf("# collet-sim: predictions of a model, not measurements (docs/scaling.md)\n");
     printf("# %s of %s on %d ranks: %d host%s of %d %s; %d ring%s\n", prog_collective_name(task->collective),
@@ -218,7 +220,7 @@ static void print_head(const struct forecast_job *job, const struct task *task) 
     printf("\n");
 }
 
-/* Why there is no prediction. */
+/* Says why there is no prediction. */
 static void print_none(const struct forecast_job *job, const struct forecast *f) {
     if (!tuner_has_room(&job->limits, &job->machine, f->choice.algorithm)) {
         printf("not chosen: a rank has no memory for its connections; --algo %s forecasts it\n",
@@ -238,7 +240,7 @@ static void print_none(const struct forecast_job *job, const struct forecast *f)
     printf("; --limit N allows more\n");
 }
 
-static void print_row(const struct forecast_job *job, const struct task *task, int a, int s) {
+static void print_row(const struct forecast_job *job, const struct sim_task *task, int a, int s) {
     const struct forecast *f = &task->results[a][s];
     const struct plan_choice *c = &f->choice;
     char size[24], chunk[24];
@@ -259,7 +261,7 @@ static void print_row(const struct forecast_job *job, const struct task *task, i
     printf("\n");
 }
 
-static void print_table(const struct forecast_job *job, const struct task *task) {
+static void print_table(const struct forecast_job *job, const struct sim_task *task) {
     print_head(job, task);
     for (int s = 0; s < task->nsizes; s++)
         for (int a = 0; a < task->nalgorithms; a++)
@@ -268,7 +270,7 @@ static void print_table(const struct forecast_job *job, const struct task *task)
         printf("# * is the one that is chosen\n");
 }
 
-static void print_csv(const struct forecast_job *job, const struct task *task) {
+static void print_csv(const struct forecast_job *job, const struct sim_task *task) {
     printf("size,algorithm,protocol,channels,chunk,time_us,algbw,busbw,how,chosen\n");
     for (int s = 0; s < task->nsizes; s++)
         for (int a = 0; a < task->nalgorithms; a++) {
@@ -283,7 +285,7 @@ static void print_csv(const struct forecast_job *job, const struct task *task) {
         }
 }
 
-static void print_json_row(const struct forecast_job *job, const struct task *task, int a, int s, bool first) {
+static void print_json_row(const struct forecast_job *job, const struct sim_task *task, int a, int s, bool first) {
     const struct forecast *f = &task->results[a][s];
     printf("%s\n    {\"size\": %llu, \"algorithm\": \"%s\", \"how\": \"%s\"", first ? "" : ",",
            (unsigned long long)task->sizes[s], task->algorithms[a]->name, kinds[f->kind]);
@@ -306,7 +308,7 @@ static void print_json_row(const struct forecast_job *job, const struct task *ta
     printf("}");
 }
 
-static void print_json(const struct forecast_job *job, const struct task *task) {
+static void print_json(const struct forecast_job *job, const struct sim_task *task) {
     printf(
         "{\n  \"program\": \"collet-sim\", \"measured\": false, \"op\": \"%s\", \"type\": \"%s\", \"ranks\": %d, \"hosts\": %d,\n"
         "  \"rows\": [",
@@ -317,8 +319,10 @@ static void print_json(const struct forecast_job *job, const struct task *task) 
     printf("\n  ]\n}\n");
 }
 
-/* Of the algorithm that is chosen; the first rounds of a long call, as many as are simulated. */
-static int write_timeline(const struct request *request, const struct forecast_job *job, const struct task *task) {
+/* Writes the timeline of the algorithm that is chosen. If the call is long, the timeline has only the rounds that are simulated, the
+ * first ones. */
+static int write_timeline(const struct sim_request *request, const struct forecast_job *job,
+                          const struct sim_task *task) {
     int best = picked(task, 0);
     if (best < 0 || task->nsizes != 1) {
         fprintf(stderr, "collet-sim: --timeline is of one size that has a prediction: give --sizes one, like 64K\n");
@@ -335,7 +339,7 @@ static int write_timeline(const struct request *request, const struct forecast_j
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static int simulate(const struct request *request, struct task *task, struct forecast_job *job) {
+static int simulate(const struct sim_request *request, struct sim_task *task, struct forecast_job *job) {
     if (job->nranks > RANKS_MAX) {
         fprintf(stderr, "collet-sim: %d hosts of %d ranks are %d ranks: at most %d can be simulated\n", job->nhosts,
                 job->nlocal, job->nranks, RANKS_MAX);
@@ -360,17 +364,19 @@ static int simulate(const struct request *request, struct task *task, struct for
 }
 
 int main(int argc, char **argv) {
-    struct request request = {0};
-    static struct task task; /* large */
+    struct sim_request request = {0};
+    static struct sim_task task; /* Static, because it is large. */
     struct topo *topo = NULL;
     struct forecast_job *job = NULL;
     parse_arguments(argc, argv, &request);
     if (!parse_task(&request, &task) || !sink_begin(request.output))
         return EXIT_BAD_INPUT;
-    /* Two hosts are enough to see what there is between hosts. */
+    /* Two hosts are enough to show what lies between hosts. */
     int status = machine_open(&request.machine, 2, &task.nhosts, &topo);
     if (status == 0 && argument_failed("", forecast_open(topo, task.nhosts, task.per_host, &job)))
         status = EXIT_FAILURE;
+    if (status == 0 && request.registered)
+        net_lend_by_address(job->net);
     if (status == 0)
         status = simulate(&request, &task, job);
     import_destroy(task.imported);

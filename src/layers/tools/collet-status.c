@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-status: shows what every rank of a job is doing, and which one holds it up. It asks one process of the job, and that
- * one asks all others over the control plane.
+ * collet-status: shows what every rank of a job is doing, and which rank holds the job up. It asks one process of the job, and this
+ * process asks all others over the control plane.
  */
 #include "layers/observe/json.h"
 #include "base/os.h"
@@ -30,7 +30,7 @@ enum { PROCESSES_MAX = 1024, NOBODY = 2 };
 static const char *const fates[] = {
     "lives", "has left", "has died", "has ended without collet_comm_destroy()", "is out of reach", "?", "?", "?"};
 
-/* Has the asked process yet to hear that all ranks have come and are connected? */
+/* Does the asked process still wait to hear that all ranks have come and are connected? */
 static bool is_being_created(const struct status_job *job) {
     for (int k = 0; k < job->nranks; k++) {
         const struct query_rank *rank = &job->ranks[k].rank;
@@ -40,7 +40,7 @@ static bool is_being_created(const struct status_job *job) {
     return false;
 }
 
-/* What there is to say of a rank that is in no call. */
+/* Describes a rank that is in no call. */
 static const char *fate_of(const struct status_rank *r, bool created) {
     if (r->rank.state != PEER_ALIVE)
         return fates[r->rank.state & 7];
@@ -52,25 +52,25 @@ static const char *fate_of(const struct status_rank *r, bool created) {
                                   : "has come to init";
     if (!r->rank.answered)
         return "does not answer";
-    return r->has_report ? r->report.failure != 0 ? "has failed" : "is in no call" : "is being created";
+    return r->has_status ? r->status.failure != 0 ? "has failed" : "is in no call" : "is being created";
 }
 
-static const char *protocol_of(const struct report_call *call) {
+static const char *protocol_of(const struct status_call *call) {
     return call->protocol < PROTOCOL_COUNT ? protocol_names[call->protocol] : "?";
 }
 
 static int calls_of(const struct status_rank *r) {
-    if (!r->has_report || r->rank.stopped || r->report.failure != 0)
+    if (!r->has_status || r->rank.stopped || r->status.failure != 0)
         return 0;
-    return r->report.ncalls < REPORT_CALLS ? r->report.ncalls : REPORT_CALLS;
+    return r->status.ncalls < STATUS_CALLS ? r->status.ncalls : STATUS_CALLS;
 }
 
 /* ---- text ---- */
 
-static void print_call(const struct report_call *call, FILE *out) {
-    fprintf(out, "in call %llu, %s of %llu %s, %s, %s", (unsigned long long)call->sequence,
-            prog_collective_name((enum prog_collective)call->collective), (unsigned long long)call->count,
-            type_name((enum collet_type)call->type), call->algorithm, protocol_of(call));
+static void print_call(const struct status_call *call, FILE *out) {
+    fprintf(out, "in call %llu, %s of %llu %s, %s, %s", (unsigned long long)call->facts.sequence,
+            prog_collective_name((enum prog_collective)call->facts.collective), (unsigned long long)call->facts.count,
+            type_name((enum collet_type)call->facts.type), call->algorithm, protocol_of(call));
     if (call->waits_for >= 0 && call->idle_ns > 0)
         fprintf(out, ": for %.1f s it has waited for rank %d's %s", (double)call->idle_ns / 1e9, call->waits_for,
                 call->connecting ? "connection"
@@ -84,14 +84,14 @@ static void print_rank(const struct status_rank *r, bool created, FILE *out) {
     fprintf(out, "  rank %-4d %-12s %7d  ", r->rank.rank, r->rank.host, r->rank.pid);
     if (ncalls == 0)
         fprintf(out, "%s", fate_of(r, created));
-    if (ncalls == 0 && r->has_report)
-        fprintf(out, "; its last is call %llu%s%s", (unsigned long long)r->report.calls, r->report.error[0] ? ": " : "",
-                r->report.error);
+    if (ncalls == 0 && r->has_status)
+        fprintf(out, "; its last is call %llu%s%s", (unsigned long long)r->status.calls, r->status.error[0] ? ": " : "",
+                r->status.error);
     if (ncalls == 0)
         fprintf(out, "\n");
     for (int k = 0; k < ncalls; k++) {
         fprintf(out, "%*s", k == 0 ? 0 : 33, "");
-        print_call(&r->report.call[k], out);
+        print_call(&r->status.call[k], out);
     }
 }
 
@@ -114,12 +114,12 @@ static void print_jobs(const struct status_jobs *jobs, FILE *out) {
 
 /* ---- JSON ---- */
 
-static void put_call(struct json *json, const struct report_call *call) {
+static void put_call(struct json *json, const struct status_call *call) {
     json_open(json, NULL, '{');
-    json_integer(json, "seq", (long long)call->sequence);
-    json_text(json, "collective", prog_collective_name((enum prog_collective)call->collective));
-    json_integer(json, "count", (long long)call->count);
-    json_text(json, "type", type_name((enum collet_type)call->type));
+    json_integer(json, "seq", (long long)call->facts.sequence);
+    json_text(json, "collective", prog_collective_name((enum prog_collective)call->facts.collective));
+    json_integer(json, "count", (long long)call->facts.count);
+    json_text(json, "type", type_name((enum collet_type)call->facts.type));
     json_text(json, "algorithm", call->algorithm);
     json_text(json, "protocol", protocol_of(call));
     json_number(json, "idle_s", (double)call->idle_ns / 1e9);
@@ -141,12 +141,12 @@ static void put_rank(struct json *json, const struct status_rank *r) {
         json_integer(json, "blocks", r->blocks);
         json_text(json, "held_up_by", text);
     }
-    if (r->has_report) {
-        json_integer(json, "calls", (long long)r->report.calls);
-        json_text(json, "error", r->report.error);
+    if (r->has_status) {
+        json_integer(json, "calls", (long long)r->status.calls);
+        json_text(json, "error", r->status.error);
         json_open(json, "in", '[');
         for (int k = 0; k < calls_of(r); k++)
-            put_call(json, &r->report.call[k]);
+            put_call(json, &r->status.call[k]);
         json_close(json, ']');
     }
     json_close(json, '}');
@@ -176,7 +176,7 @@ static void put_jobs(const struct status_jobs *jobs, FILE *out) {
 
 /* ---- asking ---- */
 
-/* Leaves those of one name. */
+/* Keeps only the jobs of this name. */
 static void select_jobs(struct status_jobs *jobs, const char *name) {
     int left = 0;
     for (int j = 0; j < jobs->count; j++) {
@@ -195,7 +195,8 @@ static bool is_among(int pid, const int *pids, int count) {
     return false;
 }
 
-/* One process: what it says, or those say that it has started. Any (0): what the first one of each communicator says that answers. */
+/* Asks a process and the processes that it has started. pid 0: asks all processes of this host that are not stopped. Each communicator
+ * is described by the first process that knows it. */
 static void ask_whom(int pid, struct status_jobs *jobs, const char **why) {
     static int pids[PROCESSES_MAX], family[PROCESSES_MAX];
     const uint64_t deadline_ns = os_now_ns() + ANSWER_NS;
@@ -205,7 +206,7 @@ static void ask_whom(int pid, struct status_jobs *jobs, const char **why) {
         family_enter_network(pid);
     const int n = ask_list(pids, PROCESSES_MAX);
     for (int k = 0; k < n && k < PROCESSES_MAX; k++) {
-        if (pid != 0 ? !is_among(pids[k], family, nfamily) : os_process_stopped(pids[k]))
+        if (pid != 0 ? !is_among(pids[k], family, nfamily) : os_process_is(pids[k], OS_STOPPED))
             continue;
         asked = true;
         ask_process(pids[k], deadline_ns, jobs, why);
@@ -214,7 +215,7 @@ static void ask_whom(int pid, struct status_jobs *jobs, const char **why) {
         *why = family_why_silent(family, nfamily);
 }
 
-/* What the jobs of `whom` do (NULL: of all), with blame; *why: what is wrong if there are none. */
+/* Finds what the jobs of `whom` do (NULL: all jobs), and which ranks hold them up. If there are no jobs, *why says why. */
 static void find_jobs(const char *whom, struct status_jobs *jobs, const char **why) {
     char *end = "";
     const long pid = whom != NULL ? strtol(whom, &end, 10) : 0;
@@ -257,13 +258,13 @@ static int show(const char *whom, print_status *print, FILE *out, FILE *trouble)
     return status;
 }
 
-struct view {
+struct status_view {
     const char *whom;
     print_status *print;
 };
 
 static char *text_of_view(void *context) {
-    const struct view *view = context;
+    const struct status_view *view = context;
     char *text = NULL;
     size_t length;
     FILE *out = open_memstream(&text, &length);
@@ -297,9 +298,9 @@ int main(int argc, char **argv) {
         return EXIT_BAD_INPUT;
     if (serve != NULL)
         return status_serve_metrics(port, find_all);
-    struct view view = {first < argc ? argv[first] : NULL, as_json      ? put_jobs
-                                                           : as_metrics ? status_print_metrics
-                                                                        : print_jobs};
+    struct status_view view = {first < argc ? argv[first] : NULL, as_json      ? put_jobs
+                                                                  : as_metrics ? status_print_metrics
+                                                                               : print_jobs};
     if (watch == NULL)
         return sink_end(show(view.whom, view.print, stdout, stderr));
     screen_watch(seconds, text_of_view, &view);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-topo: shows this machine, or a recorded or imagined one, as a graph; the rings and trees that a job on it would
- * use, what they can carry, and why they are so.
+ * collet-topo: shows this machine, or a recorded or imagined one, as a graph. It also shows the rings and trees that a job on the machine
+ * would use, what they can carry, and why the search chose them.
  */
 #include "base/err.h"
 #include "layers/tools/forecast/explain.h"
@@ -14,7 +14,7 @@
 
 static const struct command command = {"[options]", NULL};
 
-struct request {
+struct topo_request {
     struct machine_request machine;
     const char *dump, *collective, *size, *output; /* NULL: not given */
     bool dot, explain;
@@ -22,7 +22,7 @@ struct request {
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
 
-static bool parse_arguments(int argc, char **argv, struct request *request) {
+static bool parse_arguments(int argc, char **argv, struct topo_request *request) {
     const struct argument table[] = {
         MACHINE_OPTIONS(&request->machine),
         ARGUMENT_FLAG("dot", &request->dot, "the graph for Graphviz, and nothing else"),
@@ -41,13 +41,13 @@ static bool parse_arguments(int argc, char **argv, struct request *request) {
     return false;
 }
 
-/* The call to explain. */
+/* The call that is explained. */
 struct call {
     enum prog_collective collective;
     uint64_t bytes;
 };
 
-static bool parse_call(const struct request *request, struct call *call) {
+static bool parse_call(const struct topo_request *request, struct call *call) {
     *call = (struct call){PROG_ALLREDUCE, 1 << 20};
     if (!argument_collective("--collective", request->collective, &call->collective))
         return false;
@@ -58,7 +58,7 @@ static bool parse_call(const struct request *request, struct call *call) {
 
 /* ---------------------------------------------------------------------------------------------------------- showing */
 
-/* What is shown of rings, one after another. */
+/* The functions that print the rings, in their order. */
 static enum collet_result (*const sections[])(const struct topo_rings *rings, FILE *out) = {
     topo_print_rings, topo_print_trees, topo_print_bandwidth, topo_print_reasons};
 
@@ -97,12 +97,13 @@ static int dump(const struct topo *topo, const char *path) {
 }
 
 int main(int argc, char **argv) {
-    struct request request = {0};
+    struct topo_request request = {0};
     struct call call;
     struct topo *topo = NULL;
     int nhosts = 1, per_host = 0;
-    setenv("COLLET_DEBUG", "WARN", 0); /* what is strange about a machine is what this program is for */
-    err_is_told = true;                /* argument_failed() tells failures */
+    /* Warnings are shown: what is strange about a machine is what this program is for. */
+    setenv("COLLET_DEBUG", "WARN", 0);
+    err_is_told = true; /* argument_failed() prints failures. */
     if (!parse_arguments(argc, argv, &request))
         return EXIT_BAD_INPUT;
     if (!machine_numbers(&request.machine, &nhosts, &per_host) || !parse_call(&request, &call) ||

@@ -43,13 +43,13 @@ class Step:
 
 
 def ranks_of(events):
-    """The rank of each process of a file, and its communicator."""
+    """The communicator and the rank of each process of a file."""
     names = [e for e in events if e["ph"] == "M" and e["name"] == "process_name"]
     return {e["pid"]: (e["args"].get("communicator", ""), e["args"]["rank"]) for e in names}
 
 
 def calls_of(events, ranks):
-    """The calls that all ranks of their communicator have steps of: (communicator, collective, number)."""
+    """The calls in which all ranks of the communicator have steps, each as (communicator, collective, number)."""
     seen, members = collections.defaultdict(set), collections.defaultdict(set)
     for comm, rank in ranks.values():
         members[comm].add(rank)
@@ -85,7 +85,8 @@ def steps_of(events, ranks, call):
 
 
 def join_messages(events, steps, at_begin, at_end):
-    """A measured message leaves where its step begins and comes where the other ends; a predicted one the other way round."""
+    """Joins each step with those whose messages it receives. An arrow of a measured message begins where its step begins, and ends where
+    the receiving step ends. An arrow of a predicted message begins where its step ends, and ends where the receiving step begins."""
     ends = collections.defaultdict(dict)
     for e in events:
         if e["ph"] in "sf" and e.get("cat") == "message":
@@ -108,8 +109,8 @@ def critical_path(steps):
 
 
 def share_of(path, start, numbers):
-    """How long the call was held up by each rank: a step on the path counts from the end of the one before, the first from the
-    moment when the first rank entered."""
+    """How long each rank held the call up. A step on the critical path counts from the end of the step before it. The first step counts
+    from the moment when the first rank entered."""
     share, end = dict.fromkeys(numbers, 0.0), start
     for step in path:
         share[step.rank] += max(0.0, step.end - end)
@@ -155,7 +156,7 @@ def shifted(events, keep, start, first_process, label, ranks, path, slowest):
 
 
 def whole_arrows(events):
-    """Without arrows that have lost an end."""
+    """The events without those arrows that have lost an end."""
     ends = collections.Counter(e["id"] for e in events if e["ph"] in "sf")
     return [e for e in events if e["ph"] not in "sf" or ends[e["id"]] == 2]
 
@@ -208,7 +209,7 @@ def main():
         parser.error("name a FILE")
     output = sys.stdout
     if options.output == "-":
-        sys.stdout = sys.stderr  # the table
+        sys.stdout = sys.stderr  # The table goes to standard error.
     measured = [event for path in options.files for event in load(path)]
     events = show("measured", measured, 0, options.call)
     if options.overlay:

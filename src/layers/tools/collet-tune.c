@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * collet-tune: measures this machine and writes a file for COLLET_TUNER_FILE, or shows how good the choices are that the
- * cost model makes. Read next: tune/lab.h, tune/fit.c, tune/regret.h.
+ * collet-tune: measures this machine and writes a file for COLLET_TUNER_FILE, or shows how good the choices of the cost model are.
+ * Read next: tune/lab.h, tune/fit.c, tune/regret.h.
  */
 #include "base/config_read.h"
 #include "base/err.h"
@@ -34,31 +34,31 @@ enum { LABS_MAX = 8 };
 
 #define QUICK_ROUNDS 12
 #define LIMITED_ROUNDS 5
-#define MEASURED_SHARE 0.75 /* share of a limited time for measuring; then comes the fit, … */
-#define FITTED_SHARE 0.95   /* … and then the file */
+#define MEASURED_SHARE 0.75 /* Share of a limited time after which measuring ends, and the fit begins. */
+#define FITTED_SHARE 0.95   /* Share of a limited time after which the fit ends, and the file is written. */
 #define ROUNDS 16
 #define SMALLEST 8u
 #define LARGEST (64u << 20)
 #define QUICK_LARGEST (2u << 20)
 
-struct request {
+struct tune_request {
     const char *procs, *transport, *sizes, *output, *costs, *save, *samples, *seconds; /* NULL: not given */
     bool quick, regret, all, print, device;
 };
 
-struct task {
+struct tune_task {
     struct lab_options options;
     int procs[LABS_MAX];
     int nprocs, nlabs;
     struct budget budget;
-    const char *samples;             /* NULL: measured now */
-    struct cost_table costs, before; /* before: the fit */
+    const char *samples;             /* File of samples. NULL: they are measured now. */
+    struct cost_table costs, before; /* before: the constants before the fit. */
     struct lab *labs[LABS_MAX];
 };
 
 /* -------------------------------------------------------------------------------------------------------- arguments */
 
-static void parse_arguments(int argc, char **argv, struct request *request) {
+static void parse_arguments(int argc, char **argv, struct tune_request *request) {
     const struct argument table[] = {
         ARGUMENT_VALUE("procs", "N,N...", &request->procs,
                        "numbers of ranks to measure with, 2 to 16; 2,4 unless given"),
@@ -85,7 +85,7 @@ static void parse_arguments(int argc, char **argv, struct request *request) {
     arguments_read_options(&command, table, sizeof table / sizeof *table, argc, argv);
 }
 
-static bool parse_procs(const char *text, struct task *task) {
+static bool parse_procs(const char *text, struct tune_task *task) {
     const char *at = text;
     do {
         char *end;
@@ -99,7 +99,7 @@ static bool parse_procs(const char *text, struct task *task) {
     } while (true);
 }
 
-static bool parse_sizes(const char *text, bool quick, struct task *task) {
+static bool parse_sizes(const char *text, bool quick, struct tune_task *task) {
     unsigned long long from = SMALLEST, to = quick && !task->options.gpus ? QUICK_LARGEST : LARGEST;
     char rest;
     if (text != NULL &&
@@ -112,7 +112,7 @@ static bool parse_sizes(const char *text, bool quick, struct task *task) {
     return true;
 }
 
-static bool parse_seconds(const struct request *request, struct task *task) {
+static bool parse_seconds(const struct tune_request *request, struct tune_task *task) {
     char *end;
     if (request->seconds == NULL)
         return true;
@@ -122,7 +122,7 @@ static bool parse_seconds(const struct request *request, struct task *task) {
     return request->device || argument_refuse("--seconds", request->seconds, "left out without --device");
 }
 
-static bool task_of(const struct request *request, struct task *task) {
+static bool task_of(const struct tune_request *request, struct tune_task *task) {
     const char *transport = request->transport != NULL ? request->transport : "shm";
     if (strcmp(transport, "shm") != 0 && strcmp(transport, "tcp") != 0)
         return argument_refuse("--transport", transport, "shm or tcp");
@@ -158,8 +158,8 @@ static void print_cpu(FILE *out) {
         fclose(in);
 }
 
-/* Machine and date: a number without them says nothing. */
-static void print_head(const struct task *task, FILE *out) {
+/* Prints machine and date, because a number says nothing without them. */
+static void print_head(const struct tune_task *task, FILE *out) {
     char date[32];
     time_t now = time(NULL);
     struct tm tm;
@@ -176,9 +176,9 @@ static void print_head(const struct task *task, FILE *out) {
     }
 }
 
-static bool is_wire(const struct task *task) { return strcmp(task->options.transport, "tcp") == 0; }
+static bool is_wire(const struct tune_task *task) { return strcmp(task->options.transport, "tcp") == 0; }
 
-static void print_constants(const struct task *task, double error, FILE *out) {
+static void print_constants(const struct tune_task *task, double error, FILE *out) {
     fprintf(out, "# Constants of collet's cost model, fitted by collet-tune; COLLET_TUNER_FILE loads them.\n");
     print_head(task, out);
     fprintf(
@@ -191,11 +191,11 @@ static void print_constants(const struct task *task, double error, FILE *out) {
     costs_print(&task->costs, "host.", out);
 }
 
-/* Not standard output. */
+/* Is the path a file, and not standard output? */
 static bool is_file(const char *path) { return path != NULL && strcmp(path, "-") != 0; }
 
-/* What the file holds stays until all was measured. */
-static int write_constants(const struct task *task, double error, const char *path) {
+/* Writes the constants. The old content of the file stays until all was measured. */
+static int write_constants(const struct tune_task *task, double error, const char *path) {
     FILE *out = is_file(path) ? sink_open("--output", path) : stdout;
     if (out == NULL)
         return EXIT_FAILURE;
@@ -206,7 +206,7 @@ static int write_constants(const struct task *task, double error, const char *pa
     return out == stdout || sink_close("--output", path, out) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static void print_tables(const struct task *task, bool all) {
+static void print_tables(const struct tune_task *task, bool all) {
     print_head(task, stdout);
     for (int k = 0; k < task->nlabs; k++) {
         if (all)
@@ -225,7 +225,7 @@ static bool has_gpus(void) {
     return false;
 }
 
-static bool read_samples(struct task *task) {
+static bool read_samples(struct tune_task *task) {
     char path[256];
     for (const char *at = task->samples; *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
         snprintf(path, sizeof path, "%.*s", (int)strcspn(at, ","), at);
@@ -237,7 +237,7 @@ static bool read_samples(struct task *task) {
     return true;
 }
 
-static bool save_samples(const char *path, const struct task *task) {
+static bool save_samples(const char *path, const struct tune_task *task) {
     FILE *out = sink_open("--save", path);
     if (out == NULL)
         return false;
@@ -245,18 +245,18 @@ static bool save_samples(const char *path, const struct task *task) {
     return sink_close("--save", path, out);
 }
 
-/* A call that makes no progress ends when the run has to, or sooner if COLLET_TIMEOUT says so. */
-static void limit_calls(const struct task *task) {
+/* Limits the time of calls: a call that makes no progress ends when the run has to, or sooner if COLLET_TIMEOUT says so. */
+static void limit_calls(const struct tune_task *task) {
     struct config config;
     char text[24];
     if (task->budget.seconds <= 0 || config_read(&config) != COLLET_SUCCESS)
-        return; /* a mistake there is told where communicators are made */
+        return; /* A mistake in the configuration is reported when communicators are created. */
     snprintf(text, sizeof text, "%.0f", fmin((double)config.timeout, fmax(1, budget_left(&task->budget))));
     setenv("COLLET_TIMEOUT", text, 1);
 }
 
-/* In one group and in threads, each for its share of the time. False: a call has failed. */
-static bool gather_on_gpus(const struct request *request, struct task *task) {
+/* Measures in one group and in threads, each for its share of the time. False: a call has failed. */
+static bool gather_on_gpus(const struct tune_request *request, struct tune_task *task) {
     const int nstages = 2 * task->nprocs;
     int rounds = task->budget.seconds > 0 ? LIMITED_ROUNDS : request->quick ? QUICK_ROUNDS : ROUNDS;
     bool failed = false;
@@ -275,7 +275,7 @@ static bool gather_on_gpus(const struct request *request, struct task *task) {
     return !failed;
 }
 
-static bool gather(const struct request *request, struct task *task) {
+static bool gather(const struct tune_request *request, struct tune_task *task) {
     int rounds = request->quick ? QUICK_ROUNDS : ROUNDS;
     for (; task->nlabs < task->nprocs; task->nlabs++) {
         const int k = task->nlabs;
@@ -288,7 +288,7 @@ static bool gather(const struct request *request, struct task *task) {
            (request->save == NULL || save_samples(request->save, task));
 }
 
-static int tell(const struct request *request, struct task *task) {
+static int tell(const struct tune_request *request, struct tune_task *task) {
     if (request->regret) {
         print_tables(task, request->all);
         return EXIT_SUCCESS;
@@ -301,7 +301,7 @@ static int tell(const struct request *request, struct task *task) {
     return status;
 }
 
-/* Before measurements that take minutes. */
+/* Can the file be written? Asked before measurements that take minutes. */
 static bool can_write(const char *path) {
     FILE *out = is_file(path) ? fopen(path, "ae") : NULL;
     if (out != NULL)
@@ -309,19 +309,19 @@ static bool can_write(const char *path) {
     return !is_file(path) || out != NULL || argument_refuse("--output", path, "a file that can be written");
 }
 
-static int run(const struct request *request, struct task *task) {
+static int run(const struct tune_request *request, struct tune_task *task) {
     if (!(request->regret ? sink_begin(request->output) : can_write(request->output)))
         return EXIT_BAD_INPUT;
     bool gathered = request->device ? gather_on_gpus(request, task) : gather(request, task);
     int status = gathered || request->device ? tell(request, task) : EXIT_BAD_INPUT;
     if (!gathered && request->device)
-        status = EXIT_FAILURE; /* the file has what was measured until then */
+        status = EXIT_FAILURE; /* The file has what was measured before the failure. */
     for (int k = 0; k < task->nlabs; k++)
         lab_destroy(task->labs[k]);
     return status;
 }
 
-/* The constants that this library has for the first GPU. */
+/* Takes the constants that this library has for the first GPU. */
 static enum collet_result take_constants(struct cost_table *costs) {
     char name[GPU_MODEL_BYTES];
     gpu_driver()->model(0, name);
@@ -329,8 +329,8 @@ static enum collet_result take_constants(struct cost_table *costs) {
 }
 
 int main(int argc, char **argv) {
-    struct request request = {.quick = false};
-    struct task task = {.budget.now_ns = os_now_ns};
+    struct tune_request request = {.quick = false};
+    struct tune_task task = {.budget.now_ns = os_now_ns};
     parse_arguments(argc, argv, &request);
     if (!task_of(&request, &task))
         return EXIT_BAD_INPUT;
@@ -346,7 +346,7 @@ int main(int argc, char **argv) {
         return EXIT_FAILURE;
     task.budget.began_ns = os_now_ns();
     task.options.budget = &task.budget;
-    if (request.device) /* beside the file, if that goes there too */
+    if (request.device) /* Progress goes to standard error if the constants go to standard output. */
         task.budget.out = is_file(request.output) ? stdout : stderr;
     return sink_end(run(&request, &task));
 }

@@ -46,7 +46,7 @@ uint32_t call_options_bit(const struct algorithm *algorithm) {
 
 /* ---- limits ---- */
 
-/* Applies it to the limits. False: nothing of it is possible, and the limits are as before. */
+/* Restricts the limits to the wanted algorithms. False: none of them is possible, and the limits do not change. */
 static bool hold_algorithms(uint32_t wanted, enum prog_collective collective, const struct prog_shape *shape,
                             struct tuner_limits *limits) {
     struct tuner_limits held = *limits;
@@ -62,7 +62,8 @@ static bool hold_algorithms(uint32_t wanted, enum prog_collective collective, co
     return true;
 }
 
-/* The exclusions of the configuration no longer count. Those of the machine do: some GPUs have no LL128. */
+/* Restricts the limits to the wanted protocols. What the configuration excludes may be wanted. What the machine excludes may
+ * not: some GPUs have no LL128. False: none of the protocols is possible, and the limits do not change. */
 static bool hold_protocols(uint32_t wanted, enum prog_collective collective, struct tuner_limits *limits) {
     struct tuner_limits held = *limits;
     bool any = false;
@@ -78,7 +79,7 @@ static bool hold_protocols(uint32_t wanted, enum prog_collective collective, str
 
 static int less_of(int a, int b) { return a < b ? a : b; }
 
-/* Not above the limit of the configuration, if there is one. */
+/* Restricts the number of channels, but never above the limit of the configuration, if there is one. */
 static void hold_channels(const struct call_options *options, struct tuner_limits *limits) {
     const int fewest = limits->nchannels, most = limits->most_nchannels > fewest ? limits->most_nchannels : fewest;
     const int bound = limits->channels_given ? most : CHANNELS_MAX;

@@ -21,17 +21,17 @@ TEXT(card_h200_2, "h200-2.tuning");
 TEXT(card_h100_2, "h100-2.tuning");
 
 /* The last entry has no file. */
-static const struct card cards[] = {
+static const struct measured_card cards[] = {
     {"h200-1.tuning", "H200", 90, 1, card_h200_1},
     {"h200-2.tuning", "H200", 90, 2, card_h200_2},
     {"h100-2.tuning", "H100", 90, 2, card_h100_2},
     {.file = NULL},
 };
 
-/* Finds the file for such a GPU and kernels of this version; NULL: there is none. */
-static const struct card *card_find(struct card_gpu gpu, uint32_t kernels) {
-    const struct card *nearest = NULL;
-    for (const struct card *card = cards; card->file != NULL; card++) {
+/* Finds the file of constants for this kind of GPU and for kernels of this version. NULL: there is no such file. */
+static const struct measured_card *card_find(struct card_gpu gpu, uint32_t kernels) {
+    const struct measured_card *nearest = NULL;
+    for (const struct measured_card *card = cards; card->file != NULL; card++) {
         if (card->sm != gpu.sm || card->kernels != kernels)
             continue;
         if (gpu.name != NULL && strstr(gpu.name, card->model) != NULL)
@@ -43,8 +43,8 @@ static const struct card *card_find(struct card_gpu gpu, uint32_t kernels) {
 
 /* ---- generations ---- */
 
-/* Multiprocessors of the largest card of a generation, each of which runs one block (NVIDIA's architecture white papers); and what a
- * block moves round a ring, in GB/s (tuning.cc of 2026, the same constants of newer generations). */
+/* Bandwidth of one block in a ring, in GB/s (from NCCL's tuning.cc of 2026). Below, gpu_blocks is the number of multiprocessors of the
+ * largest card of a generation (from NVIDIA's architecture white papers), because each multiprocessor runs one block. */
 static double block_gbps(int sm) { return sm >= 100 ? 40 : sm >= 90 ? 36.7 : 20; }
 
 static void suit_generation(int sm, struct cost_table *costs) {
@@ -59,14 +59,14 @@ static void suit_generation(int sm, struct cost_table *costs) {
 }
 
 enum collet_result card_suit(struct card_gpu gpu, uint32_t kernels, struct cost_table *costs) {
-    const struct card *card = card_find(gpu, kernels);
+    const struct measured_card *card = card_find(gpu, kernels);
     suit_generation(gpu.sm, costs);
     return card != NULL ? costs_read_text(card->text, card->file, costs) : COLLET_SUCCESS;
 }
 
-/* The first line of the file says it. */
+/* The note is the first line of the card's file. */
 const char *card_note(struct card_gpu gpu, uint32_t kernels, char text[CARD_NOTE_BYTES]) {
-    const struct card *card = card_find(gpu, kernels);
+    const struct measured_card *card = card_find(gpu, kernels);
     const char *line = card != NULL ? card->text + strspn(card->text, "# ") : "";
     snprintf(text, CARD_NOTE_BYTES, "those %s GPUs, assumed from data sheets, not measured%s%.*s",
              card != NULL ? "between" : "of", card != NULL ? "; within a GPU " : "", (int)strcspn(line, "\n"), line);

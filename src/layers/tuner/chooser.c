@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who chooses for a communicator: the tuner, by its model of the machine, or a plugin in its place.
+ * The chooser of a communicator: the tuner, by its model of the machine, or a plugin in its place.
  */
 #include "seams/tuner.h"
 
@@ -15,10 +15,10 @@
 #include <string.h>
 #include <strings.h>
 
-/* The choices of calls that have options of their own. There are few kinds of these. */
+/* The choice for calls with options of their own (call_options.h). A program has few kinds of such calls, so they are a list. */
 struct own_choice {
     struct own_choice *next;
-    struct exec_request request; /* one of them */
+    struct exec_request request; /* A call with these options. */
     uint64_t bytes;
     struct plan_choice choice;
 };
@@ -26,19 +26,20 @@ struct own_choice {
 struct chooser {
     const struct chan *chan;
     struct model *model;
-    const struct plan_adviser *adviser; /* NULL: none */
-    void *advice;                       /* its context; NULL: none */
+    const struct plan_adviser *adviser; /* NULL: no plugin chooses. */
+    void *advice;                       /* Context of the adviser. NULL: no plugin chooses. */
     struct own_choice *own;
 };
 
 /* ---- plugins ---- */
 
-/* It is set before there are communicators, or by several threads to the same value. The store pairs with the load below. */
+/* The adviser is set before there are communicators, or by several threads to the same value. The store pairs with the load
+ * in find_advice(). */
 static const struct plan_adviser *adviser;
 
 void plan_take_adviser(const struct plan_adviser *taken) { __atomic_store_n(&adviser, taken, __ATOMIC_RELEASE); }
 
-/* A rank loads what its own environment names, and rank 0's has to name the same. */
+/* Opens the plugin. A rank loads the plugin that its own environment names, and rank 0's environment must name the same one. */
 static enum collet_result find_advice(struct chooser *chooser, const struct config *config,
                                       const struct tuner_limits *limits) {
     const char *plugin = config->tuner_plugin, *own = config_process()->tuner_plugin;
@@ -61,7 +62,7 @@ static enum collet_result find_advice(struct chooser *chooser, const struct conf
 
 /* ---- schedules ---- */
 
-/* Loads the schedule of COLLET_PROGRAM, if it is for these ranks. */
+/* Takes the schedule of COLLET_PROGRAM, if it is for these ranks. */
 static void use_imported(const struct chooser *chooser, const struct map *map, struct tuner_limits *limits) {
     const struct algorithm *imported = map->imported;
     if (imported == NULL)

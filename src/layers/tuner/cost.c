@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * On host memory a rank has one engine, its CPU, and shares that with others if its node has more ranks than CPUs; on a GPU
- * each of its workers has a block.
+ * On host memory a rank has one engine, its CPU. It shares the CPU with other ranks if its node has more ranks than CPUs. On a GPU
+ * each worker of a rank has a block.
  */
 #include "layers/tuner/cost.h"
 
@@ -11,7 +11,8 @@
 
 #include <stdlib.h>
 
-/* On GPUs a hop takes longer than many a step, and there are more rounds than slots let a producer run ahead. */
+/* Maximum numbers of simulated rounds. GPUs take more, because a hop on GPUs takes longer than many a step, and a producer
+ * can run ahead only as far as it has slots. */
 #define HOST_ROUNDS 4
 #define GPU_ROUNDS 12
 
@@ -19,7 +20,7 @@ uint32_t cost_rounds(const struct cost_machine *machine) { return machine->gpu ?
 
 /* ---- one algorithm ---- */
 
-/* Looks at the programs of all ranks; if these are too many, at those of the first host. */
+/* Looks at the programs of all ranks. If blocks are equally long, looks only at the programs of the first host's ranks. */
 static enum collet_result stage_look(struct cost_stage *stage) {
     const struct sim_cast *cast = &stage->machine->cast;
     int nlooked = stage->machine->uniform ? cast->nlocal : sim_nplayers(cast);
@@ -28,6 +29,7 @@ static enum collet_result stage_look(struct cost_stage *stage) {
         COLLET_TRY(algorithm_build(stage->algorithm, &stage->machine->shapes[0], rank, 0, &prog));
         stage->nslices = prog->nslices;
         stage->longest_run = prog->longest_run;
+        stage->blocks += prog_region_blocks(prog, STEP_IN) + prog_region_blocks(prog, STEP_OUT);
         stage->nworkers = prog->nworkers > stage->nworkers ? prog->nworkers : stage->nworkers;
         stage->npeers = prog->npeers > stage->npeers ? prog->npeers : stage->npeers;
         stage->host_steps += prog->nsteps;
@@ -40,6 +42,7 @@ static enum collet_result stage_look(struct cost_stage *stage) {
         }
         prog_destroy(prog);
     }
+    stage->blocks *= (double)cast->nlocal * cast->nhosts / stage->machine->whole->nnodes / nlooked;
     return COLLET_SUCCESS;
 }
 
@@ -84,6 +87,7 @@ static enum collet_result stage_build(struct cost_stage *stage, int nrings) {
     struct sim_machine ranks = {.costs = machine->costs,
                                 .home = machine->gpu ? LINK_GPU : LINK_MEMORY,
                                 .gpu = machine->gpu,
+                                .fans = machine->fans,
                                 .crowd = machine->crowd,
                                 .node = machine->node,
                                 .nlinks = machine->net->nlinks,
@@ -112,7 +116,7 @@ static struct sim_lengths lengths_of(const struct cost_stage *stage, const struc
     int nranks = stage->machine->cast.nhosts * stage->machine->cast.nlocal;
     enum prog_collective collective = stage->algorithm->collective;
     if (prog_is_bare(collective))
-        count = 1; /* a message without bytes takes as long as a byte */
+        count = 1; /* A message without bytes takes as long as one of a byte. */
     plan_extent(collective, count, nranks, stage->nslices, &args);
     return (struct sim_lengths){
         .uniform = stage->machine->uniform,
@@ -134,6 +138,16 @@ bool cost_by_switches(const struct cost_stage *stage, const struct plan_choice *
     return lengths.part_bytes >= machine->switched_from && lengths.chunk_bytes >= machine->switched_from;
 }
 
+/* The share of the buffers' bytes that are in no cache of their node, if calls use the same buffers again and again. */
+static double missed_share(const struct cost_stage *stage, uint64_t count, uint32_t elem_bytes) {
+    const double cached = stage->machine->costs->host.cache_bytes;
+    const struct sim_cast *cast = &stage->machine->cast;
+    struct work_args args;
+    plan_extent(stage->algorithm->collective, count, cast->nhosts * cast->nlocal, stage->nslices, &args);
+    const double used = stage->blocks * (double)args.block_elems * elem_bytes;
+    return used > cached ? 1 - cached / used : 0;
+}
+
 enum collet_result cost_set(struct cost_stage *stage, const struct plan_choice *choice, uint64_t count,
                             uint32_t elem_bytes, struct sim **sim_p) {
     int nrings = choice->nchannels < stage->machine->nshapes ? choice->nchannels : stage->machine->nshapes;
@@ -142,6 +156,7 @@ enum collet_result cost_set(struct cost_stage *stage, const struct plan_choice *
     struct sim *sim = *sim_p = stage->sims[nrings];
     sim->machine.costs = stage->machine->costs;
     sim->turns = (double)choice->nchannels / nrings;
+    sim->missed = missed_share(stage, count, elem_bytes);
     sim->switched = cost_by_switches(stage, choice, count, elem_bytes);
     sim->lent_from = (uint32_t)stage->npeers <= LOAN_GPU_PEERS ? stage->machine->lent_from : 0;
     for (int channel = 0; channel < nrings; channel++) {
@@ -182,7 +197,7 @@ enum collet_result cost_bound(const struct cost_stage *stage, struct sim *sim, c
     return sim_busiest(sim, choice->protocol, &bounds->engine_ns);
 }
 
-/* Ranks that wait for each other, or disagree about who talks to whom: the verifier says which, where, and what to do. */
+/* If the simulation found a deadlock, asks the verifier for the reason, and sets the verifier's answer as the error text. */
 static enum collet_result explain_wrong(const struct cost_stage *stage, enum collet_result result) {
     const struct cost_machine *machine = stage->machine;
     char why[256];

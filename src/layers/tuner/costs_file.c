@@ -17,20 +17,15 @@
 #include <string.h>
 
 #define NAME_BYTES 48
-#define CONSTANTS_MAX (6 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 9)
+#define CONSTANTS_MAX (6 * LINK_CLASS_COUNT * COSTS_PROTOCOLS + 18)
 
-static const char *const class_names[LINK_CLASS_COUNT] = {[LINK_MEMORY] = "memory",
-                                                          [LINK_MEMORY_FAR] = "memory-far",
-                                                          [LINK_LENT] = "memory-lent",
-                                                          [LINK_LENT_CMA] = "memory-lent-cma",
-                                                          [LINK_NET] = "net",
-                                                          [LINK_GPU] = "gpu",
-                                                          [LINK_GPU_NVLINK] = "gpu-nvlink",
-                                                          [LINK_GPU_PCI] = "gpu-pci",
-                                                          [LINK_GPU_HOST] = "gpu-host",
-                                                          [LINK_GPU_NET] = "gpu-net"};
+static const char *const class_names[LINK_CLASS_COUNT] = {
+    [LINK_MEMORY] = "memory",     [LINK_MEMORY_FAR] = "memory-far",    [LINK_MEMORY_MEASURED] = "memory-measured",
+    [LINK_LENT] = "memory-lent",  [LINK_LENT_CMA] = "memory-lent-cma", [LINK_NET] = "net",
+    [LINK_GPU] = "gpu",           [LINK_GPU_NVLINK] = "gpu-nvlink",    [LINK_GPU_PCI] = "gpu-pci",
+    [LINK_GPU_HOST] = "gpu-host", [LINK_GPU_NET] = "gpu-net"};
 
-/* The place of one constant in a table. Exactly one of the two pointers is not NULL. */
+/* The place of one constant in a table. Exactly one of `number` and `count` is not NULL. */
 struct constant {
     char name[NAME_BYTES];
     const char *unit;
@@ -64,11 +59,20 @@ static void list_constants(struct cost_table *costs, struct constants *all) {
     *all = (struct constants){.count = 0};
     for (int class = 0; class < LINK_CLASS_COUNT; class ++)
         for (int p = 0; p < COSTS_PROTOCOLS; p++)
-            if (protocol_costs_as((uint32_t)p) ==
-                (enum protocol)p) /* the constants of the other protocols are not used */
+            /* The constants of LINK_MEMORY_MEASURED follow from host.*. Some protocols use the constants of another protocol. */
+            if (class != LINK_MEMORY_MEASURED && protocol_costs_as((uint32_t)p) == (enum protocol)p)
                 add_step_constants(all, &costs->step[class][p], class_names[class], protocol_names[p]);
     add_constant(all, &costs->switch_ns, "ns", "host", "switch", "");
     add_constant(all, &costs->turns_share, "share", "host", "turns", "");
+    add_constant(all, &costs->host.line_ns, "ns", "host", "line", "");
+    add_constant(all, &costs->host.slot_ns, "ns", "host", "slot", "");
+    add_constant(all, &costs->host.slot_byte_ns, "ns/byte", "host", "slot_byte", "");
+    add_constant(all, &costs->host.lent_byte_ns, "ns/byte", "host", "lent_byte", "");
+    add_constant(all, &costs->host.kernel_ns, "ns", "host", "kernel", "");
+    add_constant(all, &costs->host.kernel_byte_ns, "ns/byte", "host", "kernel_byte", "");
+    add_constant(all, &costs->host.own_byte_ns, "ns/byte", "host", "own_byte", "");
+    add_constant(all, &costs->host.memory_gbps, "GB/s", "host", "memory", "");
+    add_constant(all, &costs->host.cache_bytes, "bytes", "host", "cache", "");
     add_constant(all, &costs->gpu_call_ns, "ns", "gpu", "call", "");
     add_constant(all, &costs->gpu_block_ns, "ns", "gpu", "block", "");
     add_constant(all, &costs->gpu_turn_ns, "ns", "gpu", "turn", "");
@@ -93,7 +97,7 @@ void costs_print(const struct cost_table *costs, const char *prefix, FILE *out) 
 
 /* ---- reading ---- */
 
-struct place {
+struct file_place {
     const char *path;
     int line;
 };
@@ -101,7 +105,7 @@ struct place {
 #define BAD(place, ...) bad_line(place, err_set(COLLET_ERR_INVALID_USAGE, __VA_ARGS__))
 
 /* Puts file and line in front of the error that has just been set. */
-static enum collet_result bad_line(const struct place *place, enum collet_result result) {
+static enum collet_result bad_line(const struct file_place *place, enum collet_result result) {
     char what[256];
     snprintf(what, sizeof what, "%s", err_last());
     return err_set(result, "COLLET_TUNER_FILE: %s:%d: %s", place->path, place->line, what);
@@ -114,7 +118,7 @@ static struct constant *find(struct constants *all, const char *name) {
     return NULL;
 }
 
-static enum collet_result store(const struct place *place, struct constant *c, const char *text) {
+static enum collet_result store(const struct file_place *place, struct constant *c, const char *text) {
     char *end;
     const locale_t before = plain_begin();
     double value = strtod(text, &end);
@@ -130,7 +134,7 @@ static enum collet_result store(const struct place *place, struct constant *c, c
     return COLLET_SUCCESS;
 }
 
-static enum collet_result read_line(const struct place *place, char *line, struct constants *all, bool *seen) {
+static enum collet_result read_line(const struct file_place *place, char *line, struct constants *all, bool *seen) {
     char *rest;
     line[strcspn(line, "#\n")] = '\0';
     const char *name = strtok_r(line, " \t\r", &rest);
@@ -154,7 +158,7 @@ static enum collet_result read_lines(FILE *in, const char *path, struct cost_tab
     struct cost_table read = *costs;
     struct constants all;
     bool seen[CONSTANTS_MAX] = {false};
-    struct place place = {path, 0};
+    struct file_place place = {path, 0};
     char *line = NULL;
     size_t room = 0;
     enum collet_result result = COLLET_SUCCESS;

@@ -15,13 +15,13 @@
 
 #include <stdio.h>
 
-/* Errors: INVALID_USAGE with file, line and what is wrong there, or if the file cannot be read; *costs is then
- * unwritten. What the file does not name keeps its value in *costs. */
+/* Reads constants from a file. A constant that the file does not name keeps its value in *costs. Error: INVALID_USAGE if the
+ * file cannot be read or has a wrong line; the message has file, line and reason, and *costs is not written. */
 enum collet_result costs_read(const char *path, struct cost_table *costs);
-/* Reads a text in memory. Errors call it `name`. */
+/* Reads constants from a text in memory. `name` names the text in messages. */
 enum collet_result costs_read_text(const char *text, const char *name, struct cost_table *costs);
 
-/* Writes the constants whose names begin like this, in the format of such a file. */
+/* Writes the constants whose names begin with `prefix`, in the format of a tuning file. */
 void costs_print(const struct cost_table *costs, const char *prefix, FILE *out);
 
 #endif

@@ -7,12 +7,13 @@
 
 #include <strings.h>
 
-/* Time for one pair: some forty samples if the CPUs are near, eight if they are far. */
+/* Time for one pair: some forty samples if its CPUs are near each other, eight if they are far. */
 #define PROBE_NS 50000
 
 /* ---- which CPUs ---- */
 
-/* Slots of ranks on GPUs do not lie in the memory of CPUs. */
+/* Do two host ranks of the node run on CPUs between which data must travel? Slots of ranks on GPUs do not lie in the memory
+ * of CPUs. */
 static bool any_apart(const struct peer_info *peers, int nranks, int node) {
     for (int a = 0; a < nranks; a++)
         for (int b = a + 1; b < nranks && peers[a].node == node; b++)
@@ -31,8 +32,8 @@ static int cpu_of(const struct os_cpu_set *set, int k) {
     }
 }
 
-/* The first CPU with the last, the middle and the next one: these are, mostly, of another socket, of another part of the
- * same one, and neighbours. */
+/* Pairs the first CPU with the last, the middle and the next one. Mostly, the last CPU is on another socket, the middle one
+ * on another part of the same socket, and the next one is a neighbour. */
 int distance_pairs(const struct peer_info *peers, int nranks, int node,
                    struct distance_pair pairs[DISTANCE_PAIRS_MAX]) {
     struct os_cpu_set cpus = {{0}};

@@ -8,8 +8,8 @@
 #include <limits.h>
 #include <strings.h>
 
-/* Lines of LL128 are dear for a block: they pay where they cross a link. Within one GPU only who asks for LL128 gets it, or a
- * collective that may have nothing else. */
+/* May ranks on one GPU use LL128? Its lines are expensive for a block, and only pay where they cross a link. So within one
+ * GPU only a user who asks for LL128 gets it, or a collective that may have nothing else. */
 static bool asks_for_ll128(const struct config *config, const struct tuner_limits *limits) {
     const unsigned others = ((1u << PROTOCOL_COUNT) - 1) & ~(1u << PROTOCOL_LL128);
     char name[NAME_BYTES];
@@ -23,8 +23,8 @@ static bool asks_for_ll128(const struct config *config, const struct tuner_limit
     return named || !other;
 }
 
-/* Links between GPUs are full with fewer, as far as is known: nothing is measured there. Ranks that share a GPU were measured with
- * more. */
+/* Maximum number of channels if a rank has a GPU of its own. Fewer channels are said to fill the links between GPUs; this was not
+ * measured. Ranks that share a GPU were measured with more channels. */
 #define CHANNELS_ALONE 32
 
 void tuner_limits_of_gpus(const struct config *config, int blocks, int ranks, bool apart, struct tuner_limits *limits) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What may be chosen on GPUs: blocks must find room there.
+ * Limits of the choice on GPUs: the blocks of all channels must find room there.
  */
 #ifndef COLLET_LAYERS_TUNER_LIMITS_GPU_H
 #define COLLET_LAYERS_TUNER_LIMITS_GPU_H
@@ -8,18 +8,20 @@
 #include "plan/choice.h"
 #include "plan/limits.h"
 
-/* Ranks on GPUs that run so many blocks at once: each channel has blocks of its own, so their number is chosen too, unless the
- * configuration has it. So many of the ranks share a GPU, at most; apart: not all ranks of the communicator share one. */
+/* Sets the limits of a communicator of ranks on GPUs. A GPU runs at most `blocks` blocks at once, and is shared by at most
+ * `ranks` ranks. apart: not all ranks of the communicator share one GPU. Each channel has blocks of its own, so the number
+ * of channels is chosen too, unless the configuration sets it. */
 void tuner_limits_of_gpus(const struct config *config, int blocks, int ranks, bool apart, struct tuner_limits *limits);
 
-/* How many channels of so many blocks each a rank on a GPU may have. Ranks that share the GPU may be launched one by one, and
- * wait for each other: the blocks of all of them must find room. 0: not even those of one channel do. Any number on host memory. */
+/* The maximum number of channels of a rank, if each channel takes `blocks` blocks. Ranks that share a GPU may be launched
+ * one by one and wait for each other, so the blocks of all of them must find room at once. 0: the blocks of one channel find
+ * no room. On host memory there is no limit. */
 int tuner_fitting_channels(const struct tuner_limits *limits, int blocks);
 
-/* The error that says so. what: "allreduce". */
+/* Returns the error that blocks find no room. `what` names the collective, such as "allreduce". */
 enum collet_result tuner_err_no_room(const struct tuner_limits *limits, const char *what, int blocks);
 
-/* Says once that a choice has fewer channels than were asked for. */
+/* Warns, once, that a choice has fewer channels than were asked for. */
 void tuner_warn_of_channels(struct tuner_limits *limits, const struct plan_choice *choice);
 
 #endif

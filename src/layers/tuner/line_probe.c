@@ -7,22 +7,25 @@
  */
 #include "layers/tuner/line_probe.h"
 
-#include "layers/tuner/two_cpus.h"
+#include "layers/tuner/on_cpus.h"
 
 #include <stdlib.h>
 
 #define TRIPS_PER_SAMPLE 16
 #define MAX_SAMPLES 2048
-#define POLLS_PER_LOOK 1024 /* while nothing comes: polls until it looks at the clock, and whether the probe is over */
+/* While nothing comes, a thread polls this number of times between two looks at the clock and at whether the probe is over. */
+#define POLLS_PER_LOOK 1024
 
 struct ball {
-    /* It has two cache lines of its own, because a CPU may fetch a line's neighbour too. Each thread's store pairs with the other's load. */
+    /* The number has two cache lines of its own, because a CPU may fetch the next line with each line. Each thread's store pairs with
+     * the other's load. */
     _Alignas(128) int value;
-    /* It has a line of its own: so a thread that gives up does not write the line that is measured. Pairs with the other's load. */
+    /* The flag has a line of its own, so that a thread that gives up does not write the line that is measured. Pairs with
+     * the other thread's load. */
     _Alignas(128) int over;
     double for_ns;
     struct line_trips trips;
-    int count; /* of samples */
+    int count; /* Number of samples. */
 };
 
 static void say_over(void *argument) { __atomic_store_n(&((struct ball *)argument)->over, 1, __ATOMIC_RELEASE); }
@@ -32,10 +35,10 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Waits for the answer; false if it does not come until the clock says so. */
+/* Waits for the answer. False: none came until until_ns. */
 static bool see(const struct ball *ball, int value, double until_ns) {
     for (int polls = 1; __atomic_load_n(&ball->value, __ATOMIC_ACQUIRE) != value; polls++)
-        if (polls % POLLS_PER_LOOK == 0 && two_cpus_now_ns() > until_ns)
+        if (polls % POLLS_PER_LOOK == 0 && on_cpus_now_ns() > until_ns)
             return false;
     return true;
 }
@@ -49,16 +52,15 @@ static bool make_trips(struct ball *ball, int first_value, double until_ns) {
     return true;
 }
 
-/* The first trips wait for the other thread to be born and are no sample. */
-static void *ping(void *argument) {
-    struct ball *ball = (struct ball *)argument;
+/* The first trips wait until the other thread runs. They are no sample. */
+static void ping(struct ball *ball) {
     double samples[MAX_SAMPLES];
     int count = 0, value = 2 * TRIPS_PER_SAMPLE;
-    bool answered = make_trips(ball, 0, two_cpus_now_ns() + TWO_CPUS_BIRTH_NS);
-    for (double from = two_cpus_now_ns(), until = from + ball->for_ns;
+    bool answered = make_trips(ball, 0, on_cpus_now_ns() + ON_CPUS_BIRTH_NS);
+    for (double from = on_cpus_now_ns(), until = from + ball->for_ns;
          answered && from < until && count < MAX_SAMPLES;) {
-        answered = make_trips(ball, value, until + TWO_CPUS_BIRTH_NS);
-        double to = two_cpus_now_ns();
+        answered = make_trips(ball, value, until + ON_CPUS_BIRTH_NS);
+        double to = on_cpus_now_ns();
         if (answered)
             samples[count++] = (to - from) / TRIPS_PER_SAMPLE;
         from = to;
@@ -69,11 +71,9 @@ static void *ping(void *argument) {
     ball->count = count;
     if (count > 0)
         ball->trips = (struct line_trips){samples[count / 4], samples[count / 2]};
-    return NULL;
 }
 
-static void *pong(void *argument) {
-    struct ball *ball = (struct ball *)argument;
+static void pong(struct ball *ball) {
     int seen = 0;
     for (uint32_t polls = 0; polls % POLLS_PER_LOOK != 0 || !__atomic_load_n(&ball->over, __ATOMIC_ACQUIRE); polls++) {
         int value = __atomic_load_n(&ball->value, __ATOMIC_ACQUIRE);
@@ -82,12 +82,20 @@ static void *pong(void *argument) {
             __atomic_store_n(&ball->value, seen, __ATOMIC_RELEASE);
         }
     }
-    return NULL;
+}
+
+static void play(void *argument, int k) {
+    struct ball *ball = (struct ball *)argument;
+    if (k == 0)
+        pong(ball);
+    else
+        ping(ball);
 }
 
 bool line_probe(int cpu_a, int cpu_b, uint64_t for_ns, struct line_trips *trips) {
     struct ball ball = {.for_ns = (double)for_ns};
-    bool played = two_cpus_run(cpu_a, ping, cpu_b, pong, say_over, &ball);
+    const int cpus[] = {cpu_b, cpu_a};
+    bool played = on_cpus_run(cpus, 2, (double)for_ns + 2 * ON_CPUS_BIRTH_NS + ON_CPUS_BUSY_NS, play, say_over, &ball);
     *trips = ball.trips;
     return played && ball.count > 0;
 }

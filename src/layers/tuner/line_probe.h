@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far apart are two CPUs? The time in which a cache line goes from one to the other and back.
+ * How far apart are two CPUs? Measures the time in which a cache line goes from one to the other and back.
  */
 #ifndef COLLET_LAYERS_TUNER_LINE_PROBE_H
 #define COLLET_LAYERS_TUNER_LINE_PROBE_H
@@ -10,14 +10,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Round trips, in ns: the quartile is what they take where something else runs on these CPUs now and then, the median tells
- * that it does. From LINE_TRIP_FAR_NS on they are far. */
+/* Times of round trips in ns: the lower quartile of all samples, and their median. Samples are longer while another program runs on
+ * these CPUs. So the quartile is the time of an undisturbed trip, and a much longer median shows that another program runs. From
+ * LINE_TRIP_FAR_NS on, the CPUs are far from each other. */
 struct line_trips {
     double quartile_ns, median_ns;
 };
 
-/* Two threads pinned to the CPUs pass a line to and fro, for about for_ns. During this time, other threads there should
- * sleep or yield. False if that was not possible: no thread may be started there, or there was no answer in time. */
+/* Measures the round trips of a line between two CPUs for about for_ns, with a thread pinned to each. At the same time, other
+ * threads on these CPUs should sleep or yield. False: the probe was not possible, because a thread cannot be started there,
+ * or no answer came in time. */
 bool line_probe(int cpu_a, int cpu_b, uint64_t for_ns, struct line_trips *trips);
 
 #endif

@@ -18,7 +18,7 @@ struct source {
 
 /* ---- which ranks ---- */
 
-/* Counts the ranks to be simulated: the first ones along the first ring; if possible, whole nodes. */
+/* Counts the ranks to be simulated: the first ranks along the first ring, in whole nodes if possible. */
 static int count_simulated(const struct prog_shape *shape) {
     int n = shape->nranks, node_ranks = shape->node_ranks;
     if (n <= COST_RANKS_MAX)
@@ -37,7 +37,7 @@ static enum collet_result shape_simulated(const struct model *model, const struc
         if (s < n)
             along[count++] = s;
     }
-    COLLET_TRY(prog_shape_init_along(simulated, n, node_of, along));
+    COLLET_TRY(prog_shape_init(simulated, n, node_of, along));
     simulated->zigzag = whole->zigzag;
     simulated->chains = whole->chains;
     return COLLET_SUCCESS;
@@ -69,12 +69,16 @@ static enum net_reach reach_of(const void *context, int from, int to) {
         return NET_REMOTE;
     if (chan->owner.gpu != NULL)
         return transport_shares_device(x, y) ? NET_SAME : NET_NEAR;
-    return between->source->map->facts[a].far && crowd_apart(x, y) ? NET_FAR : NET_NEAR;
+    const struct node_facts *facts = &between->source->map->facts[a];
+    if (!crowd_apart(x, y))
+        return NET_NEAR;
+    return facts->measured ? NET_MEASURED : facts->far ? NET_FAR : NET_NEAR;
 }
 
-/* By what both ranks have said that they want, and what the lowest rank of their node has measured. If the kernel permits that rank
- * nothing, the fact is as if slots were sooner, and all know it. What another rank is permitted, and where buffers lie, only that rank
- * knows: that may not choose a program. */
+/* Which payloads do two host ranks lend each other? The answer must be equal on all ranks. So it depends only on what both ranks
+ * announced at init, and on what the lowest rank of their node measured. (If the kernel forbids that rank to copy, it tells all ranks
+ * that slots are faster.) It does not depend on what only one rank knows: whether the kernel permits that rank to copy, and where its
+ * buffers lie. */
 static struct sim_loan loan_of(const void *context, int from, int to) {
     const struct between *between = context;
     const struct chan *chan = between->source->chan;
@@ -154,6 +158,7 @@ enum collet_result model_create(const struct chan *chan, const struct config *co
     model->machine = (struct cost_machine){
         .costs = &chart_of(map)->costs,
         .gpu = chan->owner.gpu != NULL,
+        .fans = chan->owner.fans,
         .cast = {.grouping = SIM_EACH, .nhosts = 1, .nlocal = count_simulated(&shapes[0])},
         .nshapes = nshapes,
         .whole = &shapes[0],

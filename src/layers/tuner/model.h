@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A communicator as the cost model sees it (cost.h): which of its ranks are simulated, what lies between each two of them,
- * and how many share a CPU. From the table of ranks and the map, so equal on all ranks.
+ * and how many share a CPU. The model follows from the table of ranks and the map, so it is equal on all ranks.
  */
 #ifndef COLLET_LAYERS_TUNER_MODEL_H
 #define COLLET_LAYERS_TUNER_MODEL_H
@@ -13,17 +13,18 @@
 
 struct model {
     struct cost_machine machine;
-    struct arena arena;           /* has the arrays */
-    struct prog_shape *simulated; /* [machine.nshapes] */
-    int *rank_of;                 /* [simulated rank]: its rank in the communicator */
+    struct arena arena;           /* The arena that owns the arrays. */
+    struct prog_shape *simulated; /* [machine.nshapes]: the simulated ranks along each ring. */
+    int *rank_of;                 /* [simulated rank]: its rank in the communicator. */
     struct net *net;
     double *crowd;
     int *node;
 };
 
-/* shapes: of the communicator along each ring. All but config must outlive the model. */
+/* Makes the model of a communicator. `shapes` are the communicator's shapes along each ring. All arguments except config
+ * must outlive the model. */
 enum collet_result model_create(const struct chan *chan, const struct config *config, const struct map *map,
                                 const struct prog_shape *shapes, int nshapes, struct model **model_p);
-void model_destroy(struct model *model); /* NULL is fine */
+void model_destroy(struct model *model); /* `model` may be NULL. */
 
 #endif

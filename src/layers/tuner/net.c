@@ -21,14 +21,14 @@ static int number_of(struct net *net, int link) {
     return net->number_of[link];
 }
 
-/* A link of medium LOCAL never limits, nor does a link of unknown speed. */
+/* Can this link limit anything? A link of medium LOCAL cannot. A link of unknown speed does not count. */
 static bool link_is_bound(const struct topo *topo, const struct topo_link *link) {
     const struct topo_node *from = &topo->nodes[link->from], *to = &topo->nodes[link->to];
     bool unknown = (from->kind == TOPO_NIC && from->nic.mbits == 0) || (to->kind == TOPO_NIC && to->nic.mbits == 0);
     return link->medium != MEDIUM_LOCAL && link->gbps > 0 && !(link->medium == MEDIUM_NET && unknown);
 }
 
-/* Appends a link to the path that is being made. */
+/* Appends a link to the path that is being made, if the link can limit anything. */
 static enum collet_result add_net_link(struct net *net, int link, struct net_path *path) {
     if (!link_is_bound(net->topo, &net->topo->links[link]))
         return COLLET_SUCCESS;
@@ -39,7 +39,7 @@ static enum collet_result add_net_link(struct net *net, int link, struct net_pat
     return COLLET_SUCCESS;
 }
 
-/* Appends the links of the best path, in their order. */
+/* Appends the links of the best path to a node, in their order. */
 static enum collet_result add_path(struct net *net, const struct topo_paths *paths, int to, struct net_path *path) {
     int begin = net->nlinks_listed;
     for (int l = topo_path_to(paths, to)->last_link; l >= 0; l = topo_path_before(net->topo, paths, l))
@@ -60,7 +60,8 @@ static enum collet_result add_hop(struct net *net, int from, int to, struct net_
     return l < 0 ? COLLET_SUCCESS : add_net_link(net, l, path);
 }
 
-/* The memory of the GPU that `from` is on, as the memory of the lowest rank there. Lower ranks have their routes. */
+/* Appends the memory of the GPU of rank `from` to the path, as a link. This link is recorded for the lowest rank on the GPU. The paths
+ * from lower ranks to `from` are known already. */
 static enum collet_result add_memory(struct net *net, int from, struct net_path *path) {
     int owner = 0;
     while (owner < from && net->inside[owner * net->nranks + from].class != LINK_GPU)
@@ -82,17 +83,23 @@ static enum collet_result add_memory(struct net *net, int from, struct net_path 
 static bool is_gpu(const struct topo *topo, int place) { return topo->nodes[place].kind == TOPO_GPU; }
 
 static enum link_class class_of_hosts(enum net_reach reach) {
-    return reach == NET_REMOTE ? LINK_NET : reach == NET_FAR ? LINK_MEMORY_FAR : LINK_MEMORY;
+    static const enum link_class classes[] = {[NET_SAME] = LINK_MEMORY,
+                                              [NET_NEAR] = LINK_MEMORY,
+                                              [NET_FAR] = LINK_MEMORY_FAR,
+                                              [NET_MEASURED] = LINK_MEMORY_MEASURED,
+                                              [NET_REMOTE] = LINK_NET};
+    return classes[reach];
 }
 
-/* path: between the GPUs; NULL: the graph does not have them, and it is only known which are the same. */
+/* path: the path between the two GPUs. NULL: the graph does not have these GPUs, and it is only known whether both ranks are on one GPU. */
 static enum link_class class_of_gpus(enum net_reach reach, const struct topo_path *path) {
     if (reach == NET_REMOTE)
         return LINK_GPU_NET;
     return costs_class_of_gpus(path != NULL ? path->class : reach == NET_SAME ? PATH_LOC : PATH_PHB);
 }
 
-/* paths: from the place of `from`. What stays inside a host does not come to its NICs, whatever carries it. */
+/* Finds the path between two ranks of a host. paths: from the place of `from`. The path never leads through a NIC, whatever
+ * carries the messages. */
 static enum collet_result find_inside(struct net *net, const struct net_source *source, const struct topo_paths *paths,
                                       int from, int to) {
     struct net_path *path = &net->inside[from * net->nranks + to];
@@ -152,7 +159,7 @@ static enum collet_result find_all_in(struct net *net, const struct net_source *
     return COLLET_SUCCESS;
 }
 
-/* paths: from the rank's place. */
+/* Finds the paths from a rank to all NICs of its host, and on to the network. paths: from the rank's place. */
 static enum collet_result find_all_out(struct net *net, const struct topo_paths *paths, int rank) {
     const struct topo_host *host = &net->topo->hosts[net->host_of[rank]];
     int nearest = -1;
@@ -253,7 +260,8 @@ void net_destroy(struct net *net) {
 
 /* ---- asking ---- */
 
-/* The NIC that rank `a` uses with a peer, both as the rings number them; without rings the nearest one of `at`. */
+/* Path between rank `at` and the network, through the NIC that the ring uses from `a` to `peer` (rank numbers of the rings). Without
+ * rings, through the NIC that is nearest to rank `at`. */
 static const struct net_path *path_by_nic(const struct net *net, const struct net_path *paths, int ring, int at, int a,
                                           int peer) {
     int node = net->rings != NULL ? topo_nic_towards(net->rings, ring, a, peer) : -1;
@@ -283,7 +291,15 @@ void net_route(const void *context, int channel, int from, int to, struct sim_ro
 
 struct sim_loan net_loan_of_processes(const struct config *config) {
     const bool pays = strcasecmp(config->kernel_copies, "faster") == 0;
-    return (struct sim_loan){LINK_LENT_CMA, pays ? conn_least_lent(config, "cma", LOAN_CMA_BYTES) : 0};
+    return (struct sim_loan){.class = LINK_LENT_CMA,
+                             .least_bytes = pays ? conn_least_lent(config, "cma", LOAN_CMA_BYTES) : 0};
+}
+
+void net_lend_by_address(struct net *net) {
+    const struct sim_loan loan = {.class = LINK_LENT, .least_bytes = LOAN_COMMONS_BYTES};
+    for (int pair = 0; pair < net->nranks * net->nranks && !net->gpu; pair++)
+        if (!costs_is_remote(net->inside[pair].class))
+            net->inside[pair].loan = loan;
 }
 
 uint32_t net_lent_from(const struct config *config) {

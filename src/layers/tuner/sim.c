@@ -55,7 +55,8 @@ static int64_t *slot_of(const struct sim *sim, int32_t conn, uint32_t number) {
     return &sim->slots[(size_t)conn * sim->nslots + number % sim->nslots];
 }
 
-/* Stores the time at which everything is there that the step needs. False: something is not even under way. */
+/* Raises *at_ps to the time at which the step has all operands and credits that it needs. False: this time is not known yet, because
+ * some operand was not sent yet, or some slot not given back. */
 static bool is_ready(const struct sim *sim, const struct sim_run *run, int64_t *at_ps) {
     for (uint32_t k = 0; k < run->recv_count; k++) {
         int32_t c = sim->refs[run->recv_first + k];
@@ -84,7 +85,8 @@ static void advance(struct sim *sim, struct sim_worker *w) {
         w->state = SIM_DONE;
 }
 
-/* Puts the worker in the queue if its next step can be done at some time that is known. Both ends skip empty pieces. */
+/* Puts the worker into the queue if the time at which its next step can begin is known. Skips steps whose pieces are empty;
+ * the other end skips them too. */
 static void wake(struct sim *sim, int32_t number) {
     struct sim_worker *w = &sim->workers[number];
     w->state = SIM_BLOCKED;
@@ -120,7 +122,8 @@ static void cross(struct sim *sim, const struct sim_links *links, int host, doub
     }
 }
 
-/* A step that sums sends to all what a switch stores at once; others send slices, which a switch reads at once. */
+/* Is the step one of the second half of two-shot, which sums and sends? Then a switch stores its result in all GPUs at once. The other
+ * steps send slices, which a switch reads from all GPUs at once. */
 static bool sums(const struct sim_run *run) { return run->recv_count > 0 && run->send_count > 0; }
 
 struct sim_crossing sim_crossing_of(const struct sim *sim, const struct sim_run *run) {
@@ -131,7 +134,7 @@ struct sim_crossing sim_crossing_of(const struct sim *sim, const struct sim_run 
     return sums(run) ? (struct sim_crossing){one, own_too} : (struct sim_crossing){own_too, one};
 }
 
-/* Returns the time at which the last byte is through all links, if the head starts at head_ps. */
+/* Returns the time at which the last byte is through all links, if the first byte starts at head_ps. */
 static int64_t cross_all(struct sim *sim, const struct sim_conn *conn, struct sim_crossing crossing, int64_t head_ps,
                          double bytes) {
     struct transit transit = {head_ps, head_ps};
@@ -156,17 +159,44 @@ double sim_moved_share(const struct sim *sim, enum link_class class, double byte
     return 1 - sim->machine.lent * (1 - sim->machine.costs->gpu_lent_share);
 }
 
-/* The cost of a message of so many bytes. It is the mean of the program's messages, of which a share is lent. */
-static struct step_cost cost_between(const struct sim *sim, const struct sim_route *route, double bytes) {
-    const struct step_cost *slot = cost_of(sim, route->class), *loan = cost_of(sim, route->loan.class);
-    double share = route->loan.class == LINK_LENT_CMA && sim->machine.root_reduces ? 0 : sim->machine.lent;
+/* The share of the program's messages of this length that are lent on this route. */
+static double lent_share(const struct sim *sim, const struct sim_route *route, double bytes) {
     if (sim->protocol != PROTOCOL_SIMPLE || route->loan.least_bytes == 0 || bytes < route->loan.least_bytes)
-        return *slot;
-    return (struct step_cost){.peer_ns = slot->peer_ns + share * (loan->peer_ns - slot->peer_ns),
-                              .byte_ns = slot->byte_ns + share * (loan->byte_ns - slot->byte_ns),
+        return 0;
+    return route->loan.class == LINK_LENT_CMA && sim->machine.root_reduces ? 0 : sim->machine.lent;
+}
+
+/* Is the payload of a loan copied to scratch memory before it is used? The kernel copies payloads that are reduced
+ * (layers/memory/exec_loans.c). */
+static bool needs_scratch(const struct sim *sim, const struct sim_run *run, const struct sim_route *route) {
+    return route->loan.class == LINK_LENT_CMA && run->recv_count + sim->kinds[run->kind].loads > 1;
+}
+
+/* Cost of a message of this length at one of its ends. A share of the program's messages is lent, so this is the mean of lent messages
+ * and messages in slots. The producer of a loan only writes where its payload lies. The consumer moves the bytes. */
+static struct step_cost cost_at_end(const struct sim *sim, const struct sim_route *route, double bytes, bool consumes) {
+    const struct step_cost *slot = cost_of(sim, route->class), *loan = cost_of(sim, route->loan.class);
+    const double share = lent_share(sim, route, bytes);
+    const double peer_ns = consumes ? loan->peer_ns : slot->peer_ns;
+    const double byte_ns = (consumes ? 1 - route->loan.helped : route->loan.helped) * loan->byte_ns;
+    return (struct step_cost){.step_ns = slot->step_ns,
+                              .peer_ns = slot->peer_ns + share * (peer_ns - slot->peer_ns),
+                              .byte_ns = slot->byte_ns + share * (byte_ns - slot->byte_ns),
                               .alpha_ns = slot->alpha_ns + share * (loan->alpha_ns - slot->alpha_ns),
                               .wire_byte_ns = slot->wire_byte_ns,
                               .fence_ns = slot->fence_ns};
+}
+
+/* The number of a step's local operands that its engine touches. The engine does not touch an operand that the step only
+ * lends. */
+static double touched_locals(const struct sim *sim, const struct sim_run *run, double bytes) {
+    const struct sim_kind *kind = &sim->kinds[run->kind];
+    double lent = 0;
+    if (run->recv_count > 0 || kind->stores > 0 || run->send_count == 0)
+        return kind->loads;
+    for (uint32_t k = 0; k < run->send_count; k++)
+        lent += lent_share(sim, sim_peer_route(sim, run, k), bytes) / run->send_count;
+    return (1 - lent) * kind->loads;
 }
 
 static struct sim_work work_of_kind(const struct sim *sim, const struct sim_kind *kind, double bytes) {
@@ -174,21 +204,27 @@ static struct sim_work work_of_kind(const struct sim *sim, const struct sim_kind
     const struct sim_run *run = &sim->runs[kind->run];
     const bool idle = sim->switched && !sums(run);
     const uint32_t npeers = run->recv_count + run->send_count;
-    struct sim_work work = {0, idle ? 0 : kind->touches * bytes * home->byte_ns};
+    struct sim_work work = {.bytes_ns =
+                                idle ? 0 : (touched_locals(sim, run, bytes) + kind->stores) * bytes * home->byte_ns};
     double fence_ns = 0, step_ns = sim->machine.gpu && npeers > 0 ? 0 : home->step_ns;
-    for (uint32_t k = 0; k < npeers; k++) {
-        struct step_cost cost = cost_between(sim, sim_peer_route(sim, run, k), bytes);
+    /* Only the first consumer of a fan counts: the others read the same slot. */
+    const uint32_t written = kind->fan ? run->recv_count + 1 : npeers;
+    for (uint32_t k = 0; k < written; k++) {
+        struct step_cost cost = cost_at_end(sim, sim_peer_route(sim, run, k), bytes, k < run->recv_count);
         work.fixed_ns += cost.peer_ns;
+        if (k < run->recv_count && needs_scratch(sim, run, sim_peer_route(sim, run, k)))
+            cost.byte_ns += lent_share(sim, sim_peer_route(sim, run, k), bytes) * home->byte_ns;
         double moved = sim_moved_share(sim, sim_peer_route(sim, run, k)->class, bytes);
         work.bytes_ns += sim->switched ? 0 : moved * bytes * cost.byte_ns;
+        work.slots_ns += (1 - lent_share(sim, sim_peer_route(sim, run, k), bytes)) * bytes * cost.byte_ns;
         fence_ns = fmax(fence_ns, cost.fence_ns);
         step_ns = sim->machine.gpu ? fmax(step_ns, cost.step_ns) : step_ns;
     }
     work.fixed_ns += step_ns;
-    work.fixed_ns +=
-        sim->switched && !idle ? 3 * fence_ns : fence_ns; /* those of a team, before and behind it, are guessed */
+    /* The cost of the fences of a team, before and behind the step, is guessed. */
+    work.fixed_ns += sim->switched && !idle ? 3 * fence_ns : fence_ns;
     double turns =
-        sim->machine.gpu ? 1 : sim->turns; /* a CPU runs all channels, each of which has its blocks on a GPU */
+        sim->machine.gpu ? 1 : sim->turns; /* A CPU runs all channels. On a GPU each channel has its blocks. */
     work.fixed_ns *= turns;
     work.bytes_ns *= turns * (1 + (kind->turns ? sim->machine.costs->turns_share : 0));
     return work;
@@ -215,7 +251,8 @@ void sim_begin(struct sim *sim, enum protocol protocol) {
 
 static bool shares_cpu(const struct sim *sim, int engine) { return sim->cpus != NULL && sim->cpus[engine].count > 0; }
 
-/* The clock of the CPU on which a rank can run first: a CPU of its node, or its own. */
+/* The clock of the CPU on which a rank can run soonest. If ranks share CPUs, this is the CPU of its node that is free first; otherwise
+ * the rank's own CPU. */
 static int64_t *free_cpu(struct sim *sim, int engine) {
     if (!shares_cpu(sim, engine))
         return &sim->engine_free[engine];
@@ -226,7 +263,8 @@ static int64_t *free_cpu(struct sim *sim, int engine) {
     return best;
 }
 
-/* A rank that waits gives its CPU to others. Before that it looks at its sockets, in vain. */
+/* Time until a CPU that ranks share has switched to another rank. A rank that waits first looks at its sockets in vain, then gives up
+ * the CPU. */
 static double switch_ns(const struct sim *sim, const struct sim_run *run) {
     double look_ns = 0;
     for (uint32_t k = 0; k < run->recv_count; k++) {
@@ -236,10 +274,39 @@ static double switch_ns(const struct sim *sim, const struct sim_run *run) {
     return sim->machine.costs->switch_ns + look_ns;
 }
 
-/* The time at which the worker's engine and its CPU are free. */
+/* The time at which the worker is ready, and its engine and its CPU are free. */
 static int64_t starts_at(struct sim *sim, const struct sim_worker *w) {
     return later(w->at_ps, later(sim->engine_free[w->engine], *free_cpu(sim, w->engine)));
 }
+
+/* Bytes that cross the memory per byte that is stored: the byte is first read, then written back. */
+#define STORE_BYTES 2
+
+double sim_memory_ns(const struct sim *sim, const struct sim_run *run, double bytes) {
+    const struct sim_kind *kind = &sim->kinds[run->kind];
+    const double gbps = sim->machine.costs->host.memory_gbps;
+    if (sim->memory == NULL || gbps == 0 || sim->missed == 0)
+        return 0;
+    double touched = kind->loads + STORE_BYTES * kind->stores;
+    for (uint32_t k = 0; k < run->recv_count && run->recv_count > 1; k++)
+        if (needs_scratch(sim, run, sim_peer_route(sim, run, k)))
+            touched += lent_share(sim, sim_peer_route(sim, run, k), bytes) * (STORE_BYTES + 1);
+    return sim->turns * sim->missed * touched * bytes / gbps;
+}
+
+/* Adds a step to the work of its node's memory, which serves one step after the other. Returns the time at which the memory has served
+ * this step. */
+static int64_t cross_memory(struct sim *sim, const struct sim_worker *w, const struct sim_run *run, double bytes) {
+    const int64_t ps = ps_of(sim_memory_ns(sim, run, bytes));
+    if (ps == 0)
+        return 0;
+    int64_t *free_ps = &sim->engine_free[sim->memory[w->engine]];
+    return *free_ps = later(*free_ps, w->at_ps) + ps;
+}
+
+/* Time that each further consumer of a fan adds, because all consumers fetch the same lines one after the other. 15 consumers took 190
+ * ns longer than one (MPICH's broadcast of 8 bytes, which has one line for all, on 16 cores of a Xeon). */
+#define FAN_CONSUMER_NS 14
 
 static void do_step(struct sim *sim, struct sim_worker *w) {
     const struct sim_run *run = run_of(sim, w);
@@ -249,7 +316,8 @@ static void do_step(struct sim *sim, struct sim_worker *w) {
     if (cpu_ps != engine_ps && w->at_ps > *engine_ps)
         work.fixed_ns += switch_ns(sim, run);
     int64_t head_ps = starts_at(sim, w) + ps_of(work.fixed_ns);
-    int64_t end_ps = head_ps + ps_of(work.bytes_ns);
+    const int64_t memory_ps = cross_memory(sim, w, run, bytes);
+    int64_t end_ps = later(head_ps + ps_of(work.bytes_ns), memory_ps > 0 ? memory_ps + ps_of(work.slots_ns) : 0);
     const struct sim_crossing crossing = sim_crossing_of(sim, run);
     *engine_ps = *cpu_ps = w->at_ps = end_ps;
     for (uint32_t k = 0; k < run->recv_count; k++) {
@@ -259,9 +327,13 @@ static void do_step(struct sim *sim, struct sim_worker *w) {
     for (uint32_t k = 0; k < run->send_count; k++) {
         int32_t c = sim->refs[run->send_first + k];
         struct sim_conn *conn = &sim->conns[c];
-        struct step_cost cost = cost_between(sim, &conn->route, bytes);
+        struct step_cost cost = cost_at_end(sim, &conn->route, bytes, false);
         double wire_bytes = bytes * protocol_wire_factor(sim->protocol, costs_is_remote(conn->route.class));
-        int64_t through_ps = later(end_ps, cross_all(sim, conn, crossing, head_ps, wire_bytes));
+        const double lent = run->recv_count > 0 ? 0 : lent_share(sim, &conn->route, bytes);
+        const int64_t there_ps = end_ps - (int64_t)(lent * (double)(end_ps - head_ps));
+        int64_t through_ps = later(there_ps, cross_all(sim, conn, crossing, head_ps, wire_bytes));
+        if (sim->kinds[run->kind].fan)
+            cost.alpha_ns += k * FAN_CONSUMER_NS;
         *slot_of(sim, c, conn->sent++) = through_ps + ps_of(cost.alpha_ns + bytes * cost.wire_byte_ns);
     }
 }
@@ -281,7 +353,7 @@ static void wake_peers(struct sim *sim, const struct sim_run *run) {
 
 /* ---- a whole call ---- */
 
-/* Before the first run. */
+/* Checks the connections and makes room, before the first run. */
 static enum collet_result make_ready(struct sim *sim) {
     if (sim->queue != NULL)
         return COLLET_SUCCESS;
@@ -304,7 +376,7 @@ static enum collet_result make_ready(struct sim *sim) {
     return COLLET_SUCCESS;
 }
 
-/* Makes room for the slots that so many rounds use. */
+/* Makes room for the slots that this number of rounds uses. */
 static enum collet_result make_slots(struct sim *sim, uint32_t rounds) {
     uint64_t sent = (uint64_t)sim->most_sent * rounds;
     sim->nslots = sent < sim->machine.nslots ? (uint32_t)sent : sim->machine.nslots;
@@ -340,7 +412,7 @@ static void reset(struct sim *sim) {
 
 void sim_set(struct sim *sim, int channel, const struct sim_lengths *lengths) { sim->lengths[channel] = *lengths; }
 
-/* Simulates so many rounds. Stores their time. */
+/* Simulates this number of rounds. Stores their time in *ps_p. */
 static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *ps_p) {
     COLLET_TRY(make_slots(sim, rounds));
     struct sim_event event;
@@ -351,7 +423,7 @@ static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *
         struct sim_worker *w = &sim->workers[event.worker];
         const struct sim_run *run = run_of(sim, w);
         if (shares_cpu(sim, w->engine) &&
-            starts_at(sim, w) > event.at_ps) { /* until then, other workers may come first */
+            starts_at(sim, w) > event.at_ps) { /* Until that time, other workers may come first. */
             sim_queue_put(sim->queue, (struct sim_event){starts_at(sim, w), event.worker});
             continue;
         }
@@ -376,8 +448,8 @@ static enum collet_result run_rounds(struct sim *sim, uint32_t rounds, int64_t *
     return COLLET_SUCCESS;
 }
 
-/* The steps of one full round of the busiest engine, or of the busiest node's ranks on its CPUs. Counts in engine_free, which the
- * next run resets. */
+/* Time of the steps of one full round, on whatever is busiest: an engine, the shared CPUs of a node, or the memory of a node. Uses
+ * engine_free for counting; the next run resets engine_free. */
 static int64_t busiest_round_ps(struct sim *sim) {
     int64_t most_ps = 0;
     memset(sim->engine_free, 0, sim->nclocks * sizeof *sim->engine_free);
@@ -391,17 +463,22 @@ static int64_t busiest_round_ps(struct sim *sim) {
             sim->engine_free[w->engine] += ps;
             if (cpus.count > 0)
                 sim->engine_free[cpus.first] += ps / cpus.count;
+            if (sim->memory != NULL)
+                sim->engine_free[sim->memory[w->engine]] += run->count * ps_of(sim_memory_ns(sim, run, bytes));
         }
         most_ps = later(most_ps, sim->engine_free[w->engine]);
         if (cpus.count > 0)
             most_ps = later(most_ps, sim->engine_free[cpus.first]);
+        if (sim->memory != NULL)
+            most_ps = later(most_ps, sim->engine_free[sim->memory[w->engine]]);
     }
     return most_ps;
 }
 
-/* All rounds, or what more rounds cost from two numbers of rounds: a pipeline takes equally long for each once it is full,
- * and both begin with filling and end with draining it. Where producers wait for credit, rounds come in bursts of nslots,
- * so the two numbers differ by that if it can be. No round takes less than its busiest engine works. */
+/* Simulates all rounds, or else rounds_max of them. Then the cost of a further round follows from a second run with fewer
+ * rounds: a full pipeline takes equally long for each round, and both runs begin with filling it and end with draining it.
+ * Where producers wait for credit, rounds come in bursts of nslots, so the two runs differ by nslots rounds if possible. No
+ * round takes less time than its busiest engine works. */
 enum collet_result sim_run(struct sim *sim, enum protocol protocol, uint32_t rounds_max, double *ns_p) {
     uint32_t nrounds = 1, nslots = sim->machine.nslots;
     uint32_t fewer = rounds_max > nslots ? rounds_max - nslots : rounds_max - (rounds_max + 3) / 4;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a simulation adds up to without running it: the bytes of every link, the work of every engine. No call can be
- * faster than its busiest link or engine.
+ * Bounds of a simulation that does not run: the bytes of every link, and the work of every engine. No call can be faster than its busiest
+ * link or engine.
  */
 #include "layers/tuner/sim.h"
 
@@ -20,7 +20,8 @@ static void load_links(const struct sim *sim, const struct sim_links *links, int
                        struct sim_crossing crossing, double *on) {
     for (int k = 0; k < links->count; k++) {
         const bool memory = sim->machine.link_gbps[links->link[k]] == 0;
-        const double moved = memory ? sim_moved_share(sim, LINK_GPU, INFINITY) : 1; /* short payloads are not lent */
+        /* Payloads count as long: short ones are not lent. */
+        const double moved = memory ? sim_moved_share(sim, LINK_GPU, INFINITY) : 1;
         on[host * sim->machine.nlinks + links->link[k]] += moved * bytes * (k == 0 ? crossing.first : crossing.behind);
     }
 }
@@ -36,7 +37,7 @@ static void load_run(const struct sim *sim, enum protocol protocol, const struct
     }
 }
 
-/* The bytes of one step of the run in all rounds together. */
+/* The bytes of one step of the run, in all rounds together. */
 static double run_bytes(const struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
     if (lengths->uniform)
         return run->pieces * lengths->part_bytes;
@@ -45,7 +46,7 @@ static double run_bytes(const struct sim *sim, const struct sim_lengths *lengths
     return sim_bytes(sim, &whole, run, 0);
 }
 
-/* For each link, the maximum over all hosts: in bytes, or in weighed pieces of a round. */
+/* Finds the load of each link, as the maximum over all hosts: in bytes, or in pieces of one round, weighed by the protocol. */
 static enum collet_result load_all_runs(const struct sim *sim, enum protocol protocol, bool bytes, double *load) {
     SCOPED_FREE double *on = NULL;
     COLLET_TRY(memory_get(&on, sim->nlinks + 1, sizeof(*on), "no memory for the load of %zu links", sim->nlinks));
@@ -72,7 +73,8 @@ static bool is_uniform(const struct sim *sim) {
     return true;
 }
 
-/* What crosses a link is in proportion to lengths if they are all the same, so it is counted once. */
+/* Counts the pieces that cross each link. If all blocks are equally long, the load of a link is proportional to their
+ * length, so this is counted once. */
 static enum collet_result count_crossed(struct sim *sim, enum protocol protocol) {
     if (sim->crossed[protocol] != NULL)
         return COLLET_SUCCESS;
@@ -98,7 +100,7 @@ enum collet_result sim_load(struct sim *sim, enum protocol protocol, double *loa
 
 /* ---- engines ---- */
 
-/* The time of one step of the run in all rounds. The last rounds of short blocks are empty. */
+/* The time of one step of the run, in all rounds. The last rounds of short blocks are empty. */
 static double work_of_run(struct sim *sim, const struct sim_lengths *lengths, const struct sim_run *run) {
     double bytes = run_bytes(sim, lengths, run);
     if (bytes <= 0)

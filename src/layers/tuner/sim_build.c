@@ -7,8 +7,8 @@
  *                                 ▼  ▼
  *                  connection (A, B, distance, lane)          both ends find it by the same name
  *
- * When ranks stand for others, all connections of one kind are one: what A sends to the rank two hosts on is what
- * somebody two hosts before sends to A's likes. So a program is looked at, folded and forgotten, one after another.
+ * When ranks stand for others, all connections of one kind are one. When A sends to a rank two hosts further, a rank two hosts before
+ * sends the same to A. The programs are read one after another: each is folded into the simulation, and forgotten.
  */
 #include "layers/tuner/sim.h"
 
@@ -37,7 +37,7 @@ struct ends {
     int32_t from, to, distance, lane;
 };
 
-struct sim_index { /* a hash table of a power of two entries; conn −1: free */
+struct sim_index { /* A hash table. Its size is a power of two. conn −1: the entry is free. */
     struct index_entry {
         struct ends ends;
         int32_t conn;
@@ -89,7 +89,7 @@ static void connect(const struct sim *sim, struct sim_conn *conn, int from, int 
     machine->route(machine->context, sim->nchannels - 1, from, to, &conn->route);
 }
 
-/* Finds or makes the connection from one rank to another; −1: no memory. */
+/* Finds or makes the connection from one rank to another. −1: there is no memory. */
 static int32_t conn_between(struct sim *sim, int from, int to, int lane) {
     struct ends ends = {sim_player_of(&sim->cast, from), sim_player_of(&sim->cast, to),
                         sim_distance(&sim->cast, from, to), lane};
@@ -109,14 +109,16 @@ static int32_t conn_between(struct sim *sim, int from, int to, int lane) {
 
 /* ---- one program ---- */
 
-static bool is_alike(const struct sim *sim, const struct sim_run *a, const struct sim_run *b, uint32_t touches) {
+static bool is_alike(const struct sim *sim, const struct sim_run *a, const struct sim_run *b, uint32_t loads,
+                     uint32_t stores) {
     return sim->lengths[sim->nchannels - 1].uniform && a->pieces == b->pieces && a->recv_first == b->recv_first &&
            a->recv_count == b->recv_count && a->send_first == b->send_first && a->send_count == b->send_count &&
-           sim->kinds[a->kind].touches == touches;
+           sim->kinds[a->kind].loads == loads && sim->kinds[a->kind].stores == stores;
 }
 
 static bool costs_alike(const struct sim_route *a, const struct sim_route *b) {
-    return a->class == b->class && a->loan.class == b->loan.class && a->loan.least_bytes == b->loan.least_bytes;
+    return a->class == b->class && a->loan.class == b->loan.class && a->loan.least_bytes == b->loan.least_bytes &&
+           a->loan.helped == b->loan.helped;
 }
 
 static bool is_of_kind(const struct sim *sim, const struct sim_kind *kind, const struct sim_run *run) {
@@ -129,18 +131,21 @@ static bool is_of_kind(const struct sim *sim, const struct sim_kind *kind, const
     return true;
 }
 
-/* Finds or makes the kind of the run that is added next; −1: no memory. There are few kinds. */
-static int32_t kind_of(struct sim *sim, const struct sim_run *run, uint32_t touches, bool turns) {
+/* Finds or makes the kind of the run that is added next. There are few kinds. −1: there is no memory. */
+static int32_t kind_of(struct sim *sim, const struct sim_run *run, const struct sim_kind *facts) {
     for (size_t k = 0; k < sim->nkinds; k++)
-        if (sim->kinds[k].touches == touches && sim->kinds[k].turns == turns && is_of_kind(sim, &sim->kinds[k], run))
+        if (sim->kinds[k].loads == facts->loads && sim->kinds[k].stores == facts->stores &&
+            sim->kinds[k].fan == facts->fan && sim->kinds[k].turns == facts->turns &&
+            is_of_kind(sim, &sim->kinds[k], run))
             return (int32_t)k;
     if (!GROW(sim, kinds, 1))
         return -1;
-    sim->kinds[sim->nkinds] = (struct sim_kind){.touches = touches, .turns = turns, .run = (uint32_t)sim->nruns};
+    sim->kinds[sim->nkinds] = *facts;
     return (int32_t)sim->nkinds++;
 }
 
-/* The index in refs at which the connections of the peer table begin: first those that receive, then those that send. */
+/* Makes room in refs for the connections of a peer table: first those from which the rank receives, then those to which it
+ * sends. *first_p is the index of the first. */
 static enum collet_result refer(struct sim *sim, const struct prog *prog, uint32_t *first_p) {
     *first_p = (uint32_t)sim->nrefs;
     if (!GROW(sim, refs, 2 * (size_t)prog->npeers))
@@ -150,7 +155,15 @@ static enum collet_result refer(struct sim *sim, const struct prog *prog, uint32
     return COLLET_SUCCESS;
 }
 
-/* Connects the peers first … first + count − 1 of the program with the worker. */
+/* Does the rank receive anything? If not, it is free to copy a part of what it lends (layers/memory/loan.h). */
+static bool receives(const struct prog *prog) {
+    for (int k = 0; k < prog->nsteps; k++)
+        if (prog->steps[k].recv_count > 0)
+            return true;
+    return false;
+}
+
+/* Makes the worker an end of the connections with peers first … first + count − 1 of the program. False: there is no memory. */
 static bool bind(struct sim *sim, const struct prog *prog, uint32_t refs, int first, int count, bool sends,
                  int worker) {
     for (int k = first; k < first + count; k++) {
@@ -161,6 +174,14 @@ static bool bind(struct sim *sim, const struct prog *prog, uint32_t refs, int fi
                          : conn_between(sim, peer->rank, prog->rank, peer->lane);
         if (*ref < 0)
             return false;
+        struct sim_loan *loan = &sim->conns[*ref].route.loan;
+        if (sends && !receives(prog))
+            loan->helped = 1.0 / (1 + count);
+        /* Each consumer of a fan copies by itself, and the kernel copies for none. */
+        if (sim->machine.fans && peer->lane == PROG_LANE_ALL) {
+            loan->helped = 0;
+            loan->least_bytes = loan->class == LINK_LENT_CMA ? 0 : loan->least_bytes;
+        }
         if (sends)
             sim->conns[*ref].producer = worker;
         else
@@ -179,9 +200,9 @@ static bool append_step(struct sim *sim, const struct prog *prog, const struct p
         .send_first = refs + (uint32_t)(prog->npeers + step->send_first),
         .send_count = (uint32_t)step->send_count,
     };
-    uint32_t touches = (uint32_t)step->locals_count + (step->store_region != STEP_NONE);
+    const uint32_t loads = (uint32_t)step->locals_count, stores = step->store_region != STEP_NONE;
     struct sim_worker *w = &sim->workers[worker];
-    if (w->nruns > 0 && is_alike(sim, &sim->runs[sim->nruns - 1], &run, touches)) {
+    if (w->nruns > 0 && is_alike(sim, &sim->runs[sim->nruns - 1], &run, loads, stores)) {
         sim->runs[sim->nruns - 1].count++;
         return true;
     }
@@ -194,7 +215,13 @@ static bool append_step(struct sim *sim, const struct prog *prog, const struct p
         uint32_t nblocks = (uint32_t)prog_region_blocks(prog, (enum step_region)step->about_region);
         sim->blocks[sim->nruns] = (struct sim_blocks){step->about, nblocks};
     }
-    run.kind = kind_of(sim, &run, touches, !sim->machine.gpu && prog->nworkers > 1);
+    const bool to_all = step->send_count > 0 && prog->peers[step->send_first].lane == PROG_LANE_ALL;
+    const struct sim_kind facts = {.loads = loads,
+                                   .stores = stores,
+                                   .fan = to_all && sim->machine.fans,
+                                   .turns = !sim->machine.gpu && prog->nworkers > 1,
+                                   .run = (uint32_t)sim->nruns};
+    run.kind = kind_of(sim, &run, &facts);
     if (run.kind < 0)
         return false;
     sim->runs[sim->nruns++] = run;
@@ -202,7 +229,7 @@ static bool append_step(struct sim *sim, const struct prog *prog, const struct p
     return true;
 }
 
-/* A CPU runs all workers of its rank; a GPU deals them to its blocks. */
+/* The engine that runs a worker. A CPU runs all workers of its rank; a GPU deals them to its blocks. */
 static int engine_of(const struct sim *sim, const struct prog *prog, int worker) {
     int player = sim_player_of(&sim->cast, prog->rank), blocks = sim->machine.costs->gpu_blocks;
     if (!sim->machine.gpu)
@@ -233,20 +260,30 @@ static int node_of(const struct sim *sim, size_t rank) {
     return sim->machine.node != NULL ? sim->machine.node[rank] : (int)rank / sim->cast.nlocal;
 }
 
-/* If there are more ranks than CPUs, any rank of the node may run on any of them. */
-static enum collet_result find_cpus(struct sim *sim) {
+/* Number of CPUs that the ranks first … end − 1 of a node share. 0: each rank has a CPU. If there are more ranks than CPUs,
+ * any rank may run on any of these CPUs. */
+static uint32_t count_cpus(const struct sim *sim, size_t first, size_t end) {
+    const double crowd = sim->machine.crowd != NULL ? sim->machine.crowd[first] : 0;
+    const double count = crowd > 1 ? (double)(end - first) / crowd : 0;
+    return crowd <= 1 ? 0 : count < 1 ? 1 : (uint32_t)(count + 0.5);
+}
+
+/* Finds the CPUs that the ranks of each node share, and the node's memory. */
+static enum collet_result find_nodes(struct sim *sim) {
     sim->nclocks = sim->nengines;
-    if (sim->machine.crowd == NULL)
+    if (sim->machine.gpu)
         return COLLET_SUCCESS;
     COLLET_TRY(memory_get(&sim->cpus, sim->nengines, sizeof *sim->cpus, "no memory to simulate CPUs"));
+    COLLET_TRY(memory_get(&sim->memory, sim->nengines, sizeof *sim->memory, "no memory to simulate CPUs"));
     for (size_t first = 0, end; first < sim->nengines; first = end) {
         for (end = first + 1; end < sim->nengines && node_of(sim, end) == node_of(sim, first); end++)
             ;
-        double crowd = sim->machine.crowd[first], count = (double)(end - first) / crowd;
-        struct sim_cpus cpus = {(uint32_t)sim->nclocks, crowd > 1 ? count < 1 ? 1 : (uint32_t)(count + 0.5) : 0};
-        sim->nclocks += cpus.count;
-        for (size_t rank = first; rank < end; rank++)
+        const struct sim_cpus cpus = {(uint32_t)sim->nclocks, count_cpus(sim, first, end)};
+        for (size_t rank = first; rank < end; rank++) {
             sim->cpus[rank] = cpus;
+            sim->memory[rank] = cpus.first + cpus.count;
+        }
+        sim->nclocks += cpus.count + 1;
     }
     return COLLET_SUCCESS;
 }
@@ -267,7 +304,7 @@ enum collet_result sim_create(const struct sim_machine *machine, const struct si
         sim_destroy(sim);
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to simulate %d links", machine->nlinks);
     }
-    enum collet_result result = find_cpus(sim);
+    enum collet_result result = find_nodes(sim);
     if (result == COLLET_SUCCESS)
         *sim_p = sim;
     else
@@ -290,6 +327,7 @@ void sim_destroy(struct sim *sim) {
     free(sim->link_free);
     free(sim->engine_free);
     free(sim->cpus);
+    free(sim->memory);
     free(sim->link_ps);
     free(sim->kinds);
     free(sim->shares);

@@ -7,24 +7,24 @@
 #define BUCKETS 64
 #define BLOCK_EVENTS 31
 
-/* A bucket is a chain of blocks; blocks come from a pool that is large enough for all events, however they are dealt. */
-struct block {
-    int32_t next; /* −1: none */
+/* A bucket is a list of blocks. Blocks come from a pool that is large enough for all events, whatever buckets they are in. */
+struct event_block {
+    int32_t next; /* Number of the next block of the list. −1: none. */
     int32_t count;
     struct sim_event events[BLOCK_EVENTS];
 };
 struct bucket {
-    int32_t first, last; /* −1: empty */
+    int32_t first, last; /* Numbers of the first and the last block. −1: the bucket is empty. */
 };
 
 struct sim_queue {
-    int64_t last_ps; /* time of the event that was taken last */
-    uint64_t filled; /* bit b: bucket b is not empty */
+    int64_t last_ps; /* Time of the event that was taken last. */
+    uint64_t filled; /* Bit b: bucket b is not empty. */
     struct bucket buckets[BUCKETS];
-    int32_t taken; /* number of events taken from the first block of bucket 0 */
-    int32_t free;  /* chain of free blocks */
+    int32_t taken; /* Number of events taken from the first block of bucket 0. */
+    int32_t free;  /* First block of the list of free blocks. */
     size_t nblocks;
-    struct block blocks[];
+    struct event_block blocks[];
 };
 
 /* ---- blocks ---- */
@@ -53,11 +53,11 @@ static void append(struct sim_queue *queue, int b, struct sim_event event) {
         bucket->last = number;
         queue->filled |= UINT64_C(1) << b;
     }
-    struct block *block = &queue->blocks[bucket->last];
+    struct event_block *block = &queue->blocks[bucket->last];
     block->events[block->count++] = event;
 }
 
-/* Takes all blocks out of a bucket. */
+/* Takes all blocks out of a bucket. Returns the first one. */
 static int32_t empty_bucket(struct sim_queue *queue, int b) {
     int32_t first = queue->buckets[b].first;
     queue->buckets[b] = (struct bucket){-1, -1};
@@ -68,8 +68,8 @@ static int32_t empty_bucket(struct sim_queue *queue, int b) {
 /* ---- life ---- */
 
 struct sim_queue *sim_queue_create(size_t events) {
-    /* Every bucket may have a block that is not full at its end, bucket 0 one at its beginning; when all are dealt anew,
-     * the buckets before and after. */
+    /* In every bucket the last block may be partly empty, and in bucket 0 also the first one. While sim_queue_delay() moves
+     * all events, old and new buckets exist side by side. */
     size_t nblocks = events / BLOCK_EVENTS + 2 * BUCKETS + 3;
     struct sim_queue *queue = malloc(sizeof *queue + nblocks * sizeof queue->blocks[0]);
     if (queue == NULL)
@@ -108,10 +108,11 @@ static int64_t earliest(const struct sim_queue *queue, int32_t chain) {
     return at_ps;
 }
 
-/* Puts the events of a chain, except the first `done`, into the buckets where they belong now. They keep their order. */
+/* Puts the events of a list of blocks, except the first `done`, into the buckets where they belong now. Events keep their
+ * order. */
 static void deal(struct sim_queue *queue, int32_t chain, int32_t done, int64_t by_ps) {
     for (int32_t number = chain, next; number >= 0; number = next, done = 0) {
-        struct block *block = &queue->blocks[number];
+        struct event_block *block = &queue->blocks[number];
         for (int32_t k = done; k < block->count; k++)
             sim_queue_put(queue, (struct sim_event){block->events[k].at_ps + by_ps, block->events[k].worker});
         next = block->next;
@@ -129,7 +130,7 @@ bool sim_queue_take(struct sim_queue *queue, struct sim_event *event_p) {
     }
     struct bucket *bucket = &queue->buckets[0];
     int32_t number = bucket->first;
-    struct block *block = &queue->blocks[number];
+    struct event_block *block = &queue->blocks[number];
     *event_p = block->events[queue->taken++];
     if (queue->taken < block->count)
         return true;

@@ -12,9 +12,11 @@
 
 /* ---- the list ---- */
 
-#define SHORTEST_WAY_BYTES (32u << 10) /* applies to the longest slots */
+/* Chunks of a sixteenth of a long slot are tried if they have at least this number of bytes. */
+#define SHORTEST_WAY_BYTES (32u << 10)
 
-/* With full slots there are fewer steps and switches. With shorter ones the hops of a message overlap. */
+/* Lists the ways of long slots. With full slots there are fewer steps and switches. With shorter chunks the hops of a
+ * message overlap. */
 static int long_ways(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
     uint32_t forced = limits->forced_chunk_bytes;
     uint32_t full = forced > 0 && forced < limits->sizes.long_bytes ? forced : limits->sizes.long_bytes;
@@ -27,7 +29,7 @@ static int long_ways(const struct tuner_limits *limits, enum protocol protocol, 
     return n;
 }
 
-/* Lists the ways of slots with lines, if these are longer than short slots. */
+/* Lists the ways of slots with lines: full slots, and parts of them if full slots are longer than short slots. */
 static int lines_ways(const struct tuner_limits *limits, enum protocol protocol, struct tuner_way *ways) {
     uint32_t full = protocol_payload_bytes(protocol, &limits->sizes);
     int n = 0;
@@ -52,12 +54,14 @@ int tuner_ways(const struct tuner_limits *limits, struct tuner_way ways[TUNER_WA
     return n;
 }
 
-/* Simple slots at both ends of a rank's connections: GPUs' memory is for other things. Ranks that share a GPU get more. There the room for
- * blocks bounds what all of them have together, and one-shot of 8 ranks was measured to be a sixth faster on 16 channels than on 8. */
+/* Maximum bytes of Simple slots at both ends of a rank's connections, because the memory of GPUs is for the user's data. ONE_GPU: ranks
+ * that share a GPU get more. There the room for blocks also limits the channels, and one-shot of 8 ranks was measured to be a sixth
+ * faster on 16 channels than on 8. */
 #define GPU_CONNECTIONS_BYTES (128ull << 20)
 #define ONE_GPU_CONNECTIONS_BYTES (256ull << 20)
 
-/* Over a network each channel of an adapter has queue pairs of its own, and one proxy carries the slots of all. */
+/* Maximum number of channels per adapter over a network: each channel has queue pairs of its own, and one proxy carries the
+ * slots of all. */
 #define RAIL_CHANNELS 2
 
 int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int npeers, int blocks, bool by_network) {
@@ -72,8 +76,8 @@ int tuner_most_channels(const struct tuner_limits *limits, uint32_t nslots, int 
     return most < fit ? most : fit;
 }
 
-/* The number of channels that is tried next; 0: no more. The last one is the number for which blocks find room, if that is at least a
- * quarter more than the one before. */
+/* The number of channels that is tried after `channels`. 0: no more. The last number is the largest one for which blocks
+ * find room, if it is at least a quarter more than the one before. */
 static int channels_behind(int channels, int most, int fit) {
     if (2 * channels <= most)
         return 2 * channels;
@@ -82,10 +86,10 @@ static int channels_behind(int channels, int most, int fit) {
 
 /* ---- what is known of one GPU ----
  *
- * Where ranks share a GPU the model's constants are measured, but not of every plan, and it is wrong by a factor now and then. It
- * would wish for plans that nobody has measured. So those are left to who names them. */
+ * Where ranks share a GPU the model's constants are measured, but not every plan is. The model is wrong by a factor now and then, and
+ * would choose plans that nobody has measured. So such a plan is only taken if the user names it. */
 
-/* Lines were measured on 16 channels at most. */
+/* Lines were measured on at most 16 channels. */
 #define KNOWN_LINES_CHANNELS 16
 
 static int most_of_way(const struct tuner_limits *limits, const struct tuner_way *way, int most) {
@@ -93,7 +97,8 @@ static int most_of_way(const struct tuner_limits *limits, const struct tuner_way
     return lines && limits->one_gpu && most > KNOWN_LINES_CHANNELS ? KNOWN_LINES_CHANNELS : most;
 }
 
-/* Of the allreduces, rings, one-shot and two-shot were measured. Trees and halving were slower. */
+/* Was the algorithm measured on one GPU, or does the user name it? Of the allreduces, ring, one-shot and two-shot were
+ * measured. Trees and halving were slower. */
 static bool was_measured(const struct tuner_limits *limits, const struct algorithm *algorithm) {
     static const char *const unknown[] = {"tree", "halving", "doubling"};
     for (size_t k = 0; k < sizeof unknown / sizeof *unknown; k++)
@@ -109,10 +114,11 @@ static uint64_t block_bytes(const struct cost_stage *stage, uint64_t count, uint
     return args.block_elems * elem_bytes;
 }
 
-/* A part of a block that is no longer than a cache line is not worth a channel. */
+/* Minimum bytes of a channel's part of a block. A part that is no longer than a cache line is not worth a channel. */
 #define PART_BYTES_MIN 64
 
-/* Does it differ from the entries of the list? Not if the way before it has chunks that also hold everything of a channel. */
+/* Does a candidate differ from the candidate of the way before? It does not if a chunk of the way before also holds a whole part of a
+ * channel. */
 static bool is_different(const struct tuner_way *way, const struct tuner_way *before, int fewest, int nchannels,
                          uint64_t block) {
     uint64_t part = block / (uint64_t)nchannels;
@@ -120,20 +126,20 @@ static bool is_different(const struct tuner_way *way, const struct tuner_way *be
     return (nchannels == fewest || part >= PART_BYTES_MIN) && (!shorter || part > way->chunk_bytes);
 }
 
-/* A slot that several blocks share must have room for an element of each. */
+/* A slot that several blocks share must have room for an element of each block. */
 #define LARGEST_ELEM_BYTES 8u
 
 static uint32_t room_in_slot(const struct cost_stage *stage, const struct tuner_way *way) {
     return geometry_room(way->chunk_bytes, (uint32_t)stage->longest_run, protocol_unit_bytes(way->protocol));
 }
 
-/* Does a slot of lines say that it has come, if it has no elements? In LL its first line does. But the block of a
- * GPU looks only for lines that have elements; and ranks of other calls do not all know how much there is. */
+/* Does a slot of lines announce itself if it has no elements? In LL its first line does. But a block of a GPU looks only for
+ * lines that have elements, and ranks of collectives other than barrier do not all know how many elements there are. */
 static bool announces_empty(enum protocol protocol, enum prog_collective collective, bool gpu) {
     return protocol == PROTOCOL_LL && collective == PROG_BARRIER && !gpu;
 }
 
-/* Those of one algorithm. */
+/* The limits of one algorithm. */
 static struct tuner_limits limits_of(const struct tuner_limits *limits, const struct cost_stage *stage) {
     const struct algorithm *algorithm = stage->algorithm;
     struct tuner_limits own = *limits;
@@ -147,7 +153,7 @@ static struct tuner_limits limits_of(const struct tuner_limits *limits, const st
     return own;
 }
 
-/* All ranks have as many peers as rank 0, or fewer. */
+/* Rank 0 stands for all: other ranks have as many peers, or fewer. */
 bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine *machine,
                     const struct algorithm *algorithm) {
     const struct prog_shape *whole = machine->whole;
@@ -162,7 +168,8 @@ bool tuner_has_room(const struct tuner_limits *limits, const struct cost_machine
     return room;
 }
 
-/* If no switch makes the sums, an algorithm for switches is the same as another one of the list. */
+/* Is the candidate allowed on this machine? If no switch makes the sums, an algorithm for switches is the same as another
+ * one of the list. */
 static bool is_wanted(const struct tuner_limits *limits, const struct cost_stage *stage,
                       const struct plan_choice *choice, uint64_t count, uint32_t elem_bytes) {
     const struct algorithm *algorithm = stage->algorithm;
@@ -200,7 +207,8 @@ int tuner_list(const struct tuner_limits *limits, const struct cost_stage *stage
 
 /* ---- the search ---- */
 
-/* Predictions that differ by less count as equal. Then fewer connections are better: they need less of the caches. */
+/* Predictions that differ by less than this share count as equal. Of equal ones, the choice with fewer connections is taken, because its
+ * slots need less of the caches. */
 #define SAME 0.01
 
 static int lower_bound_first(const void *a, const void *b) {
@@ -210,7 +218,7 @@ static int lower_bound_first(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* May it be clearly faster than the best so far, or as fast with fewer connections? */
+/* Can the candidate be clearly faster than the best so far, or as fast with fewer connections? */
 static bool may_win(const struct tuner_try *one, const struct tuner_try *best) {
     return best == NULL || (1 + SAME) * one->bound_ns < best->choice.predicted_ns ||
            (one->npeers < best->npeers && one->bound_ns <= (1 + SAME) * best->choice.predicted_ns);
@@ -302,10 +310,12 @@ struct contest {
     const struct tuner_limits *limits;
     uint64_t count;
     uint32_t elem_bytes;
-    struct cost_stage *stages[ALGORITHMS_MAX]; /* [index in algorithms[]]; NULL: not allowed */
+    struct cost_stage *stages[ALGORITHMS_MAX]; /* [index in algorithms[]]. NULL: the algorithm is not allowed. */
     struct tuner_try *tries;
     int ntries, room;
-    int least_blocks; /* if blocks of some algorithms find no room: the minimum number of blocks per rank and channel; 0: all find room */
+    /* The minimum number of blocks per rank and channel, over those algorithms whose blocks find no room. 0: the blocks of
+     * all algorithms find room. */
+    int least_blocks;
 };
 
 static struct cost_stage *stage_of(const struct contest *contest, const struct tuner_try *one) {
@@ -338,7 +348,7 @@ static bool applies(const struct algorithm *algorithm, enum prog_collective coll
            algorithm_applies(algorithm, &machine->shapes[0]);
 }
 
-/* Opens the stage of an algorithm, and lists its choices. */
+/* Opens the stage of an algorithm, and lists its candidates. */
 static enum collet_result contest_add(struct contest *contest, const struct algorithm *algorithm,
                                       struct cost_stage **stage_p) {
     if (*stage_p == NULL)
@@ -354,7 +364,8 @@ static enum collet_result contest_add(struct contest *contest, const struct algo
     return COLLET_SUCCESS;
 }
 
-/* Adds all algorithms that COLLET_ALGO allows. With COLLET_DETERMINISM=size it adds only the first one: all sizes must use the same. */
+/* Adds all algorithms that COLLET_ALGO allows. With COLLET_DETERMINISM=size it adds only the first one, because all sizes
+ * must use the same. */
 static enum collet_result contest_add_all(struct contest *contest, enum prog_collective collective) {
     bool named = tuner_is_named(contest->limits, collective, contest->machine->whole);
     bool one = contest->limits->determinism == DETERMINISM_SIZE && prog_facts[collective].reduces;
@@ -365,7 +376,9 @@ static enum collet_result contest_add_all(struct contest *contest, enum prog_col
     return COLLET_SUCCESS;
 }
 
-/* Algorithms that sum in the order of ranks all make the same bits: they keep every promise, so all of them may be tried. */
+/* Adds the candidates of all algorithms that may be chosen. If a schedule was imported for this collective, only the schedule. With
+ * COLLET_DETERMINISM=size, all algorithms that sum in the order of ranks, because they give the same bits; if there is none, one
+ * algorithm. */
 static enum collet_result contest_enter(struct contest *contest, enum prog_collective collective) {
     const struct tuner_limits *limits = contest->limits;
     struct tuner_limits strict = *limits;

@@ -14,7 +14,7 @@ static int count_blocks(enum prog_layout layout, int nranks) { return layout == 
 
 /* ---- reading ---- */
 
-/* Extents of a buffer with a block per rank. */
+/* Reads the extents of a buffer with one block per rank. */
 static enum collet_result read_blocks(const struct exec_request *request, int nranks, const struct counts *arguments,
                                       struct span *spans) {
     size_t next = 0, bytes;
@@ -37,7 +37,7 @@ static int by_first(const void *a_, const void *b_) {
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* Blocks that are received may come in any order, but not over each other. */
+/* Received blocks may be in any order, but must not overlap. */
 static enum collet_result check_apart(const struct counts *arguments, const struct span *spans, int nranks) {
     SCOPED_FREE struct span *sorted = NULL;
     uint64_t end = 0;
@@ -56,7 +56,7 @@ static enum collet_result check_apart(const struct counts *arguments, const stru
     return COLLET_SUCCESS;
 }
 
-/* All ranks know these counts. */
+/* Sets the request's count and hash from counts that all ranks know. */
 static void sum_up(struct exec_request *request, int nranks, const struct span *spans) {
     size_t total = 0;
     request->counts_hash = 1;

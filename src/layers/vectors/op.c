@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators that a program creates. Their numbers count up through the life of the process and each stands in the list of its
- * communicator; so a number that another communicator has given, or that is destroyed, is noticed.
+ * Operators that a program creates. Each new operator gets the next number of the process, and is in the list of its
+ * communicator. So an operator of another communicator, or one that was destroyed, is noticed.
  *
  *    COLLET_SUM … COLLET_PREMULSUM │ COLLET_OP_COUNT …                          │ COLLET_OP_LAST
  *    0              8              │ 9: of communicator a, 10: of b, 11: of a … │ then again from the beginning
@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t ops_created; /* with the process's lock, as the lists of all communicators */
+static uint64_t ops_created; /* guarded by the process's lock, as are the lists of all communicators */
 
-/* The link to an operator of comm; to NULL if it has none of that number. */
+/* The link that points to comm's operator of this number, or to NULL if there is none. */
 static struct created_op **find_op(struct collet_comm *comm, enum collet_op number) {
     struct created_op **link = &comm->ops;
     while (*link != NULL && (*link)->number != number)
@@ -36,7 +36,7 @@ static bool op_destroy_all(struct collet_comm *comm) {
     return true;
 }
 
-/* The end of a communicator ends its operators. */
+/* Operators are destroyed with their communicator. */
 const struct layer layer_vectors = {.comm_close = op_destroy_all};
 
 /* ---- the API ---- */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Probes: calls that wait until a message has come, from whatever rank, and leave it where it is.
+ * A probe waits until a message has come from any rank, and leaves the message where it is.
  *
  *    lane of receives from rank 0    m4 runs             a receive was issued: its messages are not the probe's affair
  *    lane of receives from rank 1    (empty)  ◀── look ──┐
  *    lane of receives from rank 2    (empty)  ◀── look ──┤  is there data in the connection of messages?
  *    lane of probes                  p0  ────────────────┘
  *
- * A probe is a post like others (api/engine.h): a receive whose peer is PROBE_ANY, and whose buffer is where the rank goes.
+ * A probe is a post like others (api/engine.h): a receive whose peer is PROBE_ANY, and whose buffer gets the rank that was found.
  */
 #include "seams/vectors.h"
 
@@ -18,7 +18,8 @@
 #include "seams/streams.h"
 #include "transport/transport.h"
 
-/* Has a message of this rank begun to come? The connection is made if it is not there: without it, nothing can come. */
+/* Has a message of this rank begun to come? If there is no connection yet, it is made, because no message can come
+ * without it. */
 static enum collet_result look_at(struct chan *chan, int peer, bool *is_there) {
     struct conn *conn;
     *is_there = false;
@@ -34,7 +35,7 @@ static enum collet_result look_at(struct chan *chan, int peer, bool *is_there) {
 
 static struct lane *engine_receives_of(const struct engine *engine, int peer) { return engine->lanes + 2 + 2 * peer; }
 
-/* May it still be waited for? */
+/* IN_PROGRESS: the probe may wait longer. Otherwise TIMEOUT. */
 static enum collet_result check_wait(const struct collet_comm *comm, uint64_t *idle_since_ns) {
     const uint64_t now_ns = os_now_ns();
     if (*idle_since_ns == 0)
@@ -47,7 +48,7 @@ static enum collet_result check_wait(const struct collet_comm *comm, uint64_t *i
                    comm->rank, (double)(now_ns - *idle_since_ns) / 1e9);
 }
 
-/* Begins behind the rank that was found last, so that none is forgotten. */
+/* Looks at all ranks, beginning after the rank that was found last, so that none is neglected. */
 enum collet_result probe_try(struct collet_comm *comm, struct post *probe, uint64_t *idle_since_ns) {
     struct engine *engine = &comm->engine;
     for (int k = 1; k <= comm->nranks; k++) {
@@ -80,12 +81,15 @@ static enum collet_result probe_check(const int *peer, struct collet_comm *comm,
 }
 
 enum collet_result collet_probe(int *peer, struct collet_comm *comm, void *stream) {
-    struct exec_request request = {.collective = PROG_RECV, .type = COLLET_UINT8, .root = PROBE_ANY};
+    struct post post = {.request = {.collective = PROG_RECV, .type = COLLET_UINT8, .root = PROBE_ANY},
+                        .out = peer,
+                        .comm = comm,
+                        .stream = stream};
     enum collet_result result = probe_check(peer, comm, stream);
     if (result != COLLET_SUCCESS) {
         if (comm_is_live(comm))
             comm_remember(comm, result);
         return group_poison(result);
     }
-    return group_call(comm, &request, NULL, peer, stream);
+    return group_call(&post);
 }

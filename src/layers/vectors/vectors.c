@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The collectives of collet.h whose blocks have counts of their own: api/coll.c for arrays of counts.
+ * The collectives of collet.h that take a count per block. api/coll.c has the collectives that take one count.
  */
 #include "api/coll.h"
 #include "api/group.h"
@@ -32,7 +32,8 @@ static enum collet_result counted_call(struct exec_request *request, const void 
         return result != COLLET_SUCCESS ? coll_refuse(comm, result) : COLLET_SUCCESS;
     }
     coll_log(comm, request);
-    return group_call(comm, request, in, out, stream);
+    struct post post = {.request = *request, .comm = comm, .in = in, .out = out, .stream = stream};
+    return group_call(&post);
 }
 
 enum collet_result collet_allgatherv(const void *sendbuff, size_t sendcount, void *recvbuff, const size_t *recvcounts,

@@ -14,7 +14,7 @@ static const struct prog_facts *facts_of(const struct cast *cast) { return &prog
 
 static bool is_point_to_point(const struct cast *cast) { return prog_is_p2p(cast->algorithm->collective); }
 
-/* Without buffers, what goes in and out is that a rank was there. */
+/* Sets which buffers a member has. In a collective without buffers (barrier), the news that a rank has come counts as input and output. */
 static void give_buffers(struct cast_member *member, enum prog_collective collective, bool is_root) {
     const struct prog_facts *facts = &prog_facts[collective];
     bool bare = prog_is_bare(collective);
@@ -22,7 +22,8 @@ static void give_buffers(struct cast_member *member, enum prog_collective collec
     member->has_out = (bare || facts->out != PROG_NONE) && (facts->root != PROG_TO_ROOT || is_root);
 }
 
-/* Of a send or recv, member 0 runs the given algorithm toward the root, and member 1, the root, its counterpart. */
+/* Builds the program of member m. In a send or receive, member 0 runs the given algorithm towards the root, and member 1 is
+ * the root and runs the counterpart. */
 static enum collet_result build_member(struct cast *cast, const struct prog_shape *shape, int m) {
     const struct algorithm *algorithm = cast->algorithm;
     struct cast_member *member = &cast->members[m];
@@ -82,7 +83,7 @@ int cast_peer_of(const struct cast *cast, int member, int rank) {
 
 /* ---- connections ---- */
 
-/* One end of a connection: the entry of a table that is to hold the connection's number. */
+/* One end of a connection. *number_p is the entry of a peer table that gets the connection's number. */
 struct end {
     struct cast_conn conn;
     int *number_p;
@@ -93,7 +94,7 @@ static int compare_ends(const void *x, const void *y) {
     return a->lane != b->lane ? a->lane - b->lane : a->src != b->src ? a->src - b->src : a->dst - b->dst;
 }
 
-/* Adds the ends of `count` entries of a member's peer table that have none yet. Returns how many ends there are now. */
+/* Adds an end for each of `count` entries of a member's peer table that has none yet. Returns the number of ends so far. */
 static size_t add_ends(const struct cast *cast, const struct cast_conns *conns, int member, int first, int count,
                        bool sends, struct end *ends, size_t nends) {
     int *numbers = (sends ? conns->send : conns->recv) + conns->first_peer[member];
@@ -102,7 +103,8 @@ static size_t add_ends(const struct cast *cast, const struct cast_conns *conns, 
         int other = cast_peer_of(cast, member, peer->rank);
         if (numbers[i] >= 0 || other < 0)
             continue;
-        numbers[i] = 0; /* there is an end; its number comes with the order */
+        /* Not −1: the entry has an end now. number_conns() replaces the 0 by the connection's number. */
+        numbers[i] = 0;
         ends[nends++] = (struct end){{peer->lane, sends ? member : other, sends ? other : member}, &numbers[i]};
     }
     return nends;
@@ -138,7 +140,7 @@ bool cast_connect(const struct cast *cast, struct cast_conns *conns) {
     conns->send = arena_get(&conns->arena, npeers, sizeof(int));
     if (conns->arena.failed)
         return false;
-    memset(conns->recv, 0xff, npeers * sizeof(int)); /* all −1 */
+    memset(conns->recv, 0xff, npeers * sizeof(int)); /* All bytes 0xff make every entry −1. */
     memset(conns->send, 0xff, npeers * sizeof(int));
     number_conns(cast, conns, ends);
     return true;
@@ -152,7 +154,7 @@ bool cast_reduces(const struct cast *cast) { return facts_of(cast)->reduces; }
 
 static bool is_per_rank(enum prog_layout layout) { return layout == PROG_PER_RANK || layout == PROG_COUNTS; }
 
-/* Whose contribution a row of an OUT is; −1: everybody's. */
+/* The member whose contribution belongs into a row of OUT. −1: the contributions of all members. */
 static int contributor_of(const struct cast *cast, int row) {
     const struct prog_facts *facts = facts_of(cast);
     if (facts->reduces)

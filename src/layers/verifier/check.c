@@ -7,7 +7,7 @@
  *      rank 1   OUT 0: ((r1+r2)+r0) ÷        … and the same expression everywhere: the same bits
  *      rank 2   OUT 0: ((r1+r0)+r2) ÷  ✗     "rank 2 … reduces OUT block 0 in another order than rank 0"
  *
- * That a finished sum is complete the rehearsal has seen already.
+ * The rehearsal has already checked that a finished sum is complete.
  * Read next: cast.c (what is expected), rehearsal.h (how it runs), expr.h and order.h.
  */
 #include "base/memory.h"
@@ -23,7 +23,7 @@ struct output {
     int round;
 };
 
-/* Names the step that stored the output. */
+/* Fails, and names the step that stored the output. */
 static bool __attribute__((format(printf, 3, 4)))
 fail_output(struct rehearsal *m, const struct output *output, const char *format, ...) {
     const struct rehearsal_cell *cell = rehearsal_cell(m, output->round, output->place);
@@ -37,7 +37,7 @@ fail_output(struct rehearsal *m, const struct output *output, const char *format
     return false;
 }
 
-/* verified: the expression that was found right for the contributions before; EXPR_NONE: none yet. */
+/* Judges one output. *verified is the expression that was found right for these contributions before. EXPR_NONE: none yet. */
 static bool judge_reduction(struct rehearsal *m, const struct output *output, int32_t value, int wanted,
                             int32_t *verified) {
     char here[64], there[64] = "";
@@ -82,7 +82,7 @@ static bool judge_run(struct rehearsal *m) {
     int32_t *verified = arena_get(&m->arena, (size_t)m->nin, sizeof(*verified));
     if (verified == NULL)
         return rehearsal_fail(m, "no memory to verify programs");
-    memset(verified, 0xff, (size_t)m->nin * sizeof(*verified)); /* all EXPR_NONE */
+    memset(verified, 0xff, (size_t)m->nin * sizeof(*verified)); /* All bytes 0xff make every entry EXPR_NONE. */
     for (int round = 0; round < m->nrounds; round++)
         for (int member = 0; member < m->cast->nmembers; member++)
             for (int block = 0; m->cast->members[member].has_out && block < m->nout; block++) {

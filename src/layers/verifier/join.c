@@ -54,11 +54,13 @@ static bool join_steps(struct rehearsal *m) {
 
 /* ---- memory that workers share ---- */
 
-/* How the steps of a member use one place of its memory, and which worker does; SEVERAL: more than one. */
+/* How the steps of a member use one place of its memory: numbers of reads and writes, and the worker that reads or writes. SEVERAL: more
+ * than one worker. */
 enum { SEVERAL = -1 };
 struct place_use {
     int nreads, reader, nwrites, writer;
-    int nlends, nlands; /* how many steps lend it, or are such that peers may write it early */
+    /* Number of steps that lend the place; number of steps whose payload peers may write there early. */
+    int nlends, nlands;
 };
 
 static void note_use(int *ntimes, int *by, int worker) {
@@ -66,7 +68,8 @@ static void note_use(int *ntimes, int *by, int worker) {
     ++*ntimes;
 }
 
-/* Peers read what a step lends: an operand that it passes on, instead of this rank; or what it has just stored. */
+/* Notes that peers read a place that a step lends. The place is either an operand, which the peers read instead of this
+ * rank, or what the step has just stored. */
 static void note_lent(const struct rehearsal *m, int member, const struct prog_step *step, struct place_use *uses) {
     struct place_use *use = &uses[rehearsal_index(m, rehearsal_lent(m, member, step))];
     use->nlends++;
@@ -83,7 +86,8 @@ static void note_step(const struct rehearsal *m, int member, int worker, const s
             struct place_use *use =
                 &uses[rehearsal_index(m, rehearsal_place(m, member, local->region, &local->run, i))];
             note_use(&use->nreads, &use->reader, worker);
-            use->nreads += local->region != STEP_IN; /* of what a step has stored: never the only use */
+            /* A read of OUT or TMP counts twice, because the step that stored the value used the place too. */
+            use->nreads += local->region != STEP_IN;
         }
         if (step->store_region == STEP_NONE)
             continue;
@@ -96,11 +100,11 @@ static void note_step(const struct rehearsal *m, int member, int worker, const s
         note_lent(m, member, step, uses);
 }
 
-/* Whether it takes clocks to know that accesses are in order: several workers use the place, and one of them writes it.
- * But not if a single step reads a contribution that, in place, a single step overwrites with its result: a right
- * result holds that very contribution, so it came from that read, by messages. The verdict on results says whether it
- * does. What is lent is open if another step than the one that stored it writes there. What lands early is open if another step
- * uses the place. */
+/* Can only clocks say whether accesses to a place are in order? They are necessary if several workers use the place and one
+ * of them writes it. One case needs no clocks: a single step reads a contribution, and a single step overwrites it with its
+ * result, in place. A right result contains that contribution, so it follows from the read, by messages. check.c then judges
+ * the result. A lent place needs clocks if another step than the one that stored it writes there. A place where a payload
+ * lands early needs clocks if another step uses it. */
 static bool is_order_open(const struct place_use *use) {
     if (use->nlands > 0 && use->nreads + use->nwrites > 1)
         return true;
@@ -140,7 +144,7 @@ static bool join_order(struct rehearsal *m) {
 
 static int most(int a, int b) { return a > b ? a : b; }
 
-/* What all programs must have in common; and the most of what they need not. */
+/* Compares what all programs must have in common, and finds the maximum of the numbers that may differ. */
 static bool compare_programs(struct rehearsal *m) {
     const struct cast_member *first = &m->cast->members[0];
     for (int member = 0; member < m->cast->nmembers; member++) {

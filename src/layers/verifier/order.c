@@ -74,7 +74,7 @@ static int unknown_borrower(const struct order *order, const uint32_t *clock, si
     return -1;
 }
 
-/* A worker that uses the place, or has used it when the clock does not say so; −1: there is none. */
+/* A worker that uses the place, or whose use of the place is not over as far as the clock knows. −1: there is none. */
 static int unknown_user(const struct order *order, const uint32_t *clock, int first, size_t place) {
     int user = unknown_writer(order, clock, place);
     user = user >= 0 ? user : unknown_reader(order, clock, first, place);

@@ -36,7 +36,7 @@ static int number_of(const struct rehearsal *m, const struct rehearsal_worker *w
 
 /* ---- memory ---- */
 
-/* The number of a block's length: places of one number are equally long. region: IN or OUT. */
+/* The number of a block's length. Places of one number are equally long. The place is in IN or OUT. */
 static int length_at(const struct rehearsal *m, struct rehearsal_place place) {
     if (!m->counted)
         return place.block % m->cast->nslices;
@@ -68,7 +68,7 @@ int rehearsal_index(const struct rehearsal *m, struct rehearsal_place place) {
     return place.region == STEP_TMP ? m->nout + place.block : alias >= 0 ? alias : place.block;
 }
 
-/* A member's memory of a round; TMP is the same place in every round. */
+/* Index of the memory that a member has for a round. TMP is the same memory in every round. */
 static size_t row_of(const struct rehearsal *m, int round, struct rehearsal_place place) {
     return (size_t)(place.region == STEP_TMP ? 0 : round) * (size_t)m->cast->nmembers + (size_t)place.member;
 }
@@ -96,8 +96,9 @@ fail_place(struct rehearsal *m, const struct rehearsal_worker *w, bool stores, s
                      place.block, more, w->round);
 }
 
-/* Does this rank have such a buffer, and are other workers and other pieces of the step out of the way? Pieces are done
- * in any order, so what one stores no other may read or store. SEVERAL: more than one have read. */
+/* May this piece of the step read or store the place? Not if the rank has no such buffer, or if another worker's access is not ordered
+ * against this one. The pieces of a step are done in any order. So if one piece stores to a place, no other piece may read or store it.
+ * SEVERAL_PIECES: more than one piece has read. */
 enum { SEVERAL_PIECES = -1 };
 static bool may_access(struct rehearsal *m, const struct rehearsal_worker *w, struct rehearsal_place place, int piece,
                        bool stores) {
@@ -180,7 +181,7 @@ static struct rehearsal_conn *send_conn(const struct rehearsal *m, const struct 
     return &m->conns[m->pairs.send[m->pairs.first_peer[w->member] + step_of(m, w)->send_first + i]];
 }
 
-/* Whether any block of the step has elements in this round; else both ends skip it. */
+/* Has any block of the step elements in this round? If not, both ends skip the step. */
 static bool has_elements(const struct rehearsal *m, const struct rehearsal_worker *w) {
     const struct prog_step *step = step_of(m, w);
     int i = 0;
@@ -189,7 +190,7 @@ static bool has_elements(const struct rehearsal *m, const struct rehearsal_worke
     return i < step->count;
 }
 
-/* The connection that the worker's step waits for; NULL: none. */
+/* The connection that the worker's step waits for. NULL: none. */
 static const struct rehearsal_conn *find_blocker(const struct rehearsal *m, const struct rehearsal_worker *w) {
     const struct prog_step *step = step_of(m, w);
     const struct rehearsal_conn *conn = NULL;
@@ -209,7 +210,7 @@ struct rehearsal_place rehearsal_lent(const struct rehearsal *m, int member, con
     return rehearsal_place(m, member, local->region, &local->run, 0);
 }
 
-/* The sender's step has put a message into the slot, or lends it. */
+/* Called for each message that is sent. If the sender's step lends the payload instead of copying it into the slot, notes the loan. */
 static bool lend(struct rehearsal *m, const struct rehearsal_worker *w, const struct rehearsal_conn *conn,
                  struct rehearsal_slot *slot) {
     const struct prog_step *step = step_of(m, w);
@@ -221,7 +222,7 @@ static bool lend(struct rehearsal *m, const struct rehearsal_worker *w, const st
     return slot->loan >= 0 || rehearsal_fail(m, "no memory to verify programs");
 }
 
-/* The receiver reads what was lent: it must still be what it was. */
+/* Reads a lent payload at the receiver, if the message is a loan. The payload must not have changed since the loan. */
 static bool take_loan(struct rehearsal *m, const struct rehearsal_worker *w, const struct rehearsal_conn *conn,
                       const struct prog_step *sent) {
     size_t at = rehearsal_slot(m, conn, conn->head);
@@ -240,7 +241,8 @@ static bool take_loan(struct rehearsal *m, const struct rehearsal_worker *w, con
                      m->cast->members[conn->at.src].rank, slot->step - m->workers[conn->producer.worker].first_step);
 }
 
-/* A payload that is not in the slot, but in memory, is read or was written there: when, only the message says. */
+/* The receiver learns what the message carries: which steps of other workers are over. For a silent message it learns nothing. If the
+ * payload lies in memory and not in the slot, the receiver needs this knowledge to read there. */
 static bool expect_arrival(struct rehearsal *m, const struct rehearsal_worker *w, const struct rehearsal_conn *conn,
                            const struct prog_step *sent) {
     size_t slot = rehearsal_slot(m, conn, conn->head);
@@ -255,7 +257,8 @@ static bool expect_arrival(struct rehearsal *m, const struct rehearsal_worker *w
                      m->cast->members[conn->at.src].rank, m->workers[sender].index);
 }
 
-/* A payload that lands early may be there as soon as it is sent. */
+/* Checks a step whose payload may land early. The peer may then write the payload into this rank's memory as soon as it sends the
+ * message. */
 static bool expect_landing(struct rehearsal *m, const struct rehearsal_worker *w) {
     const struct prog_step *step = step_of(m, w);
     bool copies = step->recv_count == 1 && step->locals_count == 0 && step->count == 1;
@@ -275,7 +278,7 @@ static bool expect_landing(struct rehearsal *m, const struct rehearsal_worker *w
                       m->in_place ? " (in place)" : "");
 }
 
-/* Is what a connection delivers what this step waits for? */
+/* Is the message that a connection delivers the one that this step waits for? */
 static bool expect_message(struct rehearsal *m, const struct rehearsal_worker *w, const struct rehearsal_conn *conn) {
     const struct prog_step *step = step_of(m, w);
     const struct rehearsal_slot *slot = &m->slots[rehearsal_slot(m, conn, conn->head)];
@@ -295,14 +298,14 @@ static bool expect_message(struct rehearsal *m, const struct rehearsal_worker *w
                            m->cast->members[conn->at.src].rank, producer->index, slot->step - producer->first_step);
 }
 
-/* The worker may be able to move again. */
+/* Marks a worker that may be able to move again. */
 static void wake(struct rehearsal *m, int worker) {
     if (!m->workers[worker].awake)
         m->awake[m->nawake++] = worker;
     m->workers[worker].awake = true;
 }
 
-/* Takes away what was read and passes on the results. */
+/* Frees the slots that were read, and sends the results. */
 static bool move_slots(struct rehearsal *m, const struct rehearsal_worker *w) {
     const struct prog_step *step = step_of(m, w);
     for (int i = 0; i < step->recv_count; i++) {
@@ -325,7 +328,7 @@ static bool move_slots(struct rehearsal *m, const struct rehearsal_worker *w) {
 
 /* ---- reducing ---- */
 
-/* One more operand: sum = sum + operand. */
+/* Adds one more operand: sum = sum + operand. */
 static bool add_operand(struct rehearsal *m, const struct rehearsal_worker *w, int32_t *sum, int32_t operand,
                         bool rounded) {
     if (*sum == EXPR_NONE) {
@@ -340,7 +343,7 @@ static bool add_operand(struct rehearsal *m, const struct rehearsal_worker *w, i
     return *sum != EXPR_NO_MEMORY || rehearsal_fail(m, "no memory to verify programs");
 }
 
-/* A sum is complete when it has each member's contribution exactly once, all of the same block. */
+/* Is the sum complete? It must have each member's contribution exactly once, all of the same block. */
 static bool expect_complete(struct rehearsal *m, const struct rehearsal_worker *w, int32_t sum) {
     int nmembers = m->cast->nmembers, nblocks = m->exprs.nblocks;
     int nleaves = expr_list_leaves(&m->exprs, sum, m->leaves, nmembers + 1);
@@ -371,13 +374,14 @@ static bool finish(struct rehearsal *m, const struct rehearsal_worker *w, int32_
     *value = expr_finish(&m->exprs, sum);
     if (*value == EXPR_NO_MEMORY)
         return rehearsal_fail(m, "no memory to verify programs");
-    return m->exprs.nnodes == nnodes || expect_complete(m, w, sum); /* what was finished before is complete */
+    /* A sum that was finished before was checked then. */
+    return m->exprs.nnodes == nnodes || expect_complete(m, w, sum);
 }
 
 /* Reduces the operands of one piece in their order. */
 static bool reduce_piece(struct rehearsal *m, const struct rehearsal_worker *w, int piece, int32_t *value_p) {
     const struct prog_step *step = step_of(m, w);
-    const struct prog *prog = m->cast->members[w->member].prog; /* its locals are NULL if it has none */
+    const struct prog *prog = m->cast->members[w->member].prog; /* Its `locals` is NULL if the program has none. */
     int noperands = step->recv_count + step->locals_count, received = 0, read = 0;
     int length = length_at(m, about_of(m, w->member, step, piece));
     *value_p = EXPR_NONE;
@@ -394,7 +398,7 @@ static bool reduce_piece(struct rehearsal *m, const struct rehearsal_worker *w, 
         } else {
             read++;
         }
-        if (!add_operand(m, w, value_p, operand, last && !step->finish)) /* finishing divides before it rounds */
+        if (!add_operand(m, w, value_p, operand, last && !step->finish)) /* Finishing divides before it rounds. */
             return false;
     }
     return !step->finish || finish(m, w, value_p);
@@ -438,8 +442,8 @@ static bool advance(struct rehearsal *m, struct rehearsal_worker *w) {
     return true;
 }
 
-/* In a turn every worker that is able to does one step of the first round; those that wake up come behind, and wait for
- * the next turn. */
+/* Runs the first round in turns. In a turn every worker that is able to move does one step. Workers that wake up in a turn
+ * wait for the next one. */
 static bool run_turns(struct rehearsal *m, const struct rehearsal_watcher *watcher) {
     for (int turn = 1, nmoving = 1; nmoving > 0; turn++) {
         nmoving = 0;
@@ -460,7 +464,7 @@ static bool run_turns(struct rehearsal *m, const struct rehearsal_watcher *watch
     return true;
 }
 
-/* Who was woken last moves first, as far as it can. */
+/* Runs all rounds. Always takes the worker that was woken last, and moves it as far as it can go. */
 static bool run_freely(struct rehearsal *m) {
     while (m->nawake > 0) {
         struct rehearsal_worker *w = &m->workers[m->awake[--m->nawake]];
@@ -472,13 +476,13 @@ static bool run_freely(struct rehearsal *m) {
     return true;
 }
 
-/* The worker that a blocked one waits for. */
+/* The worker that a blocked worker waits for. */
 static int awaited_by(const struct rehearsal *m, int worker) {
     const struct rehearsal_conn *conn = find_blocker(m, &m->workers[worker]);
     return conn->producer.worker == worker ? conn->consumer.worker : conn->producer.worker;
 }
 
-/* Follows who waits for whom, from one blocked worker on, and tells the first few. */
+/* Fails. The message follows the chain of waiting workers from one blocked worker on, for at most three links. */
 static bool fail_blocked(struct rehearsal *m, int worker) {
     const struct rehearsal_worker *w = &m->workers[worker];
     char chain[256] = "";
@@ -497,14 +501,14 @@ static bool fail_blocked(struct rehearsal *m, int worker) {
                      w->round, chain);
 }
 
-/* Nobody can move: that is the end if everybody is done and every slot was read. */
+/* Nobody can move. The run is right if all workers are done and every slot was read. */
 static bool end_run(struct rehearsal *m) {
     int blocked = -1;
     for (int w = 0; w < m->nworkers; w++) {
         if (m->workers[w].round == m->nrounds)
             continue;
         if (m->workers[awaited_by(m, w)].round == m->nrounds)
-            return fail_blocked(m, w); /* the cause, where others only wait for this one */
+            return fail_blocked(m, w); /* The worker waits for one that has ended: it is the cause */
         blocked = blocked < 0 ? w : blocked;
     }
     if (blocked >= 0)
@@ -517,7 +521,8 @@ static bool end_run(struct rehearsal *m) {
     return true;
 }
 
-/* A hasty rank has returned when its last step was done: did its messages say by then that its loans were read? */
+/* Checks hasty loans. A hasty rank returns from the call when its last step is done. By then, messages must have told it that its loans
+ * were read. */
 static bool end_loans(struct rehearsal *m) {
     size_t nplaces = (size_t)rehearsal_places_of_member(m), nmembers = (size_t)m->cast->nmembers;
     for (int loan = 0; m->hasty != 0 && loan < m->order.nloans; loan++) {

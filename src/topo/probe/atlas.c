@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing an atlas at rank 0, and reading it everywhere. What is read came over the network: every number is checked.
+ * Writes an atlas at rank 0, and reads it on all ranks. An atlas comes over the network, so every number in it is checked.
  */
 #include "topo/probe/atlas.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct counts {
+struct atlas_counts {
     uint32_t nshapes, nnodes;
 };
 
@@ -29,7 +29,7 @@ static void write_bytes(FILE *out, const void *bytes, size_t size) { fwrite(byte
 
 static void put_number(FILE *out, uint32_t number) { write_bytes(out, &number, sizeof number); }
 
-/* Numbers the shapes in the order of their first nodes. number[node]: the number of the node's shape. */
+/* Numbers the shapes in the order of their first nodes. Writes the number of each node's shape to number[node]. */
 static uint32_t number_shapes(const struct atlas_node *nodes, int nnodes, uint32_t *number) {
     uint32_t nshapes = 0;
     for (int n = 0; n < nnodes; n++) {
@@ -41,7 +41,7 @@ static uint32_t number_shapes(const struct atlas_node *nodes, int nnodes, uint32
 
 static void put_atlas(FILE *out, const struct atlas_node *nodes, uint32_t nnodes, const struct cost_table *costs,
                       uint32_t *number) {
-    struct counts counts = {number_shapes(nodes, (int)nnodes, number), nnodes};
+    struct atlas_counts counts = {number_shapes(nodes, (int)nnodes, number), nnodes};
     write_bytes(out, &counts, sizeof counts);
     write_bytes(out, costs, sizeof *costs);
     for (uint32_t n = 0, next = 0; n < nnodes; n++)
@@ -77,14 +77,14 @@ enum collet_result atlas_pack(const struct atlas_node *nodes, int nnodes, const 
 
 /* ---- reading it ---- */
 
-/* The bytes that are left to read. After a failure, everything that is read is zero. */
-struct reader {
+/* The bytes that are left to read. After a failure, take() returns NULL and take_number() returns 0. */
+struct atlas_reader {
     const char *at;
     size_t left;
     bool failed;
 };
 
-static const void *take(struct reader *reader, size_t size) {
+static const void *take(struct atlas_reader *reader, size_t size) {
     const char *at = reader->at;
     if (reader->failed || size > reader->left) {
         reader->failed = true;
@@ -95,7 +95,7 @@ static const void *take(struct reader *reader, size_t size) {
     return at;
 }
 
-static uint32_t take_number(struct reader *reader) {
+static uint32_t take_number(struct atlas_reader *reader) {
     uint32_t number = 0;
     const void *at = take(reader, sizeof number);
     return at == NULL ? 0 : *(uint32_t *)memcpy(&number, at, sizeof number);
@@ -105,7 +105,7 @@ static enum collet_result err_bad_atlas(void) {
     return err_set(COLLET_ERR_INTERNAL, "the map that rank 0 sent does not fit this communicator");
 }
 
-static enum collet_result read_shapes(struct reader *reader, uint32_t nshapes, struct topo **shapes) {
+static enum collet_result read_shapes(struct atlas_reader *reader, uint32_t nshapes, struct topo **shapes) {
     for (uint32_t s = 0; s < nshapes; s++) {
         size_t size = take_number(reader);
         const void *bytes = take(reader, size);
@@ -116,8 +116,9 @@ static enum collet_result read_shapes(struct reader *reader, uint32_t nshapes, s
     return COLLET_SUCCESS;
 }
 
-/* The graph of each node to hosts[], places as numbers within it, and its facts. */
-static enum collet_result read_nodes(struct reader *reader, const struct peer_info *peers, int nranks,
+/* Reads the nodes. Writes each node's graph to hosts[], the place of each rank as a number inside that graph, and the facts
+ * of each rank's node. */
+static enum collet_result read_nodes(struct atlas_reader *reader, const struct peer_info *peers, int nranks,
                                      struct topo *const *shapes, uint32_t nshapes, const struct topo **hosts,
                                      int *place, struct node_facts *facts) {
     int h = 0;
@@ -132,7 +133,8 @@ static enum collet_result read_nodes(struct reader *reader, const struct peer_in
         if (facts_at == NULL || places == NULL || shape >= nshapes)
             return err_bad_atlas();
         memcpy(&found, facts_at, sizeof found);
-        if (found.far > 1 || found.kernel_copies > 1 || found.joined > 1 || found.turns > (uint32_t)nranks)
+        if (found.far > 1 || found.measured > 1 || found.kernel_copies > 1 || found.joined > 1 ||
+            found.turns > (uint32_t)nranks)
             return err_bad_atlas();
         hosts[h++] = shapes[shape];
         for (int rank = lowest; rank < nranks; rank++) {
@@ -157,7 +159,7 @@ static int count_nodes(const struct peer_info *peers, int nranks) {
     return count;
 }
 
-/* Converts a node of one host's graph to the same node of the fused graph. */
+/* Converts each place from a node of one host's graph to the same node of the fused graph. */
 static void shift_places(const struct topo *topo, const struct peer_info *peers, int nranks, int *place) {
     int h = 0;
     for (int lowest = 0; lowest < nranks; lowest++) {
@@ -172,9 +174,9 @@ static void shift_places(const struct topo *topo, const struct peer_info *peers,
 
 enum collet_result atlas_read(const void *atlas, size_t size, const struct peer_info *peers, int nranks,
                               struct topo **topo_p, int *place, struct node_facts *facts, struct cost_table *costs) {
-    struct reader reader = {atlas, size, false};
+    struct atlas_reader reader = {atlas, size, false};
     int nnodes = count_nodes(peers, nranks);
-    struct counts counts;
+    struct atlas_counts counts;
     const void *at = take(&reader, sizeof counts), *costs_at = take(&reader, sizeof *costs);
     if (costs_at == NULL)
         return err_bad_atlas();

@@ -28,22 +28,24 @@
 
 enum { RINGS_TRIED = 16, SETS_WITHOUT_GAIN = 8 };
 
-/* More rings cost memory and instructions. Each must add this part of what the earlier rings carry on average. It is small,
- * because narrow rings can use up links that wide ones cannot: on a DGX-1V, 2 × 40 GB/s becomes 6 × 20. */
+/* Each further ring must add this share of what the earlier rings carry on average, because more rings cost memory and
+ * instructions. The share is small, because narrow rings can use up links that wide rings cannot: on a DGX-1V, 2 × 40 GB/s
+ * becomes 6 × 20. */
 #define WORTH 0.05
 
 struct attempt {
     struct load *load;
     int shift;
-    uint32_t variant;      /* number of the variant: variants choose differently among equal ends and orders */
-    int *used;             /* [stop]: how often it was an end */
-    struct tour_hop *hops; /* [stop · nstops + stop] */
-    int *stops;            /* [route · nstops + i]: the orders of the rings so far */
+    uint32_t variant;      /* Number of the variant. Variants choose differently among equal ends and orders. */
+    int *used;             /* [stop]: how often the stop was an end of a ring. */
+    struct tour_hop *hops; /* [stop · nstops + stop]: the hop from the first stop to the second. */
+    int *stops;            /* [route · nstops + i]: the orders of the rings so far, as stops. */
     struct topo_route *routes;
-    int nroutes;              /* so far */
-    int far_ends, sys_hops;   /* number of ends that are not at a nearest stop; of hops between CPUs */
-    struct score best;        /* the score of the best number of rings so far */
-    int64_t steps, steps_max; /* steps that finding orders has taken; above the maximum, no more rings are added */
+    int nroutes; /* Number of rings so far. */
+    /* Number of ends that are not at a stop nearest to their NIC; number of hops between CPUs. */
+    int far_ends, sys_hops;
+    struct score best;        /* Score of the best number of rings so far. */
+    int64_t steps, steps_max; /* Steps that finding orders has taken. Above steps_max, no more rings are added. */
 };
 
 /* ------------------------------------------------------------------------------------------------------ 1. the ends */
@@ -114,7 +116,8 @@ static void count_hops(struct attempt *t, int route, int times) {
         count_hop(t, stops[n - 1], stops[0], times);
 }
 
-/* The chain of a tree is a cycle without its last hop. So the last hop is the farthest one; of equals, that to rank 0. */
+/* A chain of a tree is a cycle without its last hop. So this turns the cycle until its last hop is the farthest hop. Of
+ * equally far hops, the one to rank 0 becomes the last. */
 static void turn_cycle(const struct attempt *t, int *stops) {
     const int n = t->load->nstops;
     int first = 0;
@@ -143,7 +146,7 @@ static enum collet_result find_order(struct attempt *t, int route, int first, in
     return COLLET_SUCCESS;
 }
 
-/* One ring per NIC. All ends are chosen first, so the orders can avoid the links that the ends use. */
+/* Adds one ring per NIC. All ends are chosen first, so that the orders can avoid the links that the ends use. */
 static enum collet_result add_crossings(struct attempt *t) {
     struct load *load = t->load;
     int host_start = load->topo->hosts[load->topo->nodes[load->nic_node[0]].host].first_node;
@@ -194,13 +197,14 @@ static enum collet_result move_aside(struct attempt *t) {
 
 /* ------------------------------------------------------------------------------------------------------ 4. how many */
 
-/* If no link limits the rings (infinite bandwidth), more rings are never worth it. */
+/* Does `more` carry so much more than `than` that its further rings are worth it? They never are if no link limits the rings (infinite
+ * bandwidth). */
 static bool is_worth_more(const struct score *more, const struct score *than) {
     double each = score_total(than) / than->nrings;
     return than->nrings == 0 || score_total(more) - score_total(than) > WORTH * each * (more->nrings - than->nrings);
 }
 
-/* The bandwidth of all links that leave two places (or one place, if a = b): of GPU links, or of all links. */
+/* The bandwidth of all links that leave two places together (or one place, if a = b). With gpu_links, only GPU links count. */
 static double leaves(const struct load *load, int a, int b, bool gpu_links) {
     double sum = 0;
     int ends[2] = {load->stop_node[a], load->stop_node[b]};
@@ -211,8 +215,8 @@ static double leaves(const struct load *load, int a, int b, bool gpu_links) {
     return sum;
 }
 
-/* All rings together carry no more than this. Every ring leaves every place. In a job of one host it also leaves every two
- * places, over GPU links where there are any. */
+/* All rings together carry no more than this, because every ring leaves every place. In a job of one host, every ring also leaves every
+ * pair of places, over GPU links if there are any. */
 double attempt_most_possible(const struct load *load, int nnics) {
     double least = load_nics_gbps(load, nnics);
     for (int a = 0; a < load->nstops && load->nstops > 2; a++)
@@ -249,7 +253,7 @@ static enum collet_result add_rings(struct attempt *t) {
 
 static enum collet_result create_routes(int nroutes, int nlocal, struct topo_route **routes_p) {
     size_t order_bytes = (size_t)nlocal * sizeof(int);
-    struct topo_route *routes; /* one allocation, with the orders and homes behind the routes */
+    struct topo_route *routes; /* One allocation: the routes, and behind them their orders and homes. */
     COLLET_TRY(memory_get(&routes, (size_t)nroutes, sizeof *routes + 2 * order_bytes,
                           "no memory for %d rings of %d ranks of a host", nroutes, nlocal));
     int *numbers = (int *)(void *)(routes + nroutes);

@@ -9,37 +9,41 @@
 
 /* How one ring crosses one host. */
 struct topo_route {
-    int nic_in, nic_out; /* node number minus the host's first node; −1 in a job of one host */
-    int *order;          /* [nlocal] ranks of the host, as local numbers */
-    int *home;           /* [local number] the NIC nearest to the rank, numbered as nic_in */
+    /* NICs by which the ring comes in and goes out: node number minus the number of the host's first node. −1 in a job of
+     * one host. */
+    int nic_in, nic_out;
+    int *order; /* [nlocal]: the ranks of the host in the ring's order, as local numbers. */
+    int *home;  /* [local number]: the NIC nearest to the rank, numbered as nic_in. */
 };
 
-/* What a number of rings is worth. */
+/* The quality of a set of rings. See beats() in cross.c for how two scores compare. */
 struct score {
-    int nrings; /* 0: there are none yet */
+    int nrings; /* Number of rings. 0: there are none yet. */
     int far_ends, sys_hops;
     struct topo_bound bound;
 };
 
-/* Scores with a ratio below this are equal: sums of the same numbers in another order are rounded differently. */
+/* Two scores count as equal if their ratio is below this number. Sums of the same numbers in another order are rounded
+ * differently. */
 #define SCORE_ROUNDING 1.001
 
 static inline double score_total(const struct score *score) { return score->nrings * score->bound.gbps; }
 
 struct attempt_result {
-    struct topo_route *routes; /* the caller frees them, with their orders and homes, by one free() */
+    struct topo_route *routes; /* The caller frees the routes, with their orders and homes, by one free(). */
     struct score score;
-    int64_t steps; /* what finding the orders took, in steps of tour_steps() */
+    int64_t steps; /* Steps that finding the orders took, as tour_find() counts them. */
 };
 
-/* Rings over the NICs that the load uses. shift: how many NICs further a ring goes out than it comes in. variant: another
- * choice among equal orders. After steps_max, the rings so far must do. */
+/* Makes rings over the NICs that the load uses. `shift`: a ring goes out by the NIC that stands this many NICs behind the
+ * one it comes in by. `variant`: each number chooses differently among equal ends and orders. After steps_max steps, no more
+ * rings are added. */
 enum collet_result attempt_run(struct load *load, int shift, uint32_t variant, int64_t steps_max,
                                struct attempt_result *result);
 
-/* An upper bound for all rings together, with so many NICs. */
+/* An upper bound of the bandwidth of all rings together, with nnics NICs. */
 double attempt_most_possible(const struct load *load, int nnics);
-/* Is there nothing left to gain? */
+/* Do the rings reach the upper bound, so that nothing is left to gain? */
 bool attempt_uses_everything(const struct load *load, const struct score *score);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *      letter 0   │ size of all │        letters 1, 2, …   │ up to BOOT_MESSAGE_BYTES of it │
+ *      letter 0   │ size of the message │        letters 1, 2, …   │ up to BOOT_MESSAGE_BYTES of the message │
  */
 #include "topo/probe/bundle.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A message of any length between two ranks: as many letters of the control plane as it takes.
+ * A message of any length between two ranks. It travels as several letters of the control plane.
  */
 #ifndef COLLET_TOPO_PROBE_BUNDLE_H
 #define COLLET_TOPO_PROBE_BUNDLE_H
@@ -12,13 +12,13 @@
 /* The part of a message that has come. All zero: nothing has come. After bundle_fini() it may take the next message. */
 struct bundle {
     void *bytes;
-    size_t size, have; /* size of the message, 0: not known yet; bytes that have come */
+    size_t size, have; /* Bytes of the whole message (0: not known yet); bytes that have come so far. */
 };
 
-/* Queues a whole message. It never waits. */
+/* Queues the letters of a whole message. Never waits. */
 enum collet_result bundle_send(struct boot *boot, int to, uint64_t key, const void *bytes, size_t size);
 
-/* SUCCESS when the message is complete in *bundle, or IN_PROGRESS. */
+/* Returns SUCCESS when the message is complete in *bundle, and IN_PROGRESS before. */
 enum collet_result bundle_try_recv(struct bundle *bundle, struct boot *boot, int from, uint64_t key);
 void bundle_fini(struct bundle *bundle);
 

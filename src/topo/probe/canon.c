@@ -8,17 +8,17 @@
 
 /* ------------------------------------------------------------------------------------------------------------ stops */
 
-/* A path, as one stop sees it. Paths to NICs lead to the class −1. */
+/* A path, as one stop sees it. A path to a NIC has the class −1. */
 struct sight {
-    int class; /* class of the stop at the other end */
+    int class; /* Class of the stop at the other end. */
     struct topo_path path;
 };
 
 struct canon {
-    int n, nsights;       /* stops; sights of each */
-    int *class;           /* [stop]: its class: the number of stops in the classes before its own */
-    int *next;            /* [stop]: its class in the next round */
-    struct sight *sights; /* [stop · nsights + i], sorted */
+    int n, nsights;       /* Number of stops; number of sights of each stop. */
+    int *class;           /* [stop]: its class. A class is numbered by how many stops the classes before it have. */
+    int *next;            /* [stop]: its class in the next round. */
+    struct sight *sights; /* [stop · nsights + i]: what the stop sees, sorted. */
 };
 
 static int compare_sights(const void *a, const void *b) {
@@ -32,7 +32,7 @@ static int compare_sights(const void *a, const void *b) {
     return x->path.nlinks - y->path.nlinks;
 }
 
-/* Compares two stops: by their classes so far, and then by what they see. */
+/* Compares two stops by their classes so far, and then by their sights. */
 static int compare_stops(const struct canon *c, int a, int b) {
     int order = c->class[a] - c->class[b];
     for (int i = 0; i < c->nsights && order == 0; i++)
@@ -49,7 +49,7 @@ static void look_around(struct canon *c, const struct load *load, int stop) {
     qsort(&c->sights[stop * c->nsights], (size_t)c->nsights, sizeof *sights, compare_sights);
 }
 
-/* Does one round. False: no more stops were told apart. */
+/* Does one round. False: the round told no more stops apart. */
 static bool refine(struct canon *c, const struct load *load) {
     bool finer = false;
     for (int s = 0; s < c->n; s++)
@@ -122,8 +122,8 @@ static void list_path(struct load *load, bool *listed, const struct topo_paths *
         list_link(load, listed, l);
 }
 
-/* Lists the links in the order in which paths pass them: first the paths of the first stops, then those of the next ones. Other links
- * never carry anything. */
+/* Lists the links in the order in which paths pass them: first the paths of the first stop, then those of the second stop,
+ * and so on. Links that no path passes never carry anything, and are left out. */
 static enum collet_result list_links(struct load *load) {
     struct arena arena SCOPED_ARENA = {0};
     bool *listed = arena_get(&arena, (size_t)load->topo->nlinks + 1, sizeof *listed);

@@ -20,8 +20,8 @@
 
 #include "topo/probe/load.h"
 
-/* The stops of load get new numbers. On hosts with more stops than TOUR_EXACT_MAX they do not: there it would take too long, and
- * GPUs are equal, behind switches. The links get an order. */
+/* Gives new numbers to the stops of the load, and an order to its links. On hosts with more than TOUR_EXACT_MAX stops, the
+ * stops keep their numbers: new ones would take too long to find, and GPUs of such hosts are equal behind switches. */
 enum collet_result canon_number(struct load *load);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Atlas → graph and places → rings → orders of ranks. A pure function: whatever all ranks must agree on follows from here.
+ * Atlas → graph and places → rings → orders of ranks. This is a pure function, so all ranks come to the same result.
  */
 #include "topo/probe/chart.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a. */
+/* The 64-bit FNV-1a hash. */
 static uint64_t hash_atlas(const unsigned char *bytes, size_t size) {
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < size; i++)
@@ -50,7 +50,7 @@ static enum collet_result make_shape(const struct chart *chart, const struct pee
         node_of[rank] = peers[rank].node;
     if (chart->rings != NULL)
         list_along(chart->rings, order, along);
-    COLLET_TRY(prog_shape_init_along(shape, map->nranks, node_of, chart->rings != NULL ? along : NULL));
+    COLLET_TRY(prog_shape_init(shape, map->nranks, node_of, chart->rings != NULL ? along : NULL));
     shape->zigzag = chart->rings != NULL && chart->rings->zigzag;
     shape->chains = has_gpus(chart);
     return COLLET_SUCCESS;
@@ -68,7 +68,7 @@ static enum collet_result make_shapes(struct chart *chart, const struct peer_inf
 
 /* ---- the chart ---- */
 
-/* A machine that the search does not take is no reason to fail: ranks then go by their numbers, everywhere. */
+/* If the search refuses a machine, ranks go by their numbers on all ranks alike. This is no reason to fail. */
 static enum collet_result find_rings(struct chart *chart) {
     enum collet_result result = topo_search(chart->topo, chart->map.nranks, chart->place, &chart->rings);
     if (result != COLLET_ERR_INVALID_ARGUMENT)
@@ -113,7 +113,7 @@ enum collet_result chart_create(const struct peer_info *peers, int nranks, const
 }
 
 void chart_destroy(struct map *map) {
-    struct chart *chart = (struct chart *)map; /* the map is the first field of a chart */
+    struct chart *chart = (struct chart *)map; /* The map is the first field of a chart. */
     if (map == NULL)
         return;
     import_destroy(map->imported);

@@ -9,8 +9,8 @@
  * - The same NIC is good for hosts with two GPUs per NIC. The next NIC is good for hosts with one GPU per NIC. k/2 is good if
  *   a ring should end on the other CPU. These shifts are compared: first by how few ends are not nearest, then by bandwidth,
  *   then by how few hops cross between CPUs, then by how few rings there are.
- * - All NICs are not always best: one more may get in the way of the others. The number that could carry most comes first,
- *   and the search ends when no other number could carry more than what was found.
+ * - It is not always best to use all NICs: one more NIC may get in the way of the others. The number of NICs that could carry most comes
+ *   first, and the search ends when no other number could carry more than the rings that were found.
  *
  * Guaranteed: every NIC that is used carries a ring. An end is nearest to its NIC, unless all of the nearest GPUs are the
  * ring's other end.
@@ -26,8 +26,9 @@
 
 #include <stdlib.h>
 
-/* How often the search runs again. If everything is in use, only fewer rings would be better. Without GPU links, rings share
- * the few links between CPUs, and there is little to find. */
+/* AGAIN: how often the search runs again with other choices. STEPS_MAX: steps of all attempts together. STEPS_FOR_FEWER:
+ * steps when everything is in use, because then only fewer rings would be better. STEPS_FOR_SLOW_LINKS: steps without GPU
+ * links. Rings then share the few links between CPUs, and there is little to find. */
 enum { AGAIN = 32, STEPS_MAX = 1 << 29, STEPS_FOR_SLOW_LINKS = 1 << 27, STEPS_FOR_FEWER = 1 << 22 };
 
 static int64_t steps_max(const struct load *load) {
@@ -38,8 +39,8 @@ static int64_t steps_max(const struct load *load) {
     return STEPS_FOR_SLOW_LINKS;
 }
 
-/* Compares ends and hops per ring, because the scores may belong to different numbers of rings. Fewer rings are better if
- * nothing else decides. */
+/* Is score `a` better? Far ends and hops are compared per ring, because the scores may belong to different numbers of rings.
+ * If nothing else decides, fewer rings are better. */
 static bool beats(const struct score *a, const struct score *b) {
     long a_ends = (long)a->far_ends * b->nrings, b_ends = (long)b->far_ends * a->nrings;
     long a_hops = (long)a->sys_hops * b->nrings, b_hops = (long)b->sys_hops * a->nrings;
@@ -50,7 +51,7 @@ static bool beats(const struct score *a, const struct score *b) {
     return a_hops < b_hops || (a_hops == b_hops && a->nrings < b->nrings);
 }
 
-/* Makes an attempt. Its routes replace those of the crossing if they are better; *best is the score of the better ones. */
+/* Makes an attempt. If its routes are better than those of the crossing, they replace them, and *best becomes their score. */
 static enum collet_result try_once(struct load *load, int shift, uint32_t variant, struct topo_crossing *crossing,
                                    struct score *best, int64_t *steps) {
     struct attempt_result attempt;
@@ -81,7 +82,8 @@ static enum collet_result try_shifts(struct load *load, struct topo_crossing *cr
     return COLLET_SUCCESS;
 }
 
-/* The number of NICs to try next: of those not tried yet, the one that could carry most. −1: none could carry more than `best`. */
+/* The number of NICs to try next: of the numbers not tried yet, the one that could carry most. −1: none of them could carry
+ * more than `best`. */
 static int next_count(const struct load *load, const bool *tried, const struct score *best) {
     int next = -1, most = load->nfound < SEARCH_RINGS_MAX ? load->nfound : SEARCH_RINGS_MAX;
     for (int count = load->nfound > 0; count <= most; count++)
@@ -92,7 +94,8 @@ static int next_count(const struct load *load, const bool *tried, const struct s
     return more ? next : -1;
 }
 
-/* One more NIC may get in the way of the others, so fewer are tried too. Then more NICs are not worse. */
+/* Tries each number of NICs that could be best. More NICs are not always better, because one more NIC may get in the way of
+ * the others. */
 static enum collet_result try_all(struct load *load, struct topo_crossing *crossing) {
     bool tried[SEARCH_RINGS_MAX + 1] = {false};
     struct score best = {0};
@@ -121,7 +124,7 @@ static enum collet_result try_all(struct load *load, struct topo_crossing *cross
     return COLLET_SUCCESS;
 }
 
-/* If several NICs are equally near, the home is the one that has the fewest ranks. */
+/* The home of a stop is the nearest NIC. Of equally near NICs, it is the one that is home to the fewest ranks. */
 static int find_home(const struct load *load, int stop, int *used) {
     int best = 0;
     for (int nic = 1; nic < load->nnics; nic++) {
@@ -145,7 +148,7 @@ static void find_homes(const struct load *load, struct topo_crossing *crossing) 
 
 /* ------------------------------------------------------------------------------------------------------------ trees */
 
-/* Along a chain the data goes up once and down once, both trees together. */
+/* Adds the load of a double tree. Along its chain the data goes up once and down once, in both trees together. */
 static void load_tree(struct load *load, const struct topo_crossing *crossing, const struct topo_route *route,
                       double nic_weight) {
     for (int i = 0; i + 1 < load->nlocal; i++) {

@@ -16,7 +16,7 @@
 #include "topo/probe/text.h"
 #include "topo/probe/xml_attrs.h"
 
-/* Network and GPUs. */
+/* Adds what the kernel and NVML know of this machine: network interfaces, and GPUs with their links. */
 static void add_what_is_here(struct topo *topo) {
     topo_read_sysfs(topo, "/sys");
     topo_add_declared(topo);

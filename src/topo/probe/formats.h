@@ -10,10 +10,10 @@
 
 #include <libxml/tree.h>
 
-/* NCCL's <system>. (xml_read.c) */
+/* Reads NCCL's <system>. (xml_read.c) */
 enum collet_result topo_read_nccl(const xmlNode *system, const char *name, enum topo_whose whose, struct topo **topo_p);
 
-/* hwloc's <topology>. (hwloc_read.c) */
+/* Reads hwloc's <topology>. (hwloc_read.c) */
 enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, enum topo_whose whose,
                                    struct topo **topo_p);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPUs and their links, as NVIDIA's management library (NVML) knows them. It is opened when it is needed and never
- * required. Run on a machine with one GPU alone: tests give topo_add_gpus() functions of their own.
+ * GPUs and their links, as NVIDIA's management library (NVML) knows them. The library is opened when it is needed, and is never
+ * required. So far this ran on a machine with one GPU only; tests give topo_add_gpus() functions of their own.
  *
  * NVML lists a GPU's links one by one, with the bus id at the other end. This id belongs to another GPU of the graph, or to
  * something else, which is an NVSwitch. A virtual machine may hide its switches; then the ends of all links are unknown. So
@@ -18,7 +18,7 @@
 
 enum { LINKS_MAX = 18, CAPABILITY_READ = 0 };
 
-/* NVML writes domains with eight digits, the kernel with four. */
+/* Finds a GPU by its bus id. NVML writes PCI domains with eight digits, the kernel with four. */
 static int find_gpu(const struct topo *topo, const struct gpus_pci *pci) {
     char busid[TOPO_BUSID_BYTES];
     snprintf(busid, sizeof busid, "%04x:%02x:%02x.0", pci->domain & 0xffff, pci->bus & 0xff, pci->device & 0xff);
@@ -56,7 +56,7 @@ static void note_peers_apart(const struct gpus_nvml *nvml, void *const *devices,
         }
 }
 
-/* In a graph that is not finished: numbers the GPUs as NVML does, and adds links to GPUs that have none. */
+/* Numbers the GPUs as NVML does, and adds links to GPUs that have none. The graph must not be finished yet. */
 static void topo_add_gpus(struct topo *topo, const struct gpus_nvml *nvml) {
     enum { GPUS_MAX = 64 };
     void *devices[GPUS_MAX] = {NULL};
@@ -90,7 +90,7 @@ static void topo_add_gpus(struct topo *topo, const struct gpus_nvml *nvml) {
 static bool open_nvml(void *library, struct gpus_nvml *nvml) {
     struct {
         const char *name;
-        void *function; /* a function pointer */
+        void *function; /* Address of a function pointer. */
     } symbols[] = {
 #define X(name, arguments) {"nvml" #name, &nvml->name},
         GPUS_FUNCTIONS(X)

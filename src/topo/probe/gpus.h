@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What NVIDIA's management library says about GPUs. See gpus.c.
+ * Reads what NVIDIA's management library (NVML) says about GPUs. See gpus.c.
  */
 #ifndef COLLET_TOPO_PROBE_GPUS_H
 #define COLLET_TOPO_PROBE_GPUS_H
 
 #include "topo/probe/topo.h"
 
-/* The functions of NVML that are used, with its names without the prefix. All return 0 on success. */
+/* nvmlPciInfo_t of NVML. GPUS_FUNCTIONS lists the functions of NVML that are used, by their names without the prefix "nvml".
+ * All of them return 0 on success. */
 struct gpus_pci {
     char busid_legacy[16];
     unsigned domain, bus, device, device_id, subsystem_id;
@@ -29,7 +30,7 @@ struct gpus_nvml {
 #undef X
 };
 
-/* Adds what NVML of this machine knows, if there is one. */
+/* Adds what NVML knows about this machine's GPUs. If the library cannot be loaded, nothing is added. */
 void topo_probe_gpus(struct topo *topo);
 
 #endif

@@ -94,7 +94,7 @@ void topo_add_link(struct topo *topo, int from, int to, enum topo_medium medium,
         append_link(topo, &(struct topo_link){.from = from, .to = to, .medium = medium, .count = count, .gbps = gbps});
     } else {
         present->gbps += gbps;
-        present->count += count; /* the graph can still be written and read again */
+        present->count += count; /* The count is bounded, so that the graph can be written and read again. */
         if (present->count > TOPO_PARALLEL_LINKS_MAX)
             present->count = TOPO_PARALLEL_LINKS_MAX;
     }
@@ -140,7 +140,7 @@ int topo_nvswitch(struct topo *topo) {
 
 static int *dev_of(struct topo_node *node) { return node->kind == TOPO_GPU ? &node->gpu.dev : &node->nic.dev; }
 
-/* Devices without a number get the lowest free numbers, in order. */
+/* Gives the lowest free numbers, in order, to devices without a number. */
 static void number_devices(struct topo *topo, enum topo_kind kind) {
     bool taken[TOPO_HOST_NODES_MAX] = {false};
     int next = 0;
@@ -166,7 +166,7 @@ static void set_pci_speeds(struct topo *topo) {
     }
 }
 
-/* Any two CPUs of a host talk directly. */
+/* Links each pair of CPUs of a host directly. */
 static void join_cpus(struct topo *topo) {
     for (int a = 0; a < topo->nnodes; a++)
         for (int b = 0; b < topo->nnodes; b++)
@@ -174,7 +174,7 @@ static void join_cpus(struct topo *topo) {
                 topo_add_link(topo, a, b, MEDIUM_SYS, 1, speed_of_sys(&topo->nodes[a].cpu));
 }
 
-/* A file may name a GPU link at one end only. */
+/* Gives every link its opposite, because a file may name a GPU link at one end only. */
 static void add_opposites(struct topo *topo) {
     int nlinks = topo->nlinks;
     for (int l = 0; l < nlinks; l++) {

@@ -29,20 +29,21 @@
 #include <limits.h>
 #include <string.h>
 
-struct reader {
+struct hwloc_reader {
     struct xml_attrs attrs;
     enum topo_whose whose;
     struct topo *topo;
     const xmlNode *topology;
 };
 
-static bool going(const struct reader *r) {
+static bool going(const struct hwloc_reader *r) {
     return r->attrs.status == COLLET_SUCCESS && r->topo->status == COLLET_SUCCESS;
 }
 
 static bool is_type(const xmlNode *object, const char *type) { return strcmp(xml_value(object, "type"), type) == 0; }
 
-/* The set that an attribute names. It is empty if there is none, or if the set is not finite. hwloc_bitmap_free() frees it. */
+/* The set that an attribute names. The set is empty if the attribute is missing, or if its set is not finite. The caller
+ * frees the set with hwloc_bitmap_free(). */
 static hwloc_bitmap_t set_of(const xmlNode *object, const char *name) {
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
     const char *text = xml_value(object, name);
@@ -73,7 +74,8 @@ static bool shares_cpus(const xmlNode *object, hwloc_const_bitmap_t cpus) {
     return shares;
 }
 
-/* Packages, caches and cores that have CPUs in common with a NUMA node, however they are nested. */
+/* Describes a CPU by the packages, caches and cores that have CPUs in common with its NUMA node, however these objects are
+ * nested. */
 static void describe_cpus(struct topo_cpu *cpu, const xmlNode *parent, hwloc_const_bitmap_t cpus) {
     XML_FOR_EACH(object, parent) {
         if (!xml_is(object, "object") || !shares_cpus(object, cpus))
@@ -94,7 +96,7 @@ static void describe_cpus(struct topo_cpu *cpu, const xmlNode *parent, hwloc_con
     }
 }
 
-static void add_cpu(struct reader *r, const xmlNode *numa, int numaid) {
+static void add_cpu(struct hwloc_reader *r, const xmlNode *numa, int numaid) {
     struct topo_node node = topo_blank(TOPO_CPU, -1);
     hwloc_bitmap_t cpus = set_of(numa, "cpuset");
     node.cpu.numaid = numaid;
@@ -116,7 +118,7 @@ static void add_cpu(struct reader *r, const xmlNode *numa, int numaid) {
     hwloc_bitmap_free(cpus);
 }
 
-static void add_cpus(struct reader *r, const xmlNode *parent) {
+static void add_cpus(struct hwloc_reader *r, const xmlNode *parent) {
     XML_FOR_EACH(object, parent) {
         if (!going(r) || !xml_is(object, "object"))
             continue;
@@ -126,14 +128,14 @@ static void add_cpus(struct reader *r, const xmlNode *parent) {
     }
 }
 
-/* Old versions of hwloc have no NUMANode on machines with one. */
-static void add_whole_machine(struct reader *r) {
+/* Makes the whole machine one CPU. Old versions of hwloc have no NUMANode on machines with one NUMA node. */
+static void add_whole_machine(struct hwloc_reader *r) {
     XML_FOR_EACH(machine, r->topology)
     if (xml_is(machine, "object") && r->topo->nnodes == 0)
         add_cpu(r, machine, 0);
 }
 
-/* Finds the CPU node next to an object. If there are several, or none is known, it is the first one. */
+/* Finds the CPU node next to an object. If several are next to it, or none is known, the result is the first CPU node. */
 static int cpu_next_to(const struct topo *topo, const xmlNode *object) {
     int cpu = 0;
     while (object->parent != NULL && xml_value(object, "nodeset")[0] == '\0' && xml_is(object->parent, "object"))
@@ -148,8 +150,8 @@ static int cpu_next_to(const struct topo *topo, const xmlNode *object) {
 
 /* -------------------------------------------------------------------------------------------------------------- PCI */
 
-/* pci_type is "0604 [10b5:8747] [0000:0000] ca": class, vendor:device, the same of the subsystem, revision. */
-static struct topo_pci pci_of(struct reader *r, const xmlNode *object) {
+/* pci_type is "0604 [10b5:8747] [0000:0000] ca": class, vendor and device, vendor and device of the subsystem, revision. */
+static struct topo_pci pci_of(struct hwloc_reader *r, const xmlNode *object) {
     struct topo_pci pci = {0};
     xml_text(&r->attrs, object, "pci_busid", pci.busid, sizeof pci.busid);
     sscanf(xml_value(object, "pci_type"), "%4x [%4x:%4x] [%4x:%4x]", &pci.class, &pci.vendor, &pci.device,
@@ -170,8 +172,8 @@ static bool is_host_bridge(const xmlNode *object) {
     return is_bridge(object) && strcmp(xml_value(object, "bridge_type"), "0-1") == 0;
 }
 
-/* The name of the RDMA device (kind 3) counts before that of the interface (kind 2). */
-static void read_nic_name(struct reader *r, struct topo_nic *nic, const xmlNode *card) {
+/* The name of the RDMA device (kind 3) wins over the name of the interface (kind 2). */
+static void read_nic_name(struct hwloc_reader *r, struct topo_nic *nic, const xmlNode *card) {
     XML_FOR_EACH(object, card) {
         const char *kind = xml_value(object, "osdev_type");
         if (strcmp(kind, "3") == 0 || (strcmp(kind, "2") == 0 && nic->name[0] == '\0'))
@@ -181,7 +183,7 @@ static void read_nic_name(struct reader *r, struct topo_nic *nic, const xmlNode 
 
 /* A card of this machine counts if programs can use it. It does not count if it has no driver, if its interface is in
  * another container, or if it has no link now. In a file every card counts, because a recording may lack the names. */
-static bool is_way_out(struct reader *r, const xmlNode *card) {
+static bool is_way_out(struct hwloc_reader *r, const xmlNode *card) {
     struct topo_nic nic = {.name = ""};
     read_nic_name(r, &nic, card);
     if (r->whose == TOPO_RECORDED)
@@ -189,7 +191,7 @@ static bool is_way_out(struct reader *r, const xmlNode *card) {
     return nic.name[0] != '\0' && !(r->whose == TOPO_PROBED && topo_nic_is_down(nic.name, "/sys"));
 }
 
-static bool is_of_interest(struct reader *r, const xmlNode *object) {
+static bool is_of_interest(struct hwloc_reader *r, const xmlNode *object) {
     if (xml_is(object, "object") && is_type(object, "PCIDev")) {
         struct topo_pci pci = pci_of(r, object);
         return topo_pci_is_gpu(&pci) || (topo_pci_is_nic(&pci) && is_way_out(r, object));
@@ -201,23 +203,23 @@ static bool is_of_interest(struct reader *r, const xmlNode *object) {
     return false;
 }
 
-static int count_of_interest(struct reader *r, const xmlNode *bridge) {
+static int count_of_interest(struct hwloc_reader *r, const xmlNode *bridge) {
     int count = 0;
     XML_FOR_EACH(child, bridge)
     count += is_of_interest(r, child);
     return count;
 }
 
-static void add_io(struct reader *r, const xmlNode *object, int parent, const struct topo_pci *above);
+static void add_io(struct hwloc_reader *r, const xmlNode *object, int parent, const struct topo_pci *above);
 
-static void add_io_below(struct reader *r, const xmlNode *object, int parent, const struct topo_pci *above) {
+static void add_io_below(struct hwloc_reader *r, const xmlNode *object, int parent, const struct topo_pci *above) {
     XML_FOR_EACH(child, object)
     if (going(r) && is_of_interest(r, child))
         add_io(r, child, parent, above);
 }
 
-/* above: the link of the bridges between this object and its parent that became no nodes. */
-static void add_io(struct reader *r, const xmlNode *object, int parent, const struct topo_pci *above) {
+/* above: the narrowest link of those bridges between this object and its parent that became no nodes. */
+static void add_io(struct hwloc_reader *r, const xmlNode *object, int parent, const struct topo_pci *above) {
     static const struct topo_pci nothing;
     struct topo_pci pci = pci_of(r, object);
     speed_narrow(&pci, above);
@@ -245,7 +247,7 @@ static void add_io(struct reader *r, const xmlNode *object, int parent, const st
         add_io_below(r, object, n, &nothing);
 }
 
-static void add_host_bridges(struct reader *r, const xmlNode *parent) {
+static void add_host_bridges(struct hwloc_reader *r, const xmlNode *parent) {
     static const struct topo_pci nothing;
     XML_FOR_EACH(object, parent) {
         if (is_host_bridge(object))
@@ -264,7 +266,7 @@ static void add_host_bridges(struct reader *r, const xmlNode *parent) {
  * A matrix of one type has plain numbers, which are gp_index too. Texts may be cut into several elements. */
 
 enum { MATRIX_MAX = 256, LINK_MBYTES = 25000 };
-#define LINK_EFFICIENCY 0.8 /* the share of hwloc's raw speed that large transfers reach */
+#define LINK_EFFICIENCY 0.8 /* The share of hwloc's raw speed that large transfers reach. */
 
 static const xmlNode *find_object(const xmlNode *parent, const char *gp_index) {
     XML_FOR_EACH(object, parent) {
@@ -278,8 +280,8 @@ static const xmlNode *find_object(const xmlNode *parent, const char *gp_index) {
     return NULL;
 }
 
-/* The graph's node that an object belongs to: a GPU, the NVSwitch, or the CPU next to it; −1: none. */
-static int node_of_object(struct reader *r, const xmlNode *object) {
+/* The graph's node that an object belongs to: a GPU, the NVSwitch, or the CPU next to the object. −1: none. */
+static int node_of_object(struct hwloc_reader *r, const xmlNode *object) {
     if (object == NULL)
         return -1;
     if (!is_type(object, "OSDev") && !is_type(object, "PCIDev"))
@@ -289,7 +291,7 @@ static int node_of_object(struct reader *r, const xmlNode *object) {
     return node < 0 && strcmp(xml_value(object, "subtype"), "NVSwitch") == 0 ? topo_nvswitch(r->topo) : node;
 }
 
-/* All words of the elements of this name; the caller frees the text. */
+/* All words of the elements of this name, as one text. The caller frees the text. */
 static char *words_of(const xmlNode *matrix, const char *name) {
     xmlBuffer *buffer = xmlBufferCreate();
     XML_FOR_EACH(element, matrix) {
@@ -305,7 +307,7 @@ static char *words_of(const xmlNode *matrix, const char *name) {
     return words;
 }
 
-static int read_ends(struct reader *r, char *words, int ends[MATRIX_MAX]) {
+static int read_ends(struct hwloc_reader *r, char *words, int ends[MATRIX_MAX]) {
     int n = 0;
     char *rest = NULL;
     for (char *word = words == NULL ? NULL : strtok_r(words, " \n\t", &rest); word != NULL && n < MATRIX_MAX;
@@ -316,7 +318,7 @@ static int read_ends(struct reader *r, char *words, int ends[MATRIX_MAX]) {
     return n;
 }
 
-static void add_gpu_links(struct reader *r, const xmlNode *matrix) {
+static void add_gpu_links(struct hwloc_reader *r, const xmlNode *matrix) {
     int ends[MATRIX_MAX];
     char *indexes = words_of(matrix, "indexes"), *values = words_of(matrix, "u64values"), *rest = NULL;
     int n = read_ends(r, indexes, ends), at = 0;
@@ -334,14 +336,14 @@ static void add_gpu_links(struct reader *r, const xmlNode *matrix) {
     xmlFree(values);
 }
 
-static void add_all_gpu_links(struct reader *r) {
+static void add_all_gpu_links(struct hwloc_reader *r) {
     XML_FOR_EACH(matrix, r->topology)
     if (going(r) && (xml_is(matrix, "distances2") || xml_is(matrix, "distances2hetero")) &&
         strcmp(xml_value(matrix, "name"), "NVLinkBandwidth") == 0)
         add_gpu_links(r, matrix);
 }
 
-static void say_what_is_down(struct reader *r, const xmlNode *parent) {
+static void say_what_is_down(struct hwloc_reader *r, const xmlNode *parent) {
     XML_FOR_EACH(object, parent) {
         struct topo_nic nic = {.name = ""};
         if (!xml_is(object, "object"))
@@ -356,7 +358,7 @@ static void say_what_is_down(struct reader *r, const xmlNode *parent) {
 
 enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, enum topo_whose whose,
                                    struct topo **topo_p) {
-    struct reader r = {.attrs = {.file = name}, .whose = whose, .topology = topology};
+    struct hwloc_reader r = {.attrs = {.file = name}, .whose = whose, .topology = topology};
     COLLET_TRY(topo_create(&r.topo));
     add_cpus(&r, topology);
     add_whole_machine(&r);
@@ -366,7 +368,7 @@ enum collet_result topo_read_hwloc(const xmlNode *topology, const char *name, en
         say_what_is_down(&r, topology);
     if (going(&r))
         add_host_bridges(&r, topology);
-    if (whose == TOPO_RECORDED) /* on this machine, NVML tells them */
+    if (whose == TOPO_RECORDED) /* On this machine, NVML tells the GPU links. */
         add_all_gpu_links(&r);
     return topo_give(r.topo, r.attrs.status != COLLET_SUCCESS ? r.attrs.status : r.topo->status, topo_p);
 }

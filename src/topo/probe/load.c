@@ -21,7 +21,8 @@ static void find_stops(struct load *load, const int *place) {
 
 /* ------------------------------------------------------------------------------------------------------------ NICs */
 
-/* Among equally good NICs the CPUs take turns: first the first NIC of each CPU, then the second ones. */
+/* Sorts the better NICs to the front. Among equally good NICs the CPUs take turns: first comes the first NIC of each CPU,
+ * then the second NIC of each CPU. */
 static int better_first(const void *a, const void *b) {
     const struct load_nic *x = a, *y = b;
     if (x->gbps != y->gbps)
@@ -41,7 +42,7 @@ static int by_number(const void *a, const void *b) {
     return ((const struct load_nic *)a)->node - ((const struct load_nic *)b)->node;
 }
 
-/* A fast port behind a narrow PCI link is a slow NIC. */
+/* Adds a NIC of the host. A fast port behind a narrow PCI link counts as a slow NIC. */
 static enum collet_result find_nic(struct load *load, int node) {
     struct load_nic *nic = &load->found[load->nfound];
     *nic = (struct load_nic){.node = node};
@@ -123,7 +124,7 @@ void load_net(struct load *load, int nic, double out, double in) {
     for (int l = topo->nodes[nic].first_link; l >= 0; l = topo->links[l].next)
         if (topo->links[l].medium == MEDIUM_NET) {
             load->on[l] += out;
-            load->on[l + 1] += in; /* link l + 1 is the way in: topo_fuse() makes it right after the way out */
+            load->on[l + 1] += in; /* Link l + 1 is the way in: topo_fuse() makes it right after the way out. */
         }
 }
 

@@ -11,33 +11,34 @@
 
 #define SEARCH_RINGS_MAX 64
 
-/* The link that limits rings (or trees): the one that leaves the least to each ring that uses it. */
+/* The link that limits rings (or trees): of all links, it leaves the least bandwidth to each ring that uses it. */
 struct topo_bound {
-    int link;    /* −1: no link, because all ranks are in one place */
-    double load; /* load of the link, in units of one ring's data */
-    double gbps; /* bandwidth that the link leaves to each ring */
+    int link;    /* Number of the link. −1: no link limits, because all ranks are in one place. */
+    double load; /* Load of the link, in units of one ring's data. */
+    double gbps; /* Bandwidth that the link leaves to each ring. */
 };
 
 struct load_nic {
     int node;
-    struct topo_path nearest; /* path to the nearest place of a rank */
-    double gbps;              /* bandwidth of its port and of this path */
-    int cpu, turn;            /* turn: number of equally good NICs of the same CPU before it */
-    struct topo_paths *paths; /* paths to all nodes of the host */
+    struct topo_path nearest; /* Path to the nearest place of a rank. */
+    double gbps;              /* Bandwidth of the NIC: the smaller one of its port's and of the nearest path's. */
+    int cpu, turn;            /* The NIC's CPU; number of equally good NICs of this CPU before this NIC. */
+    struct topo_paths *paths; /* Paths to all nodes of the host. */
 };
 
 struct load {
     const struct topo *topo;
-    struct arena arena;          /* has the arrays */
-    int nstops, *stop_node;      /* different places of ranks */
-    int nlocal, *stop_of;        /* [local rank] */
-    int nfound;                  /* NICs of the host, none in a job of one host … */
-    struct load_nic *found;      /* … the best one first */
-    int nnics, *nic_node;        /* those of them that carry rings, in the order of nodes */
-    struct topo_paths **to_stop; /* [stop]: from that stop … */
-    struct topo_paths **to_nic;  /* [nic]: … and from that NIC, to anywhere in the host; those of found */
-    int nlinks, *links;          /* all links that paths pass, in the order of canon.h */
-    double *on;                  /* [link]: load, in units of one ring's data */
+    struct arena arena;          /* The arena that owns the arrays. */
+    int nstops, *stop_node;      /* [stop]: its node. Stops are the different places of ranks. */
+    int nlocal, *stop_of;        /* [local rank]: its stop. */
+    int nfound;                  /* Number of NICs of the host. 0 in a job of one host. */
+    struct load_nic *found;      /* All NICs of the host, the best one first. */
+    int nnics, *nic_node;        /* The NICs of `found` that carry rings, in the order of their nodes. */
+    struct topo_paths **to_stop; /* [stop]: paths from this stop to all nodes of the host. */
+    /* [nic]: paths from this NIC of nic_node to all nodes of the host. They belong to `found`. */
+    struct topo_paths **to_nic;
+    int nlinks, *links; /* All links that paths pass, in the order of canon.h. */
+    double *on;         /* [link]: load of the link, in units of one ring's data. */
 };
 
 enum collet_result load_init(struct load *load, const struct topo *topo, int host, int nlocal, const int *place,
@@ -45,22 +46,23 @@ enum collet_result load_init(struct load *load, const struct topo *topo, int hos
 void load_fini(struct load *load);
 #define SCOPED_LOAD __attribute__((cleanup(load_fini)))
 
-/* From now on the best `count` NICs carry rings. */
+/* Makes the best `count` NICs of the host carry the rings. */
 void load_use_nics(struct load *load, int count);
-/* The most that rings through so many NICs can carry: they have equal shares, so the worst NIC counts. Infinite without NICs. */
+/* The most that rings through `count` NICs can carry. Rings have equal shares, so the worst NIC limits all. Infinite without
+ * NICs. */
 double load_nics_gbps(const struct load *load, int count);
 
 void load_clear(struct load *load);
-/* Adds load along the path to a node of the host. */
+/* Adds load to the links along the path to a node of the host. */
 void load_path(struct load *load, const struct topo_paths *paths, int to, double amount);
-/* Adds load from a NIC out to the network, and back in. */
+/* Adds load to the links between a NIC and the network: `out` on the way out, `in` on the way in. */
 void load_net(struct load *load, int nic, double out, double in);
 static inline const struct topo_path *load_nic_path(const struct load *load, int nic, int stop) {
     return topo_path_to(load->to_nic[nic], load->stop_node[stop]);
 }
-/* The same as topo_bound: the link that leaves the least to each unit. */
+/* The link that leaves the least bandwidth to each unit of its load. */
 struct topo_bound load_bound(const struct load *load);
-/* The strain of the path if one more ring ran over it: the largest load per GB/s of its links. */
+/* The largest load per GB/s among the links of a path, if one more ring ran over this path. */
 double load_strain(const struct load *load, const struct topo_paths *paths, int to);
 
 #endif

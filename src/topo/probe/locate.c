@@ -4,7 +4,7 @@
  */
 #include "topo/probe/topo.h"
 
-/* The GPU that a file gives to this rank of a communicator, or −1. */
+/* The GPU to which a file gives this rank of a communicator. −1: none. */
 static int find_rank(const struct topo *topo, int rank) {
     for (int n = topo->hosts[0].first_node; n < topo->hosts[0].end_node; n++)
         if (topo->nodes[n].kind == TOPO_GPU && topo->nodes[n].gpu.rank == rank)
@@ -19,7 +19,8 @@ static int count_common(const struct topo_cpu *cpu, const uint32_t *cpus) {
     return common;
 }
 
-/* The CPU node with most of these CPUs; of equal ones the first. So a rank that may run anywhere counts as on the first. */
+/* The CPU node that has most of these CPUs. Of equal nodes it is the first one, so a rank that may run anywhere counts as on
+ * the first. */
 static int find_cpu(const struct topo *topo, const uint32_t *cpus) {
     int best = -1, most = -1;
     for (int n = topo->hosts[0].first_node; n < topo->hosts[0].end_node; n++) {

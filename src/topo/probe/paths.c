@@ -17,10 +17,10 @@
 
 #include <math.h>
 
-struct run {
+struct path_search {
     const struct topo *topo;
-    struct topo_paths *paths; /* result */
-    bool *settled;            /* [n] as paths->to */
+    struct topo_paths *paths; /* The result. */
+    bool *settled;            /* [n]: the path paths->to[n] is final. */
     bool gpu_links_only;
     bool anywhere;
 };
@@ -29,8 +29,8 @@ static bool better(const struct topo_path *a, const struct topo_path *b) {
     return a->gbps > b->gbps || (a->gbps == b->gbps && a->nlinks < b->nlinks);
 }
 
-/* The best node that is reached but not settled, as an index; −1: none. */
-static int best_open(const struct run *run) {
+/* The index of the best node that is reached but not settled. −1: none. */
+static int best_open(const struct path_search *run) {
     int best = -1;
     for (int n = 0; n < run->paths->nnodes; n++) {
         const struct topo_path *path = &run->paths->to[n];
@@ -40,7 +40,7 @@ static int best_open(const struct run *run) {
     return best;
 }
 
-static bool forwards(const struct run *run, int node) {
+static bool forwards(const struct path_search *run, int node) {
     enum topo_kind kind = run->topo->nodes[node].kind;
     if (node == run->paths->from)
         return true;
@@ -49,12 +49,12 @@ static bool forwards(const struct run *run, int node) {
     return kind != TOPO_GPU && (kind != TOPO_NIC || run->anywhere);
 }
 
-static bool in_scope(const struct run *run, const struct topo_link *link) {
+static bool in_scope(const struct path_search *run, const struct topo_link *link) {
     int n = link->to - run->paths->first_node;
     return n >= 0 && n < run->paths->nnodes && (!run->gpu_links_only || link->medium == MEDIUM_NVLINK);
 }
 
-static void dijkstra(struct run *run) {
+static void dijkstra(struct path_search *run) {
     struct topo_paths *paths = run->paths;
     for (int n = 0; n < paths->nnodes; n++) {
         run->settled[n] = false;
@@ -76,7 +76,7 @@ static void dijkstra(struct run *run) {
     }
 }
 
-/* A network card with several ports does not forward between them. */
+/* Only a PCI bridge is a switch. A network card with several ports does not forward between them. */
 static bool is_switch(const struct topo_node *node) { return node->kind == TOPO_PCI && !topo_pci_is_nic(&node->pci); }
 
 static enum topo_class class_of(const struct topo *topo, const struct topo_paths *paths, int node) {
@@ -104,7 +104,7 @@ static enum topo_class class_of(const struct topo *topo, const struct topo_paths
     return cpus > 0 ? PATH_PHB : switches > 1 ? PATH_PXB : PATH_PIX;
 }
 
-/* Takes the paths over GPU links to the GPUs and NVSwitches that they reach. */
+/* Takes the paths over GPU links, for the GPUs and NVSwitches that such paths reach. */
 static void prefer_gpu_links(const struct topo *topo, struct topo_paths *paths, const struct topo_path *gpu_links) {
     for (int n = 0; n < paths->nnodes; n++) {
         enum topo_kind kind = topo->nodes[paths->first_node + n].kind;
@@ -128,7 +128,7 @@ enum collet_result topo_paths_from(const struct topo *topo, int from, enum paths
     paths->from = from;
     paths->first_node = first;
     paths->nnodes = (int)n;
-    struct run run = {topo, paths, settled, true, anywhere};
+    struct path_search run = {topo, paths, settled, true, anywhere};
     dijkstra(&run);
     for (size_t i = 0; i < n; i++)
         gpu_links[i] = paths->to[i];

@@ -25,7 +25,7 @@ static void print_cpu(const struct topo_cpu *cpu, FILE *out) {
 static void print_links_of_medium(const struct topo *topo, int n, enum topo_medium medium, FILE *out) {
     char name[NAME_TEXT];
     double gbps = -1;
-    /* Links in the order in which they were made. Equal ones share one mention of their speed. */
+    /* Links stand in the order in which they were made. Equal links in a row share one mention of their speed. */
     for (int l = 0; l < topo->nlinks; l++) {
         const struct topo_link *link = &topo->links[l];
         if (link->from != n || link->medium != medium)
@@ -103,7 +103,7 @@ void topo_print_dot(const struct topo *topo, FILE *out) {
         dot_host(topo, h, out);
     if (topo->net >= 0)
         fprintf(out, "  n%d [label=\"NET\", shape=ellipse];\n", topo->net);
-    for (int l = 0; l < topo->nlinks; l++) { /* each pair of links once, not once per direction */
+    for (int l = 0; l < topo->nlinks; l++) { /* Each pair of links is printed once, not once per direction. */
         const struct topo_link *link = &topo->links[l];
         if (link->from < link->to)
             fprintf(out, "  n%d -- n%d [label=\"%s %.1f\"];\n", link->from, link->to, topo_link_name(topo, link),

@@ -84,7 +84,7 @@ enum collet_result topo_print_rings(const struct topo_rings *rings, FILE *out) {
 
 /* ------------------------------------------------------------------------------------------------------------ trees */
 
-/* Larger jobs show the beginning. */
+/* Number of heads that are printed. Of a larger job only the first ones are shown. */
 enum { HEADS_SHOWN = 16 };
 
 static int head_of(const struct topo_rings *rings, int host) {

@@ -7,9 +7,12 @@
 
 #include "topo/probe/search.h"
 
-enum collet_result topo_print_rings(const struct topo_rings *rings, FILE *out); /* routes, hop by hop */
-enum collet_result topo_print_trees(const struct topo_rings *rings, FILE *out); /* chains, and trees of their heads */
-enum collet_result topo_print_bandwidth(const struct topo_rings *rings, FILE *out); /* and the links that bind */
-enum collet_result topo_print_reasons(const struct topo_rings *rings, FILE *out);   /* of every NIC */
+enum collet_result topo_print_rings(const struct topo_rings *rings, FILE *out); /* Prints the routes, hop by hop. */
+/* Prints the chains, and the trees of their heads. */
+enum collet_result topo_print_trees(const struct topo_rings *rings, FILE *out);
+/* Prints the expected bandwidth, and the links that limit it. */
+enum collet_result topo_print_bandwidth(const struct topo_rings *rings, FILE *out);
+/* Prints why each NIC is used as it is. */
+enum collet_result topo_print_reasons(const struct topo_rings *rings, FILE *out);
 
 #endif

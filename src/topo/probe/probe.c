@@ -4,34 +4,42 @@
  *
  * hwloc's answer is taken as XML, as if it were a file about this machine: see files.c, which adds the rest.
  *
- * hwloc has no limit of time: where a sandbox refuses sched_getaffinity(), it asks again without end. So it is called apart (apart.h). If it
- * takes too long, the process asks hwloc no more.
+ * These questions have no limit of time. If a sandbox refuses sched_getaffinity(), hwloc repeats the call without end. While other programs
+ * make and remove network interfaces, the kernel lets nobody read the speed of one. So a thread apart (apart.h) looks. If it takes too long,
+ * the process does not look again.
  */
 #include "layers/outlet/apart.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/os.h"
 #include "topo/probe/topo.h"
 
-#include <errno.h>
 #include <hwloc.h>
 #include <stdlib.h>
 
-/* One question to hwloc. */
-struct question {
+/* One look at this machine. */
+struct machine_look {
     struct apart apart;
-    hwloc_topology_t hwloc;
-    char *text; /* hwloc's answer; NULL: hwloc has failed, for the reason `error` */
-    int bytes;  /* of the answer, with the zero at the end */
-    int error;
+    struct topo *topo;
+    enum collet_result status;
+    char text[ERR_TEXT_BYTES]; /* Text of the error `status`. */
 };
 
-static bool gave_up; /* in this process, or in an ancestor of it */
+/* Maximum time of the thread that looks (apart.h): a thousand times what it usually needs. */
+#define LOOK_NS 10000000000ull
 
-/* hwloc runs without its plugins for accelerators: they would start the drivers of GPUs that this process may not even use.
- * It also runs without its plugin for PCI, which leaks memory. Without this plugin hwloc finds the same in /sys. */
+/* Seconds by the clock after which this process, or an ancestor that forked it, gave up. 0: nobody gave up. */
+static double gave_up_after_s;
+/* Who is asked at the moment, for texts. The thread that looks may outlive its job's owner, so it is not in the job. */
+static const char *asked = "hwloc";
+
+/* Makes a topology that is not loaded yet, without these plugins of hwloc. Those for accelerators would start the drivers of
+ * GPUs that this process may not even use. The one for PCI leaks memory, and hwloc finds the same in /sys without it. The
+ * one for x86 moves its thread to each CPU in turn, and waits there if the CPU is busy. What it adds to /sys is not used
+ * here. */
 static hwloc_topology_t new_hwloc(void) {
-    static const char *const unwanted[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl", "pci"};
+    static const char *const unwanted[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl", "pci", "x86"};
     hwloc_topology_t hwloc;
     if (hwloc_topology_init(&hwloc) != 0)
         return NULL;
@@ -41,58 +49,65 @@ static hwloc_topology_t new_hwloc(void) {
     return hwloc;
 }
 
-static void question_free(struct apart *job) {
-    struct question *question = (struct question *)job;
-    if (question->text != NULL)
-        hwloc_free_xmlbuffer(question->hwloc, question->text);
-    if (question->hwloc != NULL)
-        hwloc_topology_destroy(question->hwloc);
-    free(question);
+static void look_free(struct apart *job) {
+    struct machine_look *look = (struct machine_look *)job;
+    topo_destroy(look->topo);
+    free(look);
 }
 
-static void ask_hwloc(struct apart *job) {
-    struct question *question = (struct question *)job;
-    question->error = ENOMEM;
-    question->hwloc = new_hwloc();
-    if (question->hwloc != NULL &&
-        (hwloc_topology_load(question->hwloc) != 0 ||
-         hwloc_topology_export_xmlbuffer(question->hwloc, &question->text, &question->bytes, 0) != 0))
-        question->error = errno;
+static enum collet_result read_hwloc(hwloc_topology_t hwloc, struct machine_look *look) {
+    char *text;
+    int bytes; /* Bytes of the text, with the zero at its end. */
+    if (hwloc_topology_load(hwloc) != 0 || hwloc_topology_export_xmlbuffer(hwloc, &text, &bytes, 0) != 0)
+        return err_set(COLLET_ERR_SYSTEM, "hwloc cannot look at this machine: %m");
+    __atomic_store_n(&asked, "the kernel or NVML", __ATOMIC_RELAXED);
+    enum collet_result status = topo_read_text(text, (size_t)bytes - 1, "this machine", TOPO_PROBED, &look->topo);
+    hwloc_free_xmlbuffer(hwloc, text);
+    return status;
 }
 
-static enum collet_result err_too_slow(double limit_s) {
+static void look(struct apart *job) {
+    struct machine_look *look = (struct machine_look *)job;
+    hwloc_topology_t hwloc = new_hwloc();
+    look->status =
+        hwloc != NULL ? read_hwloc(hwloc, look) : err_set(COLLET_ERR_NO_MEMORY, "no memory to look at this machine");
+    if (look->status != COLLET_SUCCESS)
+        snprintf(look->text, sizeof look->text, "%s", err_last());
+    if (hwloc != NULL)
+        hwloc_topology_destroy(hwloc);
+}
+
+static enum collet_result err_too_slow(void) {
     return err_set(COLLET_ERR_SYSTEM,
-                   "hwloc has looked at this machine for %g s and does not end; does a sandbox refuse a system call? "
+                   "%s has looked at this machine for %.2g s and does not end; does a sandbox refuse a system call? "
                    "COLLET_TOPO_FILE takes a topology from a file instead",
-                   limit_s);
+                   __atomic_load_n(&asked, __ATOMIC_RELAXED), gave_up_after_s);
 }
 
-static enum collet_result ask(double limit_s, struct question **question_p) {
-    struct question *question;
-    if (gave_up)
-        return err_too_slow(limit_s);
-    COLLET_TRY(memory_get(&question, 1, sizeof *question, "no memory to look at this machine"));
-    question->apart = (struct apart){.name = "collet-hwloc", .act = ask_hwloc, .free_job = question_free};
-    if (apart_call(&question->apart, (uint64_t)(limit_s * 1e9))) {
-        *question_p = question;
+static enum collet_result look_apart(double clock_s, struct machine_look **look_p) {
+    const uint64_t clock_ns = (uint64_t)(clock_s * 1e9), begun_ns = os_now_ns();
+    if (gave_up_after_s > 0)
+        return err_too_slow();
+    struct machine_look *job;
+    COLLET_TRY(memory_get(&job, 1, sizeof *job, "no memory to look at this machine"));
+    job->apart = (struct apart){.name = "collet-hwloc", .act = look, .free_job = look_free};
+    if (apart_call(&job->apart, clock_ns < LOOK_NS ? clock_ns : LOOK_NS, clock_ns)) {
+        *look_p = job;
         return COLLET_SUCCESS;
     }
-    gave_up = true;
-    log_always(GRAPH, "hwloc has looked at this machine for %g s and does not end: going on without it", limit_s);
-    return err_too_slow(limit_s);
+    gave_up_after_s = (double)(os_now_ns() - begun_ns) / 1e9;
+    log_always(GRAPH, "%s has looked at this machine for %.2g s and does not end: going on without it",
+               __atomic_load_n(&asked, __ATOMIC_RELAXED), gave_up_after_s);
+    return err_too_slow();
 }
 
-enum collet_result topo_probe(double limit_s, struct topo **topo_p) {
-    struct question *question = NULL;
-    COLLET_TRY(ask(limit_s, &question));
-    enum collet_result status;
-    errno = question->error;
-    if (question->text != NULL)
-        status = topo_read_text(question->text, (size_t)question->bytes - 1, "this machine", TOPO_PROBED, topo_p);
-    else if (question->hwloc == NULL)
-        status = err_set(COLLET_ERR_NO_MEMORY, "no memory to look at this machine");
-    else
-        status = err_set(COLLET_ERR_SYSTEM, "hwloc cannot look at this machine: %m");
-    apart_free(&question->apart);
+enum collet_result topo_probe(double clock_s, struct topo **topo_p) {
+    struct machine_look *look = NULL;
+    COLLET_TRY(look_apart(clock_s, &look));
+    enum collet_result status = look->status == COLLET_SUCCESS ? COLLET_SUCCESS : err_adopt(look->status, look->text);
+    if (status == COLLET_SUCCESS)
+        *topo_p = look->topo;
+    look->topo = NULL;
+    apart_free(&look->apart);
     return status;
 }

@@ -31,7 +31,7 @@ static int by_rank_or_dev(const struct topo *topo, const int *a, const int *b, b
     return ranked ? x->gpu.rank - y->gpu.rank : x->gpu.dev - y->gpu.dev;
 }
 
-/* A host has at most TOPO_HOST_NODES_MAX of them: sorting by insertion is quick enough, and stable. */
+/* Sorts the GPUs of a host. A host has at most TOPO_HOST_NODES_MAX GPUs, so an insertion sort is quick enough. It is stable. */
 static void sort_gpus(const struct topo *topo, int *gpus, int n) {
     bool ranked = true;
     for (int i = 0; i < n; i++)
@@ -53,7 +53,7 @@ static int list_nodes(const struct topo *topo, int host, enum topo_kind kind, in
     return count;
 }
 
-/* Appends the places of one host. */
+/* Appends the places of one host's ranks. */
 static enum collet_result place_on_host(const struct topo *topo, int host, int per_host, int *nranks, int **place,
                                         int *room) {
     int nodes[TOPO_HOST_NODES_MAX + 1];
@@ -136,8 +136,8 @@ static bool are_equal(const struct topo_rings *rings, int a, int b) {
     return true;
 }
 
-/* How much goes into and out of the most loaded head in the two trees together, in units of one ring's data. An edge of a
- * tree carries half of the data up, and half of it down. */
+/* The data that goes into, and out of, the most loaded head in the two trees together, in units of one ring's data. An edge
+ * of a tree carries half of the data up, and half of it down. */
 static double head_weight(int nhosts) {
     double most = 0;
     for (int h = 0; h < nhosts && nhosts > 1; h++) {
@@ -258,7 +258,7 @@ int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int pee
     return nic < 0 || host == there ? -1 : rings->topo->hosts[host].first_node + nic;
 }
 
-/* Is every NIC that a ring comes in by the home of some rank? */
+/* Is every NIC by which a ring comes in the home of some rank? */
 static bool homes_are_all(const struct topo_crossing *crossing) {
     for (int i = 0; i < crossing->nroutes; i++) {
         int r = 0;

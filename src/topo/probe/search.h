@@ -21,36 +21,38 @@
 #include "topo/probe/cross.h"
 
 struct topo_rings {
-    const struct topo *topo; /* borrowed */
-    struct arena arena;      /* has the arrays */
+    const struct topo *topo; /* The caller's graph. It must outlive the rings. */
+    struct arena arena;      /* The arena that owns the arrays. */
     int nranks, nhosts, nrings;
-    int *place;              /* [nranks] node of each rank */
-    int *host_of, *local_of; /* [nranks] */
-    int *first; /* [nhosts + 1]: ranks of host h are ranks_by_host[first[h] … first[h + 1] − 1], by local number */
+    int *place;              /* [nranks]: the node where the rank is. */
+    int *host_of, *local_of; /* [nranks]: the rank's host, and its number among the ranks of this host. */
+    int *first; /* [nhosts + 1]: ranks of host h are ranks_by_host[first[h] … first[h + 1] − 1], by local number. */
     int *ranks_by_host;
     struct topo_crossing *crossings;
     int ncrossings;
-    int *crossing_of; /* [nhosts] */
-    bool zigzag;      /* routes of odd hosts run backwards: there are several hosts, and rings pass through NICs */
-    double ring_gbps; /* what each ring carries in its direction: their sum is the bus bandwidth */
-    double tree_gbps; /* what each ring's double tree carries: their sum is the bandwidth of an allreduce */
+    int *crossing_of; /* [nhosts]: index of the host's crossing. Equal hosts share one. */
+    /* Routes of odd hosts run backwards. True if a ring comes in by one NIC of a host and goes out by another. */
+    bool zigzag;
+    double ring_gbps; /* Bandwidth of each ring in its direction. The sum of all rings is the bus bandwidth. */
+    /* Bandwidth of each ring's double tree. The sum of all rings is the bandwidth of an allreduce. */
+    double tree_gbps;
 };
 
-/* The default places of ranks. With GPUs, ranks are on GPUs: by the rank of the GPU if all GPUs have one, else by dev. On a
- * host without GPUs, `per_host` ranks are spread in blocks over its CPUs; 0 means one per CPU. The caller frees *place_p.
- * Errors: INVALID_ARGUMENT if per_host is given and a host has GPUs, but cannot give each of them equally many. */
+/* The default places of ranks. Ranks are on the GPUs of a host: in the order of the ranks that a file gives to all GPUs, or
+ * else by dev. On a host without GPUs, `per_host` ranks are spread in blocks over its CPUs; 0 means one rank per CPU. The
+ * caller frees *place_p. Errors: INVALID_ARGUMENT if per_host is not a multiple of a host's number of GPUs. */
 enum collet_result topo_place_ranks(const struct topo *topo, int per_host, int *nranks_p, int **place_p);
 
-/* place[r] is the node of rank r, a GPU or CPU. Every host has at least one rank. The graph must outlive the result, and
- * topo_rings_destroy() frees the result. If graph and places are equal on all ranks, so is the result. */
+/* place[r] is the node of rank r, a GPU or CPU. Every host must have at least one rank. The graph must outlive the result.
+ * topo_rings_destroy() frees the result. If graph and places are equal on all ranks, their results are equal. */
 enum collet_result topo_search(const struct topo *topo, int nranks, const int *place, struct topo_rings **rings_p);
 void topo_rings_destroy(struct topo_rings *rings);
 
-/* The route of a ring through a host. If rings come in by one NIC and go out by another, read routes of odd hosts backwards
- * (and swap nic_in and nic_out), so that rings stay on their rails. */
+/* The route of a ring through a host. *backwards: read the route backwards, and swap nic_in and nic_out. This happens on odd
+ * hosts if rings come in by one NIC and go out by another, so that rings stay on their rails. */
 const struct topo_route *topo_route_of(const struct topo_rings *rings, int ring, int host, bool *backwards);
 
-/* Finds a route by its number on the host. */
+/* The rank with this local number on a host. */
 static inline int topo_rank_of(const struct topo_rings *rings, int host, int local) {
     return rings->ranks_by_host[rings->first[host] + local];
 }
@@ -68,10 +70,11 @@ static inline int topo_nlocal(const struct topo_rings *rings, int host) {
  * Both ends use NICs of one number, so they stay on one rail. The result is a node of the rank's host; −1: none. */
 int topo_nic_towards(const struct topo_rings *rings, int ring, int rank, int peer);
 
-/* The NIC that a rank uses for what a message has on one of its channels, between itself and a peer of another host, one of which
- * is the receiver: the receiver's home, at both ends by its number. A node of the rank's host; −1: there is none, or the hosts
- * differ. Or ranks are on CPUs, and their homes are not all NICs: then each message had better take several. A GPU has its
- * own NIC even so, because what is farther away cannot write into its memory. */
+/* The NIC that a rank uses for a message on one channel. The peer is on another host, and `receiver` is the rank or the
+ * peer. The result is the home of the receiver; both ends use the NIC of this number. The result is a node of the rank's
+ * host. −1: the hosts are not equal, or are one host, or have no NIC, or the ranks are on CPUs and not all NICs are homes:
+ * each message should then use several NICs. A GPU always has its own NIC, because a NIC farther away cannot write into the
+ * GPU's memory. */
 int topo_nic_of_message(const struct topo_rings *rings, int channel, int rank, int peer, int receiver);
 
 #endif

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rounded figures of what large transfers reach. Only their order matters for a choice, their digits hardly do.
+ * Rounded bandwidths that large transfers reach. For a choice only their order matters; their digits hardly do.
  */
 #include "topo/probe/speeds.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Packet headers, acknowledgements and credits of PCI Express, with payloads of 256 bytes. */
+/* The share of the raw bandwidth that remains for data. PCI Express spends the rest on packet headers, acknowledgements and
+ * credits, with payloads of 256 bytes. */
 #define PCI_EFFICIENCY 0.8
 #define PCI_DEFAULT_GTS 8.0
 #define PCI_DEFAULT_LANES 16
 
-/* Bits of data per bit on the lane: 8b/10b, then 128b/130b, then flits. */
+/* Bits of data per bit on the lane. The codes are 8b/10b, then 128b/130b, then flits. */
 static double pci_encoding(double gts) { return gts <= 5 ? 0.8 : gts <= 32 ? 128.0 / 130 : 242.0 / 256; }
 
 static double pci_raw(double gts, int lanes) { return gts * lanes / 8 * pci_encoding(gts); }
@@ -65,7 +66,7 @@ double speed_of_gpu_link(const struct topo_gpu *gpu) {
 double speed_of_sys(const struct topo_cpu *cpu) {
     if (strcmp(cpu->vendor, "AuthenticAMD") == 0)
         return 16;
-    if (strcmp(cpu->vendor, "GenuineIntel") == 0) /* by generation: Sapphire Rapids, Skylake, older */
+    if (strcmp(cpu->vendor, "GenuineIntel") == 0) /* By generation: Sapphire Rapids, Skylake, older. */
         return cpu->modelid >= 143 ? 40 : cpu->modelid >= 85 ? 10 : 6;
     return strncmp(cpu->arch, "ppc", 3) == 0 ? 32 : 16;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The stages of a survey, each waiting for one rank after another. Read survey.h first.
+ * The stages of a survey. In each stage a rank waits for one rank after another. Read survey.h first.
  *
  *      answer   │ where a rank is │ its GPU, and which others are joined with it │
  *      report   │ bytes of the graph │ far? │ joined? │ place of each rank of the node, by number │ graph as text │
@@ -17,8 +17,8 @@
 #include "layers/schedules/import.h"
 #include "layers/tuner/cards.h"
 #include "layers/tuner/costs_file.h"
-#include "layers/tuner/distance.h"
-#include "layers/tuner/kernel_copies.h"
+#include "layers/tuner/host.h"
+#include "layers/tuner/host_find.h"
 #include "topo/probe/atlas.h"
 #include "topo/probe/bundle.h"
 #include "topo/probe/text.h"
@@ -33,8 +33,8 @@
 
 enum stage { ASK_RANKS, ASK_NODES, AWAIT_ATLAS };
 
-/* Per stage: a rank that waits for one that waits itself gives up later, so that the one that can name the missing rank is
- * first. */
+/* Extra patience per stage. A rank may wait for a rank that waits itself. It must give up later, so that the rank that can
+ * name the missing one is the first to give up. */
 #define PATIENCE_NS 2000000000ull
 
 struct survey {
@@ -43,28 +43,30 @@ struct survey {
     const struct peer_info *peers;
     int nranks, rank;
     enum stage stage;
-    int next;                       /* the rank that is waited for; all ranks before it have answered */
-    struct topo_whereabouts *where; /* at the lowest rank of a node: [nranks], by number among the node's ranks … */
-    struct nvlink_card *cards;      /* … as well */
-    struct bundle *reports;         /* at rank 0: [nranks], by the lowest rank of the node */
+    int next; /* The rank that this rank waits for. All ranks before it have answered. */
+    /* Only at the lowest rank of a node. [nranks]: where each rank of the node is, by number among the node's ranks. */
+    struct topo_whereabouts *where;
+    /* Only at the lowest rank of a node. [nranks]: the GPU of each rank, in the same order as `where`. */
+    struct nvlink_card *cards;
+    struct bundle *reports; /* Only at rank 0. [nranks]: report of a node, at the index of its lowest rank. */
     struct bundle atlas;
     uint64_t deadline_ns;
-    struct arena arena; /* has the arrays */
+    struct arena arena; /* The arena that owns the arrays. */
 };
 
 static bool leads(const struct survey *survey, int rank) { return survey->peers[rank].node == rank; }
 
 /* ---- one rank's answer ---- */
 
-struct answer {
+struct survey_answer {
     struct topo_whereabouts where;
     struct nvlink_card card;
 };
-_Static_assert(sizeof(struct answer) <= BOOT_MESSAGE_BYTES, "is one letter");
+_Static_assert(sizeof(struct survey_answer) <= BOOT_MESSAGE_BYTES, "is one letter");
 
 static enum collet_result say_surveyed(const struct survey *survey, const char *busid) {
     const struct peer_info *self = &survey->peers[survey->rank];
-    struct answer answer = {.where.rank = survey->rank};
+    struct survey_answer answer = {.where.rank = survey->rank};
     snprintf(answer.where.busid, sizeof answer.where.busid, "%s", busid);
     for (int k = 0; k < TOPO_CPU_WORDS && k < OS_CPUS / 32; k++)
         answer.where.cpus[k] = (uint32_t)(self->cpus.word[k / 2] >> 32 * (k % 2));
@@ -72,7 +74,7 @@ static enum collet_result say_surveyed(const struct survey *survey, const char *
     return boot_send(survey->boot, self->node, KEY_WHERE, &answer, sizeof answer);
 }
 
-/* It need not be the rank that looks at its node's machine. That the file cannot be written is no reason to fail. */
+/* Writes the machine of rank 0 to the file of COLLET_TOPO_DUMP_FILE. If the file cannot be written, the survey goes on. */
 static void dump_machine(const struct config *config) {
     const struct topo *here;
     if (topo_here(config, &here) != COLLET_SUCCESS || topo_write_file(here, config->topo_dump_file) != COLLET_SUCCESS)
@@ -81,7 +83,7 @@ static void dump_machine(const struct config *config) {
 
 /* ---- a node's report ---- */
 
-/* A machine that cannot be looked at is one CPU. */
+/* Gives the graph of this machine. If the machine cannot be probed, it counts as one CPU. */
 static enum collet_result look_here(const struct survey *survey, const struct topo **here_p, struct topo **made_p) {
     *made_p = NULL;
     if (topo_here(survey->config, here_p) == COLLET_SUCCESS)
@@ -92,7 +94,7 @@ static enum collet_result look_here(const struct survey *survey, const struct to
     return COLLET_SUCCESS;
 }
 
-/* The minimum over all cards. */
+/* The smallest number of blocks of all cards. */
 static uint32_t fewest_of(const struct nvlink_card *cards, int n) {
     uint32_t fewest = cards[0].blocks;
     for (int k = 1; k < n; k++)
@@ -108,7 +110,7 @@ static const struct peer_info *peer_at(const struct survey *survey, int k) {
     return &survey->peers[survey->where[k].rank];
 }
 
-/* Is no rank before the k-th one of its process and on its GPU? */
+/* Is the k-th rank the first rank of its process on its GPU? */
 static bool is_first_there(const struct survey *survey, int k) {
     for (int before = 0; before < k; before++)
         if (survey->cards[before].gpu == survey->cards[k].gpu &&
@@ -117,7 +119,8 @@ static bool is_first_there(const struct survey *survey, int k) {
     return true;
 }
 
-/* The maximum number of other processes that have their turn before a process has the GPU again; 0: they do not take turns. */
+/* The maximum number of other processes that have their turn before a process has the GPU again. 0: processes do not take
+ * turns. */
 static uint32_t turns_of(const struct survey *survey, int nlocal) {
     uint32_t most = 0;
     for (int k = 0; k < nlocal; k++) {
@@ -139,10 +142,11 @@ static void warn_of_turns(void) {
             "they run side by side: start nvidia-cuda-mps-control -d before them, or use a process for all ranks");
 }
 
-/* The beginning of a report. */
+/* The first bytes of a report. Behind them stand the places of the node's ranks, and the graph as text. */
 struct report_head {
     uint32_t graph_bytes;
     struct node_facts facts;
+    struct host_speed speed;
 };
 
 static enum collet_result send_report(const struct survey *survey, const struct topo *here, int nlocal) {
@@ -152,8 +156,11 @@ static enum collet_result send_report(const struct survey *survey, const struct 
     COLLET_TRY(memory_get(&place, (size_t)nlocal, sizeof *place, "no memory to report on %d ranks", nlocal));
     for (int i = 0; i < nlocal; i++)
         place[i] = topo_locate(here, &survey->where[i]);
-    head.facts.far = distance_is_far(survey->config, survey->peers, survey->nranks, survey->rank);
-    head.facts.kernel_copies = kernel_copies_pay(survey->config, survey->peers, survey->nranks, survey->rank);
+    const struct host_found found = host_find(survey->config, survey->peers, survey->nranks, survey->rank);
+    head.speed = found.speed;
+    head.facts.far = found.far;
+    head.facts.measured = found.speed.line_ns > 0;
+    head.facts.kernel_copies = found.kernel_copies;
     head.facts.joined = nvlink_joins_all(here, place, survey->cards, nlocal);
     head.facts.blocks = fewest_of(survey->cards, nlocal);
     head.facts.turns = turns_of(survey, nlocal);
@@ -180,7 +187,7 @@ static enum collet_result report(const struct survey *survey, int nlocal) {
 
 static enum collet_result ask_ranks(struct survey *survey) {
     for (; survey->next < survey->nranks; survey->next++) {
-        struct answer answer = {.where.rank = 0};
+        struct survey_answer answer = {.where.rank = 0};
         size_t bytes;
         if (survey->peers[survey->next].node != survey->rank)
             continue;
@@ -189,7 +196,7 @@ static enum collet_result ask_ranks(struct survey *survey) {
             return err_set(COLLET_ERR_INTERNAL, "rank %d says in %zu bytes where it is, not in %zu", survey->next,
                            bytes, sizeof answer);
         answer.where.busid[TOPO_BUSID_BYTES - 1] = '\0';
-        answer.where.rank = survey->next; /* whatever it says */
+        answer.where.rank = survey->next; /* The rank's own number in its answer is not trusted. */
         int k = crowd_of_node(survey->peers, survey->next, survey->rank);
         survey->where[k] = answer.where;
         survey->cards[k] = answer.card;
@@ -212,17 +219,18 @@ static enum collet_result read_report(const struct survey *survey, int lowest, s
     node->graph = (const char *)report->bytes + rest;
     node->graph_bytes = head.graph_bytes;
     node->facts = head.facts;
+    node->speed = head.speed;
     return COLLET_SUCCESS;
 }
 
-/* This rank's GPU. */
+/* The GPU of this rank. */
 static struct card_gpu own_gpu(const struct survey *survey, char name[GPU_MODEL_BYTES]) {
     const int ordinal = survey->peers[survey->rank].device - COLLET_DEVICE_CUDA(0);
     gpu_driver()->model(ordinal, name);
     return (struct card_gpu){name, (int)gpu_driver()->capability(ordinal)};
 }
 
-/* All ranks use rank 0's constants: those of its GPU, changed by what its file says. */
+/* Gives the constants of the cost model that all ranks use: those of rank 0's GPU, changed by what rank 0's file says. */
 static enum collet_result read_costs(const struct survey *survey, struct cost_table *costs) {
     const struct config *config = survey->config;
     char name[GPU_MODEL_BYTES], note[CARD_NOTE_BYTES];
@@ -239,7 +247,8 @@ static enum collet_result read_costs(const struct survey *survey, struct cost_ta
     return COLLET_SUCCESS;
 }
 
-/* What drivers say counts, not what a file says: a call must find room on the GPU with the fewest blocks. */
+/* Sets the number of blocks per GPU by what drivers say, whatever a file says: a call must find room on the GPU with the
+ * fewest blocks. */
 static void take_blocks(const struct atlas_node *nodes, int nnodes, struct cost_table *costs) {
     uint32_t fewest = nodes[0].facts.blocks;
     for (int n = 1; n < nnodes; n++)
@@ -248,7 +257,18 @@ static void take_blocks(const struct atlas_node *nodes, int nnodes, struct cost_
         costs->gpu_blocks = (int)fewest;
 }
 
-/* What a rank stores in memory of the GPU, a rank of another process sees when it has its turn: behind all others, at worst. */
+/* Sets the speed of hosts, each figure by the slowest host. What rank 0's file says wins over what was measured. */
+static void take_hosts(const struct atlas_node *nodes, int nnodes, struct cost_table *costs) {
+    struct host_speed worst = {.line_ns = 0};
+    for (int n = 0; n < nnodes; n++)
+        host_speed_agree(&worst, &nodes[n].speed);
+    if (costs->host.line_ns == 0)
+        costs->host = worst;
+    host_suit(costs);
+}
+
+/* Adds the time of turns on a GPU. When a rank stores into memory of the GPU, a rank of another process sees this only when
+ * its own turn comes: in the worst case after all others. */
 static void take_turns(const struct atlas_node *nodes, int nnodes, struct cost_table *costs) {
     uint32_t most = 0;
     for (int n = 0; n < nnodes; n++)
@@ -257,7 +277,7 @@ static void take_turns(const struct atlas_node *nodes, int nnodes, struct cost_t
         costs->step[LINK_GPU][p].alpha_ns += most * costs->gpu_turn_ns;
 }
 
-/* If rank 0 has a schedule, it stands behind the atlas. Behind the schedule stands its number of bytes. */
+/* Appends the schedule of rank 0 to the atlas, if rank 0 has one. The last bytes are the number of bytes of the schedule. */
 static enum collet_result append_schedule(const struct config *config, void **atlas_p, size_t *size_p) {
     SCOPED_FREE char *text = NULL;
     size_t bytes = 0;
@@ -281,6 +301,7 @@ static enum collet_result send_atlas(const struct survey *survey, const struct a
     COLLET_TRY(read_costs(survey, &costs));
     take_blocks(nodes, nnodes, &costs);
     take_turns(nodes, nnodes, &costs);
+    take_hosts(nodes, nnodes, &costs);
     COLLET_TRY(atlas_pack(nodes, nnodes, &costs, &atlas, &size));
     COLLET_TRY(append_schedule(survey->config, &atlas, &size));
     for (int rank = 0; rank < survey->nranks; rank++)
@@ -312,6 +333,15 @@ static enum collet_result await_atlas(struct survey *survey) {
     return COLLET_SUCCESS;
 }
 
+/* Keeps what was measured, so that the ranks of a later communicator on the same CPUs, or on some of them, need not measure
+ * again. */
+static void keep_found(const struct survey *survey, const struct map *map) {
+    const struct node_facts *facts = &map->facts[survey->rank];
+    const struct host_found found = {facts->far, facts->kernel_copies, chart_of(map)->costs.host};
+    if (facts->measured && survey->config->tuner_file[0] == '\0')
+        host_keep(survey->peers, survey->nranks, survey->peers[survey->rank].node, &found);
+}
+
 static enum collet_result read_atlas(const struct survey *survey, struct map **map_p) {
     size_t bytes = 0, size = survey->atlas.size - sizeof bytes;
     const char *atlas = survey->atlas.bytes;
@@ -329,6 +359,8 @@ static enum collet_result read_atlas(const struct survey *survey, struct map **m
     if (result == COLLET_SUCCESS && bytes > 0 && survey->rank == 0)
         import_warn(map->imported, survey->config->program);
     if (result == COLLET_SUCCESS)
+        keep_found(survey, map);
+    if (result == COLLET_SUCCESS)
         *map_p = map;
     else
         chart_destroy(map);
@@ -337,7 +369,7 @@ static enum collet_result read_atlas(const struct survey *survey, struct map **m
 
 /* ---- all of it ---- */
 
-/* Does the work of survey_create() for a rank on the GPU with this bus id; "": the rank is in host memory. */
+/* Does the work of survey_create() for a rank on the GPU with this bus id. busid "": the rank is in host memory. */
 static enum collet_result survey_begin(struct boot *boot, const struct config *config, const char *busid, int nranks,
                                        int rank, struct survey **survey_p) {
     struct survey *survey;

@@ -17,13 +17,13 @@
 
 struct survey;
 
-/* Boot must be ready; it and config must outlive the survey. */
+/* Begins a survey. `boot` must be ready. `boot` and `config` must outlive the survey. */
 enum collet_result survey_create(struct boot *boot, const struct config *config, int nranks, int rank,
                                  struct survey **survey_p);
-void survey_destroy(struct survey *survey); /* NULL is fine */
+void survey_destroy(struct survey *survey); /* `survey` may be NULL. */
 
-/* Advances it, without waiting. IN_PROGRESS: call again; SUCCESS: *map_p is the caller's. Errors: the communicator's
- * failure, REMOTE if a rank that is waited for is gone, TIMEOUT after COLLET_INIT_TIMEOUT. */
+/* Advances the survey without waiting. IN_PROGRESS: call again. SUCCESS: the caller owns *map_p. Errors: the failure of the
+ * communicator, REMOTE if a rank that is waited for is gone, TIMEOUT after COLLET_INIT_TIMEOUT. */
 enum collet_result survey_try(struct survey *survey, struct map **map_p);
 
 #endif

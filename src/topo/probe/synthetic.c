@@ -14,7 +14,7 @@ enum { PARTS_MAX = 128, NODES_MAX = 131072, GBIT_MAX = 100000 };
 
 enum fabric { FABRIC_PCI, FABRIC_MESH, FABRIC_NVSWITCH };
 
-/* What differs between generations of GPUs, and the PCI of hosts that have them. */
+/* Figures of a generation of GPUs, and of the PCI links of hosts that have them. */
 static const struct generation {
     const char *word;
     int sm, nvlinks;
@@ -22,7 +22,7 @@ static const struct generation {
 } generations[] = {{"a100", 80, 12, 16}, {"v100", 70, 6, 8}, {"h100", 90, 18, 32}, {"b200", 100, 18, 32}};
 
 struct recipe {
-    int nodes, cpus, switches, gpus, nics; /* −1: not said */
+    int nodes, cpus, switches, gpus, nics; /* −1: the text does not say it. */
     int nic_gbit;
     const struct generation *generation;
     enum fabric fabric;
@@ -65,20 +65,20 @@ static enum collet_result read_number(struct scanner *s, int max, int *number_p)
     return COLLET_SUCCESS;
 }
 
-/* Reads `word` or its plural, if it is what comes next. */
+/* If `word` or its plural comes next, reads it. False: something else comes next. */
 static bool read_word(struct scanner *s, const char *word) {
     skip_spaces(s);
     size_t length = strlen(word);
     if (strncmp(s->at, word, length) != 0)
         return false;
     length += s->at[length] == 's';
-    if (strchr(" \t:", s->at[length]) == NULL) /* also finds the end */
+    if (strchr(" \t:", s->at[length]) == NULL) /* strchr() also finds the zero at the end. */
         return false;
     s->at += length;
     return true;
 }
 
-/* What follows the word itself. */
+/* Reads the options that follow the word of a part. */
 static enum collet_result read_options(struct scanner *s, const char *word, struct recipe *recipe) {
     if (strcmp(word, "nic") == 0 && at_number(s))
         return read_number(s, GBIT_MAX, &recipe->nic_gbit);
@@ -164,7 +164,7 @@ static void set_pci(struct topo_node *node, const struct recipe *r, int domain, 
     node->pci.link_lanes = 16;
 }
 
-/* Device i of n is behind switch i·k/n of k switches. Switches and CPUs go together in the same way. */
+/* The parent of device i: with n devices and k parents it is number i·k/n. Switches are spread over CPUs in the same way. */
 static int share_of(int i, int n, int nparents) { return i * nparents / n; }
 
 static void link_gpus(struct topo *topo, const struct recipe *r, int first_gpu) {

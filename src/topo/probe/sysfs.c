@@ -28,7 +28,7 @@
 
 #define LINE_BYTES 128
 
-/* Sets path as printf() would. A path longer than Linux allows is cut off, and no file has the cut name. */
+/* Sets `path` as printf() would. A path longer than Linux allows is cut off, and then names no file. */
 __attribute__((format(printf, 2, 3))) static const char *set_path(char path[PATH_MAX], const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 3))) static const char *set_path(char path[PATH
     return path;
 }
 
-/* The first line of a file, whose path is given as for printf(); "" if the file cannot be read. */
+/* The first line of a file, whose path is given as for printf(). "" if the file cannot be read. */
 __attribute__((format(printf, 2, 3))) static const char *read_line(char line[LINE_BYTES], const char *format, ...) {
     char path[PATH_MAX];
     va_list args;
@@ -63,8 +63,8 @@ DIR *sysfs_opendir(const char *path) {
     return folder;
 }
 
-/* The alphabetically first entry of a folder that does not start with a dot. So the same machine always looks the same. False
- * if there is none. */
+/* The alphabetically first entry of a folder that does not start with a dot, so that the same machine always looks the same.
+ * False: there is no such entry. */
 static bool first_entry(const char *folder, char name[TOPO_NAME_BYTES]) {
     DIR *dir = sysfs_opendir(folder);
     name[0] = '\0';
@@ -86,8 +86,8 @@ static void fill_hex(uint32_t *value, const char *folder, const char *file) {
         *value = (uint32_t)strtoul(read_line(line, "%s/%s", folder, file), NULL, 16);
 }
 
-/* "16.0 GT/s PCIe", "200 Gb/sec (4X HDR)": the number in front. By hand, because strtod() would ask the program's
- * locale what a decimal point is. */
+/* The number at the beginning of a text such as "16.0 GT/s PCIe" or "200 Gb/sec (4X HDR)". The digits are read by hand,
+ * because strtod() would ask the program's locale what a decimal point is. */
 static double one_decimal(const char *line) {
     char *end;
     double whole = (double)strtol(line, &end, 10);
@@ -123,7 +123,7 @@ static uint64_t guid_of(const char *line) {
     return (uint64_t)parts[0] << 48 | (uint64_t)parts[1] << 32 | (uint64_t)parts[2] << 16 | parts[3];
 }
 
-/* The first address that is not only zeros. */
+/* Reads the first address of the port that is not only zeros. */
 static void read_gid(struct topo_nic *nic, const char *port) {
     for (int i = 0; i < 16 && nic->gid[0] == '\0'; i++) {
         char line[LINE_BYTES];
@@ -133,7 +133,7 @@ static void read_gid(struct topo_nic *nic, const char *port) {
     }
 }
 
-/* True if the device is one of RDMA. */
+/* Reads the ports of an RDMA device. False: the device is not one of RDMA. */
 static bool read_rdma(struct topo_nic *nic, const char *device) {
     char folder[PATH_MAX], ports[PATH_MAX], name[TOPO_NAME_BYTES], number[TOPO_NAME_BYTES], line[LINE_BYTES];
     if (!first_entry(set_path(folder, "%s/infiniband", device), name))
@@ -151,7 +151,7 @@ static bool read_rdma(struct topo_nic *nic, const char *device) {
 static int64_t interface_mbits(const char *folder) {
     char line[LINE_BYTES];
     int64_t mbits = strtol(read_line(line, "%s/speed", folder), NULL, 10);
-    return mbits > 0 ? mbits : 0; /* −1: the kernel does not know */
+    return mbits > 0 ? mbits : 0; /* −1: the kernel does not know the speed. */
 }
 
 static void read_interface(struct topo_nic *nic, const char *device) {
@@ -191,20 +191,22 @@ bool topo_nic_is_down(const char *nic, const char *root) {
     return port > 1;
 }
 
-/* The kernel made it, no card is behind it. In a container, all interfaces are like this. */
+/* A virtual interface is made by the kernel, and no card is behind it. In a container, all interfaces are virtual. */
 static bool is_virtual(const char *folder) {
     char path[PATH_MAX];
     return access(set_path(path, "%s/device", folder), F_OK) != 0;
 }
 
-/* It leads to virtual machines and containers that run here: it is a port of a bridge, or a program is its other end. */
+/* Does the interface lead to virtual machines or containers of this host? Then it is a port of a bridge, or a program is its
+ * other end. */
 static bool leads_inside(const char *folder) {
     char path[PATH_MAX];
     return access(set_path(path, "%s/brport", folder), F_OK) == 0 ||
            access(set_path(path, "%s/tun_flags", folder), F_OK) == 0;
 }
 
-/* Not counted: bridges, because they are made of other interfaces, and the loopback, which leads nowhere. */
+/* Does the interface lead to other hosts? Bridges do not count, because they are made of other interfaces. The loopback does
+ * not count either. */
 static bool is_way_out(const char *folder) {
     char line[LINE_BYTES], path[PATH_MAX];
     unsigned long flags = strtoul(read_line(line, "%s/flags", folder), NULL, 16);
@@ -214,7 +216,7 @@ static bool is_way_out(const char *folder) {
     return up && !loopback && carries && !bridge && !(is_virtual(folder) && leads_inside(folder));
 }
 
-/* If there are more interfaces than this, they belong to virtual machines and containers that run here. */
+/* Maximum number of interfaces that are added. More interfaces belong to virtual machines and containers that run here. */
 enum { INTERFACES_MAX = 16 };
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
@@ -227,7 +229,7 @@ static void add_interface(struct topo *topo, const char *name, const char *folde
     topo_add_node(topo, &node);
 }
 
-/* The virtual ones count only if there is no other. */
+/* Virtual interfaces are added only if there are no others. */
 void topo_add_interfaces(struct topo *topo, const char *root) {
     char folder[PATH_MAX], interface[PATH_MAX];
     struct dirent **entries = NULL;
@@ -253,5 +255,6 @@ bool topo_find_interface(const char *nic, const char *root, char interface[TOPO_
     if (first_entry(set_path(folder, "%s/class/infiniband/%s/device/net", root, nic), interface))
         return true;
     snprintf(interface, TOPO_NAME_BYTES, "%s", nic);
-    return if_nametoindex(nic) != 0; /* the kernel is asked: a container may see another one's sysfs */
+    /* The kernel is asked, because a container may see the sysfs of another network namespace. */
+    return if_nametoindex(nic) != 0;
 }

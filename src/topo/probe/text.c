@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #define PIPE_NS 2000000000u
-#define ANSWER_NS 10000000000u /* maximum time for all of a file: an automounter may have to mount it first */
+/* Maximum time for the whole file: an automounter may have to mount its file system first. */
+#define ANSWER_NS 10000000000ull
 
 static bool has_more(int fd, uint64_t end_ns) {
     struct pollfd pipe = {.fd = fd, .events = POLLIN};
@@ -30,7 +31,7 @@ static bool is_pipe(int fd) {
     return fstat(fd, &about) == 0 && S_ISFIFO(about.st_mode);
 }
 
-/* NULL: all was read. */
+/* Reads up to the end of the file. Returns NULL after success, or a text that says why not. */
 static const char *read_all(int fd, char *text, size_t *bytes) {
     const uint64_t end_ns = os_now_ns() + PIPE_NS;
     ssize_t got = 1;
@@ -48,13 +49,13 @@ static const char *read_all(int fd, char *text, size_t *bytes) {
     return *bytes > 0 ? NULL : is_pipe(fd) ? "nobody writes into this pipe" : "it is empty";
 }
 
-/* What a thread of its own reads: the file system may be a server that does not answer. */
+/* A file that is read in a thread of its own, because its file system may be a server that does not answer. */
 struct reading {
     struct apart apart;
     char path[PATH_MAX];
     char *text;
     size_t bytes;
-    char why[80]; /* Why it cannot be read; empty: it is read. */
+    char why[80]; /* Why the file cannot be read. "": it was read. */
 };
 
 static void read_file(struct apart *job) {
@@ -90,7 +91,7 @@ enum collet_result text_load(const char *knob, const char *path, enum collet_res
     char why[sizeof reading->why] = "its file system does not answer";
     *text_p = NULL;
     COLLET_TRY(prepare(path, &reading));
-    if (apart_call(&reading->apart, ANSWER_NS)) {
+    if (apart_call(&reading->apart, ANSWER_NS, APART_BUSY * ANSWER_NS)) {
         memcpy(why, reading->why, sizeof why);
         if (why[0] == '\0') {
             *text_p = reading->text;

@@ -30,12 +30,13 @@ struct cost {
     double strain;
 };
 
-enum { CLASS_BITS = 12 }; /* TOUR_STOPS_MAX fits, and all hops of five classes fit into 64 bits */
+/* A count of TOUR_STOPS_MAX hops fits into 12 bits, and the counts of five classes fit into 64 bits. */
+enum { CLASS_BITS = 12 };
 _Static_assert(TOUR_STOPS_MAX < 1 << CLASS_BITS && (PATH_NET - PATH_PIX + 1) * CLASS_BITS <= 64, "hops overflow");
 
 static const struct cost NOTHING = {0, 0}, NEVER = {UINT64_MAX, 0};
 
-/* PATH_NET does not occur inside a host, so PATH_NONE takes its place. */
+/* The cost of one hop. PATH_NET does not occur inside a host, so PATH_NONE takes its place. */
 static uint64_t one_hop(enum topo_class class) {
     if (class <= PATH_NVL)
         return 0;
@@ -54,15 +55,15 @@ static bool less(struct cost a, struct cost b) { return a.hops < b.hops || (a.ho
 
 /* ------------------------------------------------------------------------------------------------------------ exact */
 
-/* All stops except `first` get new numbers 0 … m − 1: bits of a set. */
+/* All stops except `first` have new numbers 0 … m − 1. These numbers are the bits of a set. */
 struct exact {
     int n, m, first, last;
     const struct tour_hop *hops;
-    int stop[TOUR_EXACT_MAX];      /* of each bit */
-    unsigned near[TOUR_EXACT_MAX]; /* [bit]: the bits to which a hop may lead */
+    int stop[TOUR_EXACT_MAX];      /* [bit]: the stop with this new number. */
+    unsigned near[TOUR_EXACT_MAX]; /* [bit]: the bits to which a hop may lead. */
     int64_t *steps;
-    struct cost *best; /* [set · m + at] */
-    int8_t *before;    /* [set · m + at]: the stop before `at` on that way */
+    struct cost *best; /* [set · m + at]: cost of the best way that has visited this set and is at `at`. */
+    int8_t *before;    /* [set · m + at]: the stop before `at` on the best way. */
 };
 
 static const struct tour_hop *hop(const struct exact *e, int from_bit, int to_bit) {
@@ -79,7 +80,7 @@ static void extend(struct exact *e, unsigned set, int at) {
         unsigned to = (set | 1u << next) * (unsigned)e->m + (unsigned)next;
         struct cost there = longer(here, hop(e, at, next));
         if (!less(e->best[to],
-                  there)) { /* among equal ways it takes the last: so tours go upwards if nothing else decides */
+                  there)) { /* Among equal ways the last one is taken, so tours go upwards if nothing else decides. */
             e->best[to] = there;
             e->before[to] = (int8_t)at;
         }
@@ -87,7 +88,7 @@ static void extend(struct exact *e, unsigned set, int at) {
     }
 }
 
-/* −1: no tour has only hops that are allowed. */
+/* The last stop of the best tour, as a bit. −1: no tour has only allowed hops. */
 static int best_end(const struct exact *e, enum topo_class farthest) {
     unsigned all = (1u << e->m) - 1;
     int best = -1;
@@ -106,7 +107,7 @@ static int best_end(const struct exact *e, enum topo_class farthest) {
     return best;
 }
 
-/* Finds the ways over hops that are no farther than that. Returns the end of the best one. */
+/* Finds the best ways over hops of class `farthest` and nearer ones. Returns the last stop of the best tour, as best_end(). */
 static int go_all_ways(struct exact *e, enum topo_class farthest) {
     size_t states = ((size_t)1 << e->m) * (size_t)e->m;
     for (size_t s = 0; s < states; s++)
@@ -138,7 +139,7 @@ static void write_back(const struct exact *e, int at, int *order) {
     }
 }
 
-/* The nearest class of hops that is farther than `than`. */
+/* Of the classes that are farther than `than`, the nearest one that a hop has. */
 static enum topo_class next_class(int n, const struct tour_hop *hops, int than) {
     int next = TOPO_CLASS_COUNT;
     for (int a = 0; a < n; a++)
@@ -161,7 +162,7 @@ static enum collet_result find_exact(int n, const struct tour_hop *hops, int fir
     COLLET_TRY(arena_check(&arena, "no memory to order %d stops of a ring", n));
     enum topo_class farthest = PATH_LOC;
     int end;
-    do { /* over hops of all classes there is a tour */
+    do { /* Over hops of all classes there is a tour, so the loop ends. */
         farthest = next_class(n, hops, (int)farthest);
         end = go_all_ways(&e, farthest);
     } while (end < 0);
@@ -179,7 +180,7 @@ static struct cost cost_of(int n, const struct tour_hop *hops, bool cycle, const
 }
 
 static void go_to_the_nearest(int n, const struct tour_hop *hops, int last, int *order) {
-    int free_stops = last < 0 ? n : n - 1; /* order holds all stops, `first` in front and `last` at the end */
+    int free_stops = last < 0 ? n : n - 1; /* The order holds all stops, `first` in front and `last` at the end. */
     for (int i = 1; i < free_stops; i++)
         for (int j = i + 1; j < free_stops; j++)
             if (less(longer(NOTHING, &hops[order[i - 1] * n + order[j]]),
@@ -198,7 +199,7 @@ static void reverse(int *order, int from, int to) {
     }
 }
 
-enum { TRIALS_MAX = 1 << 14 }; /* each looks at the whole tour */
+enum { TRIALS_MAX = 1 << 14 }; /* Maximum number of reversals that are tried. Each trial looks at the whole tour. */
 
 static void reverse_sections(int n, const struct tour_hop *hops, int last, int *order) {
     int free_stops = last < 0 ? n : n - 1, trials = 0;

@@ -63,7 +63,7 @@ void xml_fail(struct xml_attrs *attrs, const xmlNode *element, const char *forma
                             (const char *)element->name, text);
 }
 
-/* An attribute has one text below it, unless it refers to entities. */
+/* The text of an attribute is its only child, unless the attribute refers to entities. */
 const char *xml_value(const xmlNode *element, const char *name) {
     for (const xmlAttr *a = element->properties; a != NULL; a = a->next)
         if (strcmp((const char *)a->name, name) == 0 && a->children != NULL && a->children->content != NULL)
@@ -99,7 +99,8 @@ uint64_t xml_hex(struct xml_attrs *attrs, const xmlNode *element, const char *na
     return 0;
 }
 
-/* strtod() would ask the program's locale what a decimal point is. Not a number: *end_p is value. */
+/* Reads a decimal number. strtod() would ask the program's locale what a decimal point is. If there is no number, *end_p is
+ * `value`. */
 static double read_decimal(const char *value, const char **end_p) {
     double number = 0, digit = 1;
     const char *at = value;
@@ -136,7 +137,7 @@ void xml_text(struct xml_attrs *attrs, const xmlNode *element, const char *name,
 int xml_mask(struct xml_attrs *attrs, const xmlNode *element, const char *name, uint32_t *words, int max) {
     const char *value = xml_value(element, name);
     int nwords = 0;
-    /* The most significant word comes first, so it is read from the end. */
+    /* The most significant word comes first, so the words are read from the end. */
     for (const char *end = value + strlen(value); end > value && nwords < max; nwords++) {
         const char *start = end;
         while (start > value && start[-1] != ',')

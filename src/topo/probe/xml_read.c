@@ -33,28 +33,29 @@
 
 enum {
     DEPTH_MAX = 32,
-    MBITS_LIKELY = 10000000, /* a larger number is read with a warning */
+    MBITS_LIKELY = 10000000, /* A larger speed of a port is read with a warning. */
 };
 
-struct reader {
+struct xml_reader {
     struct xml_attrs attrs;
     struct topo *topo;
     enum topo_whose whose;
-    char first_host[32];                             /* attribute host_hash of the first <cpu> */
-    const xmlNode *gpu_element[TOPO_HOST_NODES_MAX]; /* [node]: its <gpu>, or NULL */
+    char first_host[32];                             /* Attribute host_hash of the first <cpu>. */
+    const xmlNode *gpu_element[TOPO_HOST_NODES_MAX]; /* [node]: the <gpu> element of the node. NULL: none. */
 };
 
-static bool going(const struct reader *r) {
+static bool going(const struct xml_reader *r) {
     return r->attrs.status == COLLET_SUCCESS && r->topo->status == COLLET_SUCCESS;
 }
 
-static void check_room(struct reader *r, const xmlNode *element) {
+static void check_room(struct xml_reader *r, const xmlNode *element) {
     if (r->topo->nnodes >= TOPO_HOST_NODES_MAX)
         xml_fail(&r->attrs, element, "is one too many: a host has at most %d nodes", TOPO_HOST_NODES_MAX);
 }
 
-/* A known element in the wrong place is an error. An unknown element belongs to a version that is not known here. */
-static void pass_over(struct reader *r, const xmlNode *element) {
+/* Passes an element over. A known element in the wrong place is an error. An unknown element belongs to a later version of
+ * the format. */
+static void pass_over(struct xml_reader *r, const xmlNode *element) {
     static const char *const known[] = {"system", "cpu", "pci", "gpu", "nvlink", "xgmi", "c2c", "nic", "net"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (xml_is(element, known[i])) {
@@ -69,7 +70,7 @@ static bool is_gpu_link(const xmlNode *element) { return xml_is(element, "nvlink
 
 /* ------------------------------------------------------------------------------------------------------ one element */
 
-static struct topo_pci read_pci_attrs(struct reader *r, const xmlNode *element) {
+static struct topo_pci read_pci_attrs(struct xml_reader *r, const xmlNode *element) {
     struct xml_attrs *a = &r->attrs;
     struct topo_pci pci = {0};
     xml_text(a, element, "busid", pci.busid, sizeof pci.busid);
@@ -81,15 +82,15 @@ static struct topo_pci read_pci_attrs(struct reader *r, const xmlNode *element) 
     pci.subsystem_vendor = (uint32_t)xml_hex(a, element, "subsystem_vendor", 0xffff);
     pci.subsystem_device = (uint32_t)xml_hex(a, element, "subsystem_device", 0xffff);
     pci.link_gts = xml_decimal(a, element, "link_speed", 1024);
-    pci.link_lanes = (int)xml_int(a, element, "link_width", 0, 255, 0); /* a virtual function says 255 */
+    pci.link_lanes = (int)xml_int(a, element, "link_width", 0, 255, 0); /* A virtual function says 255. */
     if (pci.link_lanes > 64)
         pci.link_lanes = 0;
     xml_note_unknown(a, element, " busid class vendor device subsystem_vendor subsystem_device link_speed link_width ");
     return pci;
 }
 
-/* A device or rank is one GPU. */
-static void refuse_numbers_of_others(struct reader *r, const xmlNode *element, const struct topo_gpu *gpu) {
+/* Fails if another GPU has the same device number or rank already. */
+static void refuse_numbers_of_others(struct xml_reader *r, const xmlNode *element, const struct topo_gpu *gpu) {
     for (int n = 0; n < r->topo->nnodes; n++) {
         const struct topo_gpu *other = &r->topo->nodes[n].gpu;
         if (r->topo->nodes[n].kind != TOPO_GPU)
@@ -101,7 +102,7 @@ static void refuse_numbers_of_others(struct reader *r, const xmlNode *element, c
     }
 }
 
-static void add_gpu(struct reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
+static void add_gpu(struct xml_reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
     struct xml_attrs *a = &r->attrs;
     struct topo_node node = topo_blank(TOPO_GPU, parent);
     node.pci = *pci;
@@ -122,7 +123,7 @@ static void add_gpu(struct reader *r, const xmlNode *element, int parent, const 
         r->gpu_element[gpu] = element;
 }
 
-static void add_nic(struct reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
+static void add_nic(struct xml_reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
     struct xml_attrs *a = &r->attrs;
     struct topo_node node = topo_blank(TOPO_NIC, parent);
     node.pci = *pci;
@@ -146,8 +147,8 @@ static void add_nic(struct reader *r, const xmlNode *element, int parent, const 
 
 /* --------------------------------------------------------------------------------------------------------- the tree */
 
-/* The nets of <nic> elements below `element`, and those <nic> that have none as NULL. */
-static void add_nics_below(struct reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
+/* Adds a NIC for each <net> in the <nic> elements below `element`, and one for each <nic> that has no <net>. */
+static void add_nics_below(struct xml_reader *r, const xmlNode *element, int parent, const struct topo_pci *pci) {
     XML_FOR_EACH(nic, element) {
         int nnets = 0;
         if (!xml_is(nic, "nic"))
@@ -166,13 +167,13 @@ static void add_nics_below(struct reader *r, const xmlNode *element, int parent,
     }
 }
 
-/* The content of a PCI function decides what it is. */
+/* What a PCI function contains. The contents decide which kind of node it becomes. */
 struct contents {
     int pcis, gpus, nics;
-    const xmlNode *gpu; /* the last one */
+    const xmlNode *gpu; /* The last <gpu> element. */
 };
 
-static struct contents contents_of(struct reader *r, const xmlNode *element) {
+static struct contents contents_of(struct xml_reader *r, const xmlNode *element) {
     struct contents c = {0};
     XML_FOR_EACH(child, element) {
         if (xml_is(child, "pci")) {
@@ -192,9 +193,10 @@ static struct contents contents_of(struct reader *r, const xmlNode *element) {
     return c;
 }
 
-static void read_pci(struct reader *r, const xmlNode *element, int parent, int depth);
+static void read_pci(struct xml_reader *r, const xmlNode *element, int parent, int depth);
 
-static void add_bridge(struct reader *r, const xmlNode *element, int parent, const struct topo_pci *pci, int depth) {
+static void add_bridge(struct xml_reader *r, const xmlNode *element, int parent, const struct topo_pci *pci,
+                       int depth) {
     static const struct topo_pci same_card;
     struct topo_node node = topo_blank(TOPO_PCI, parent);
     node.pci = *pci;
@@ -208,7 +210,7 @@ static void add_bridge(struct reader *r, const xmlNode *element, int parent, con
     add_nics_below(r, element, bridge, &same_card);
 }
 
-static void read_pci(struct reader *r, const xmlNode *element, int parent, int depth) {
+static void read_pci(struct xml_reader *r, const xmlNode *element, int parent, int depth) {
     check_room(r, element);
     if (!going(r))
         return;
@@ -235,7 +237,7 @@ static void read_pci(struct reader *r, const xmlNode *element, int parent, int d
         add_bridge(r, element, parent, &pci, depth);
 }
 
-static bool is_of_another_host(struct reader *r, const xmlNode *element) {
+static bool is_of_another_host(struct xml_reader *r, const xmlNode *element) {
     char host[sizeof r->first_host];
     xml_text(&r->attrs, element, "host_hash", host, sizeof host);
     if (r->topo->nnodes == 0)
@@ -243,7 +245,7 @@ static bool is_of_another_host(struct reader *r, const xmlNode *element) {
     return strcmp(r->first_host, host) != 0;
 }
 
-static void read_cpu(struct reader *r, const xmlNode *element) {
+static void read_cpu(struct xml_reader *r, const xmlNode *element) {
     struct xml_attrs *a = &r->attrs;
     struct topo_node node = topo_blank(TOPO_CPU, -1);
     check_room(r, element);
@@ -280,7 +282,7 @@ static int cpu_of(const struct topo *topo, int node) {
     return node;
 }
 
-static void read_gpu_link(struct reader *r, const xmlNode *element, int gpu) {
+static void read_gpu_link(struct xml_reader *r, const xmlNode *element, int gpu) {
     char target[TOPO_BUSID_BYTES];
     xml_text(&r->attrs, element, "target", target, sizeof target);
     int count = (int)xml_int(&r->attrs, element, "count", 1, TOPO_PARALLEL_LINKS_MAX, 1);
@@ -305,7 +307,7 @@ static void read_gpu_link(struct reader *r, const xmlNode *element, int gpu) {
     }
 }
 
-static void read_c2c(struct reader *r, const xmlNode *element, int gpu) {
+static void read_c2c(struct xml_reader *r, const xmlNode *element, int gpu) {
     int count = (int)xml_int(&r->attrs, element, "count", 1, TOPO_PARALLEL_LINKS_MAX, 1);
     double mbytes = xml_decimal(&r->attrs, element, "bw", 1e7);
     xml_note_unknown(&r->attrs, element, " bw count ");
@@ -313,7 +315,7 @@ static void read_c2c(struct reader *r, const xmlNode *element, int gpu) {
         topo_add_link(r->topo, gpu, cpu_of(r->topo, gpu), MEDIUM_NVLINK, count, count * mbytes / 1000);
 }
 
-static void read_gpu_links(struct reader *r) {
+static void read_gpu_links(struct xml_reader *r) {
     for (int n = 0; n < TOPO_HOST_NODES_MAX; n++) {
         if (r->gpu_element[n] == NULL)
             continue;
@@ -326,8 +328,9 @@ static void read_gpu_links(struct reader *r) {
     }
 }
 
-/* NCCL asks the driver for the links of GPUs that a file only has as PCI functions. Nobody can ask a recorded machine's. */
-static void say_what_is_left_out(const struct reader *r) {
+/* Warns of GPUs without links. NCCL asks the driver for the links of GPUs that a file only has as PCI functions, but the
+ * driver of a recorded machine cannot be asked. */
+static void say_what_is_left_out(const struct xml_reader *r) {
     int silent = 0;
     for (int n = 0; n < r->topo->nnodes; n++)
         silent += r->topo->nodes[n].kind == TOPO_GPU && r->gpu_element[n] == NULL;
@@ -339,7 +342,7 @@ static void say_what_is_left_out(const struct reader *r) {
             r->attrs.file, silent);
 }
 
-static void read_machine(struct reader *r, const xmlNode *system) {
+static void read_machine(struct xml_reader *r, const xmlNode *system) {
     xml_note_unknown(&r->attrs, system, " version ");
     XML_FOR_EACH(child, system) {
         if (!going(r))
@@ -358,7 +361,7 @@ static void read_machine(struct reader *r, const xmlNode *system) {
 
 enum collet_result topo_read_nccl(const xmlNode *system, const char *name, enum topo_whose whose,
                                   struct topo **topo_p) {
-    struct reader r = {.attrs = {.file = name}, .whose = whose};
+    struct xml_reader r = {.attrs = {.file = name}, .whose = whose};
     COLLET_TRY(topo_create(&r.topo));
     read_machine(&r, system);
     return topo_give(r.topo, r.attrs.status != COLLET_SUCCESS ? r.attrs.status : r.topo->status, topo_p);

@@ -18,40 +18,40 @@
 #include <libxml/tree.h>
 #include <libxml/xmlwriter.h>
 
-struct writer {
+struct xml_writer {
     const struct topo *topo;
-    bool shared; /* for other ranks: see topo_share() */
+    bool shared; /* The text is for other ranks: see topo_share(). */
     xmlTextWriter *xml;
 };
 
-/* An error while writing (no memory) shows at the end: then the document is not closed. */
-static void begin(struct writer *w, const char *element) {
+/* An error while writing (no memory) shows at the end, because the document is then not closed. */
+static void begin(struct xml_writer *w, const char *element) {
     xmlTextWriterStartElement(w->xml, (const xmlChar *)element);
 }
-static void end(struct writer *w) { xmlTextWriterEndElement(w->xml); }
+static void end(struct xml_writer *w) { xmlTextWriterEndElement(w->xml); }
 
-static void text(struct writer *w, const char *name, const char *value) {
+static void text(struct xml_writer *w, const char *name, const char *value) {
     if (value[0] != '\0')
         xmlTextWriterWriteAttribute(w->xml, (const xmlChar *)name, (const xmlChar *)value);
 }
 
-static void number(struct writer *w, const char *name, int64_t value) {
+static void number(struct xml_writer *w, const char *name, int64_t value) {
     xmlTextWriterWriteFormatAttribute(w->xml, (const xmlChar *)name, "%" PRId64, value);
 }
 
-/* `unknown` is the value of an unknown number, which is not written. */
-static void known_number(struct writer *w, const char *name, int64_t value, int64_t unknown) {
+/* Writes a number, unless it has the value `unknown`. */
+static void known_number(struct xml_writer *w, const char *name, int64_t value, int64_t unknown) {
     if (value != unknown)
         number(w, name, value);
 }
 
-static void known_hex(struct writer *w, const char *name, int digits, uint64_t value) {
+static void known_hex(struct xml_writer *w, const char *name, int digits, uint64_t value) {
     if (value != 0)
         xmlTextWriterWriteFormatAttribute(w->xml, (const xmlChar *)name, "0x%0*" PRIx64, digits, value);
 }
 
 /* Writes a number with three digits behind the point, in any locale. */
-static void known_decimal(struct writer *w, const char *name, double value) {
+static void known_decimal(struct xml_writer *w, const char *name, double value) {
     int64_t thousandths = (int64_t)(value * 1000 + 0.5);
     if (thousandths > 0)
         xmlTextWriterWriteFormatAttribute(w->xml, (const xmlChar *)name, "%" PRId64 ".%03" PRId64, thousandths / 1000,
@@ -59,14 +59,14 @@ static void known_decimal(struct writer *w, const char *name, double value) {
 }
 
 /* Writes a number as the kernel does: with one digit behind the point. */
-static void link_speed(struct writer *w, double gts) {
+static void link_speed(struct xml_writer *w, double gts) {
     int64_t tenths = (int64_t)(gts * 10 + 0.5);
     if (tenths > 0)
         xmlTextWriterWriteFormatAttribute(w->xml, (const xmlChar *)"link_speed", "%" PRId64 ".%" PRId64 " GT/s PCIe",
                                           tenths / 10, tenths % 10);
 }
 
-static void mask(struct writer *w, const char *name, const uint32_t *words, int nwords) {
+static void mask(struct xml_writer *w, const char *name, const uint32_t *words, int nwords) {
     char line[TOPO_CPU_WORDS * 9 + 1] = "";
     for (int i = nwords - 1; i >= 0; i--)
         sprintf(line + strlen(line), "%08x%s", words[i], i > 0 ? "," : "");
@@ -75,7 +75,7 @@ static void mask(struct writer *w, const char *name, const uint32_t *words, int 
 
 /* ------------------------------------------------------------------------------------------------------------ nodes */
 
-static void write_gpu_link(struct writer *w, const struct topo_link *link) {
+static void write_gpu_link(struct xml_writer *w, const struct topo_link *link) {
     const struct topo_node *to = &w->topo->nodes[link->to];
     if (to->kind == TOPO_CPU) {
         begin(w, "c2c");
@@ -92,7 +92,7 @@ static void write_gpu_link(struct writer *w, const struct topo_link *link) {
     }
 }
 
-static void write_gpu(struct writer *w, int n) {
+static void write_gpu(struct xml_writer *w, int n) {
     const struct topo_gpu *gpu = &w->topo->nodes[n].gpu;
     begin(w, "gpu");
     number(w, "dev", gpu->dev);
@@ -107,7 +107,7 @@ static void write_gpu(struct writer *w, int n) {
     end(w);
 }
 
-static void write_nic(struct writer *w, int n) {
+static void write_nic(struct xml_writer *w, int n) {
     const struct topo_nic *nic = &w->topo->nodes[n].nic;
     begin(w, "nic");
     begin(w, "net");
@@ -124,7 +124,7 @@ static void write_nic(struct writer *w, int n) {
     end(w);
 }
 
-static void write_pci_attrs(struct writer *w, const struct topo_pci *pci) {
+static void write_pci_attrs(struct xml_writer *w, const struct topo_pci *pci) {
     text(w, "busid", pci->busid);
     known_hex(w, "class", 6, pci->class);
     known_hex(w, "vendor", 4, pci->vendor);
@@ -135,9 +135,9 @@ static void write_pci_attrs(struct writer *w, const struct topo_pci *pci) {
     known_number(w, "link_width", pci->link_lanes, 0);
 }
 
-static void write_below(struct writer *w, int parent);
+static void write_below(struct xml_writer *w, int parent);
 
-static void write_device(struct writer *w, int n) {
+static void write_device(struct xml_writer *w, int n) {
     const struct topo_node *node = &w->topo->nodes[n];
     bool is_function = node->pci.busid[0] != '\0';
     if (is_function) {
@@ -154,13 +154,13 @@ static void write_device(struct writer *w, int n) {
         end(w);
 }
 
-static void write_below(struct writer *w, int parent) {
+static void write_below(struct xml_writer *w, int parent) {
     for (int n = 0; n < w->topo->hosts[0].end_node; n++)
         if (w->topo->nodes[n].parent == parent)
             write_device(w, n);
 }
 
-static void write_cpu(struct writer *w, int n) {
+static void write_cpu(struct xml_writer *w, int n) {
     const struct topo_cpu *cpu = &w->topo->nodes[n].cpu;
     begin(w, "cpu");
     number(w, "numaid", cpu->numaid);
@@ -177,7 +177,7 @@ static void write_cpu(struct writer *w, int n) {
 
 static enum collet_result write_text(const struct topo *topo, bool shared, char **text_p) {
     xmlBuffer *buffer = xmlBufferCreate();
-    struct writer w = {topo, shared, buffer == NULL ? NULL : xmlNewTextWriterMemory(buffer, 0)};
+    struct xml_writer w = {topo, shared, buffer == NULL ? NULL : xmlNewTextWriterMemory(buffer, 0)};
     int written = -1;
     if (w.xml != NULL) {
         xmlTextWriterSetIndent(w.xml, 1);
@@ -199,12 +199,12 @@ static enum collet_result write_text(const struct topo *topo, bool shared, char 
     return COLLET_SUCCESS;
 }
 
-/* Host 0 of topo as NCCL's topology XML; the text is the caller's to free(). */
+/* Gives host 0 of the graph as NCCL's topology XML. The caller frees the text with free(). */
 static enum collet_result topo_write_text(const struct topo *topo, char **text_p) {
     return write_text(topo, false, text_p);
 }
 
-/* Finds the node of the same name; −1: there is none. */
+/* Finds the node of `topo` that has the same name as this node of `other`. −1: none. */
 static int find_like(const struct topo *topo, const struct topo *other, int node) {
     char name[TOPO_NAME_BYTES + 16], wanted[TOPO_NAME_BYTES + 16];
     topo_node_name(other, node, wanted);
@@ -227,7 +227,7 @@ enum collet_result topo_share(const struct topo *topo, int n, int32_t *place, ch
     return COLLET_SUCCESS;
 }
 
-#define WRITE_MS 5000 /* for the whole file */
+#define WRITE_MS 5000 /* Maximum time for writing the whole file. */
 
 enum collet_result topo_write_file(const struct topo *topo, const char *path) {
     SCOPED_FREE char *document = NULL;

@@ -16,7 +16,7 @@ struct slab {
     size_t piece_bytes;
     uint32_t npieces;
     char *memory;
-    uint64_t taken, written; /* one bit per piece: it is in use; it was used before */
+    uint64_t taken, written; /* one bit per piece. taken: the piece is in use; written: it was used before */
 };
 
 PROCESS_LOCK(slabs_lock);
@@ -38,7 +38,7 @@ static uint32_t pieces_wanted(int ordinal, size_t bytes) {
     return n < FEWEST_PIECES ? FEWEST_PIECES : n > MOST_PIECES ? MOST_PIECES : n;
 }
 
-/* If a GPU has no room for so many pieces, it may have room for one. */
+/* Creates a slab. If a GPU has no room for so many pieces, it may have room for one. */
 static enum collet_result slab_create(const struct gpu_driver *driver, int ordinal, size_t bytes,
                                       struct slab **slab_p) {
     struct slab *slab;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of GPUs for the FIFOs of connections within a process. To get some from CUDA takes longer than many a call, and a GPU's first
- * call makes a hundred connections. So neighbours share a slab, and each slab has as many pieces as there were before:
+ * GPU memory for the FIFOs of connections within a process. To get memory from CUDA takes longer than many calls, and a
+ * GPU's first call makes a hundred connections. So FIFOs share slabs. Each new slab has as many pieces as all earlier slabs
+ * together:
  *
  *    slab     │ FIFO │ FIFO │ … 8 │      │ … 8 more │      │ … 16 more │       pieces of one length, on one GPU; taken, or not, by bits
  */
@@ -15,11 +16,11 @@
 enum collet_result gpu_fifo_take(const struct gpu_driver *driver, int ordinal, size_t bytes, void **memory_p);
 void gpu_fifo_give_back(const struct gpu_driver *driver, void *memory);
 
-/* Does the same as fifo_memory_init(), for memory of the GPU that is entered; and for one of the two counters. */
+/* Initializes a FIFO, like fifo_memory_init(), or only one of its two counters, in memory of the GPU that is entered. */
 enum collet_result conn_memory_init_on_gpu(const struct conn *conn, void *memory);
 enum collet_result conn_counter_init_on_gpu(const struct conn *conn, void *counter);
 
-/* The failure of a connection whose slots cannot lie where its owner's whole_lines says that all do. */
+/* The error of a connection whose slots cannot lie where LL128 lines arrive whole, although its owner has whole_lines. */
 enum collet_result conn_err_not_whole(const struct conn *conn);
 
 #endif

@@ -14,16 +14,16 @@
 #define HEADS_BYTES ((size_t)2 << 20) /* the least memory that has a handle of its own */
 #define HEADS_WAIT_NS 2000000000u     /* maximum wait for heads that are still to come */
 
-struct block {
-    char *memory; /* NULL: not made yet, or not attached */
+struct heads_block {
+    char *memory; /* NULL: not allocated, or not attached */
     struct gpu_name name;
 };
 
 struct gpu_heads {
-    struct block own;
-    bool refused; /* there was no memory */
+    struct heads_block own;
+    bool refused; /* there was no memory for the block */
     uint64_t taken_bytes;
-    struct block *others; /* [nranks] */
+    struct heads_block *others; /* [rank]: the rank's block, if it is attached */
 };
 
 enum collet_result gpu_heads_create(int nranks, struct gpu_heads **heads_p) {
@@ -63,14 +63,14 @@ bool gpu_heads_take(struct conn *conn, struct gpu_head_place *place) {
 }
 
 /* A rank has one block. If it is already attached, its name is the same. */
-static bool head_is_there(const struct gpu_head_place *place, const struct block *block) {
+static bool head_is_there(const struct gpu_head_place *place, const struct heads_block *block) {
     const uint64_t bytes = block->memory != NULL ? block->name.bytes : place->name.bytes;
     return place->name.bytes == bytes && bytes >= FIFO_LINE_BYTES && place->offset <= bytes - FIFO_LINE_BYTES &&
            place->offset % FIFO_LINE_BYTES == 0;
 }
 
 enum collet_result gpu_heads_reach(struct conn *conn, const struct gpu_head_place *place) {
-    struct block *block = &conn->owner->heads->others[conn->peer];
+    struct heads_block *block = &conn->owner->heads->others[conn->peer];
     if (!head_is_there(place, block))
         return err_set(COLLET_ERR_INTERNAL, "rank %d has a head at byte %llu of a block of %llu: no head is there",
                        conn->peer, (unsigned long long)place->offset, (unsigned long long)place->name.bytes);
@@ -109,7 +109,7 @@ static bool all_have_come(const struct conn_owner *owner) {
 }
 
 static void end_own(const struct conn_owner *owner) {
-    const struct block *own = &owner->heads->own;
+    const struct heads_block *own = &owner->heads->own;
     if (own->memory == NULL)
         return;
     if (all_have_come(owner))
@@ -125,7 +125,7 @@ void gpu_heads_destroy(const struct conn_owner *owner) {
     if (heads == NULL)
         return;
     GPU_ENTERED(owner->gpu->driver, owner->gpu->ordinal);
-    for (const struct block *block = heads->others; block < heads->others + owner->nranks; block++)
+    for (const struct heads_block *block = heads->others; block < heads->others + owner->nranks; block++)
         if (block->memory != NULL)
             owner->gpu->driver->sharing->detach(block->memory, &block->name);
     end_own(owner);

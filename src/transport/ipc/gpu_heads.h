@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Heads of connections between GPUs. A producer polls its head, and a consumer only writes it. So where slots lie on the consumer's
- * GPU, the head lies on the producer's, if the consumer's GPU reaches that; else with the slots.
+ * Heads of connections between GPUs. A producer polls its head; a consumer only writes it. So if the slots lie on the
+ * consumer's GPU, the head lies on the producer's GPU, provided that the consumer's GPU reaches it. Otherwise the head lies
+ * with the slots.
  *
- * In one process any memory of that GPU will do (self.c). This is for other processes:
+ * Within one process, the head may lie in any memory of that GPU (ipc/self_gpu.c). This file is for different processes:
  *
  *    the producer's block    │ head │ head │ head │ free …        FIFO_LINE_BYTES each
  *                               ▲
  *    a consumer attaches the block by its name, and writes at an offset
  *
- * When is the block given back? A producer that has sent its last slot is done, but the head of that slot is still to come. So all
- * heads must have come first. If they do not, or the communicator has failed, the block stays as it is until the process ends.
+ * When is the block freed? A producer is done when it has sent its last slot, but the head of that slot is still to be
+ * written. So all heads must have come first. If they do not come, or the communicator has failed, the block is kept until
+ * the process ends.
  */
 #ifndef COLLET_TRANSPORT_IPC_GPU_HEADS_H
 #define COLLET_TRANSPORT_IPC_GPU_HEADS_H

@@ -10,28 +10,28 @@
 #define BLOCK_PAGES 32
 #define BLOCK_BYTES (BLOCK_PAGES * GPU_PAGE_BYTES)
 
-struct block {
-    struct block *next;
+struct pages_block {
+    struct pages_block *next;
     int ordinal;
     char *memory;
     uint32_t taken; /* bits by page */
 };
 
 PROCESS_LOCK(blocks_lock);
-static struct block *blocks;
+static struct pages_block *blocks;
 
 static uint32_t bits_of(size_t pages) { return pages == BLOCK_PAGES ? UINT32_MAX : (1u << pages) - 1; }
 
-/* Finds so many free neighbouring pages. Returns the first; −1: there are none. */
-static int find_run(const struct block *block, size_t pages) {
+/* Finds `pages` free pages in a row. Returns the first; −1: there are none. */
+static int find_run(const struct pages_block *block, size_t pages) {
     for (int first = 0; first + (int)pages <= BLOCK_PAGES; first++)
         if ((block->taken & bits_of(pages) << first) == 0)
             return first;
     return -1;
 }
 
-static enum collet_result block_create(const struct gpu_rank *gpu, struct block **block_p) {
-    struct block *block;
+static enum collet_result block_create(const struct gpu_rank *gpu, struct pages_block **block_p) {
+    struct pages_block *block;
     COLLET_TRY(memory_get(&block, 1, sizeof *block, "no memory to note a block of GPU %d", gpu->ordinal));
     enum collet_result result = gpu->driver->memory->create(BLOCK_BYTES, (void **)&block->memory);
     if (result != COLLET_SUCCESS) {
@@ -49,7 +49,7 @@ enum collet_result gpu_pages_take(const struct gpu_rank *gpu, size_t bytes, void
     if (pages > BLOCK_PAGES)
         return gpu->driver->memory->create(pages * GPU_PAGE_BYTES, memory_p);
     SCOPED_LOCK(&blocks_lock);
-    struct block *block = blocks;
+    struct pages_block *block = blocks;
     while (block != NULL && (block->ordinal != gpu->ordinal || find_run(block, pages) < 0))
         block = block->next;
     if (block == NULL)
@@ -60,7 +60,7 @@ enum collet_result gpu_pages_take(const struct gpu_rank *gpu, size_t bytes, void
     return COLLET_SUCCESS;
 }
 
-static bool is_within(const struct block *block, const void *memory) {
+static bool is_within(const struct pages_block *block, const void *memory) {
     return (const char *)memory >= block->memory && (const char *)memory < block->memory + BLOCK_BYTES;
 }
 
@@ -73,10 +73,10 @@ void gpu_pages_give_back(const struct gpu_rank *gpu, void *memory, size_t bytes)
         return;
     }
     SCOPED_LOCK(&blocks_lock);
-    struct block **link = &blocks;
+    struct pages_block **link = &blocks;
     while (!is_within(*link, memory))
         link = &(*link)->next;
-    struct block *block = *link;
+    struct pages_block *block = *link;
     block->taken &= ~(bits_of(pages) << ((size_t)((char *)memory - block->memory) / GPU_PAGE_BYTES));
     if (block->taken != 0)
         return;

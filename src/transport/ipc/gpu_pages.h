@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of GPUs for slots that NICs read and write. Drivers of GPUs give 2 MiB at least, from the start of a page of the GPU's on;
- * drivers of NICs pin pages of 64 KiB. So short connections share a block.
+ * GPU memory for slots that NICs read and write. Drivers of GPUs allocate 2 MiB at least, aligned to a page of the GPU.
+ * Drivers of NICs pin pages of 64 KiB. So small connections share a block.
  *
  *    block of 2 MiB    │ connection A │ B │ free │ C … │     pages of 64 KiB, taken or not by bits
  *    longer            │ connection D                │     a block of its own

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which GPU a peer of this host is on, and how the GPU of this rank reaches it.
+ * On which GPU a peer of this host is, and how this rank's GPU reaches that GPU.
  */
 #ifndef COLLET_TRANSPORT_IPC_GPU_PEERS_H
 #define COLLET_TRANSPORT_IPC_GPU_PEERS_H
 
 #include "transport/conn.h"
 
-/* The number of that GPU in this process; −1: this process does not see it. */
+/* The CUDA ordinal of the peer's GPU in this process; −1: this process does not see it. */
 int gpu_peer_ordinal(const struct conn_owner *owner, int peer);
 
-/* Are the two on one GPU, or on GPUs that NVLink joins? Then the GPU of this rank reads memory of the other one's, and both may
- * exchange a word of it (native atomics). */
+/* Are this rank and the peer on one GPU, or on GPUs that NVLink joins? Then this rank's GPU can read memory of the
+ * peer's GPU, and both can use native atomics there. */
 bool gpu_peer_is_near(const struct conn_owner *owner, int peer);
 
 #endif

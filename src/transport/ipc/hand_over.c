@@ -57,30 +57,30 @@ static int taker_of(int listener) {
     return -1;
 }
 
-/* One byte, with room for one descriptor beside it. */
-struct parcel {
+/* A message of one byte, with room for one descriptor. */
+struct fd_message {
     char byte;
     struct iovec part;
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
     struct msghdr message;
 };
 
-static struct msghdr *parcel_init(struct parcel *parcel) {
-    memset(parcel, 0, sizeof(*parcel));
-    parcel->part = (struct iovec){&parcel->byte, 1};
-    parcel->message = (struct msghdr){.msg_iov = &parcel->part,
-                                      .msg_iovlen = 1,
-                                      .msg_control = parcel->control,
-                                      .msg_controllen = sizeof(parcel->control)};
-    return &parcel->message;
+static struct msghdr *fd_message_init(struct fd_message *fd_message) {
+    memset(fd_message, 0, sizeof(*fd_message));
+    fd_message->part = (struct iovec){&fd_message->byte, 1};
+    fd_message->message = (struct msghdr){.msg_iov = &fd_message->part,
+                                          .msg_iovlen = 1,
+                                          .msg_control = fd_message->control,
+                                          .msg_controllen = sizeof(fd_message->control)};
+    return &fd_message->message;
 }
 
 enum collet_result hand_over_give(int listener, int fd) {
-    struct parcel parcel;
+    struct fd_message fd_message;
     int taker = taker_of(listener);
     if (taker < 0)
         return COLLET_IN_PROGRESS;
-    struct msghdr *message = parcel_init(&parcel);
+    struct msghdr *message = fd_message_init(&fd_message);
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
@@ -89,7 +89,7 @@ enum collet_result hand_over_give(int listener, int fd) {
     ssize_t sent = sendmsg(taker, message, MSG_NOSIGNAL);
     enum collet_result result =
         sent == 1 ? COLLET_SUCCESS : err_set(COLLET_ERR_SYSTEM, "cannot pass a descriptor on: %m");
-    close(taker); /* what was sent still arrives */
+    close(taker); /* the taker still receives what was sent */
     return result;
 }
 
@@ -127,8 +127,8 @@ static int only_descriptor(struct msghdr *message) {
 }
 
 enum collet_result hand_over_take(int socket, int *fd_p) {
-    struct parcel parcel;
-    struct msghdr *message = parcel_init(&parcel);
+    struct fd_message fd_message;
+    struct msghdr *message = fd_message_init(&fd_message);
     ssize_t n = recvmsg(socket, message, MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return COLLET_IN_PROGRESS;

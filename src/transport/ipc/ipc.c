@@ -2,17 +2,17 @@
  *
  * ipc: GPUs of one host, in different processes. The consumer makes the FIFO where the producer's GPU can write it:
  *
- *    the producer's GPU reaches the consumer's   memory of the consumer's GPU; the producer attaches it, for its own GPU, by a
- *                                                handle or, where the driver gives none, by a descriptor
- *    it does not, or is not known to             a memfd that both processes map and pin
+ *    the producer's GPU reaches the consumer's   memory of the consumer's GPU. The producer attaches it for its own GPU, by a
+ *                                                handle or, if the driver gives none, by a descriptor
+ *    it does not, or this is not known           a memfd that both processes map and pin
  *
- * In the first case the head lies on the producer's GPU, if the consumer's reaches that (gpu_heads.h): the consumer says so in its
- * offer, and waits for an answer.
+ * In the first case the head lies on the producer's GPU, if the consumer's GPU reaches it (gpu_heads.h): the consumer says
+ * so in its offer, and waits for an answer.
  *
- * Which GPU the producer is on, its card says. A process that is shown its own GPU alone can use memory of another one;
- * what joins them, the host's graph knows (layers/gpu/nvlink.h). Descriptors are handed over
- * (hand_over.h). Nobody looks at the memory any more when the consumer gives it back: it has then received all that was
- * sent. A producer may still have it open: the driver does not free it before that is over.
+ * The producer's card says on which GPU it is. A process that sees only its own GPU can still use memory of another GPU;
+ * the host's graph knows what joins the two (layers/gpu/nvlink.h). Descriptors are handed over (hand_over.h). When the
+ * consumer frees the memory, it has received everything that was sent, so nobody reads the memory any more. If a producer
+ * still has it open, the driver does not free it before the producer closes it.
  */
 #include "base/log.h"
 #include "base/memory.h"
@@ -35,9 +35,9 @@ enum ipc_kind { IPC_GPU = 1, IPC_PINNED };
 
 struct ipc_offer {
     int32_t kind;
-    int32_t takes_loans;  /* the consumer does */
+    int32_t takes_loans;  /* 1: the consumer borrows payloads */
     int32_t reaches_back; /* 1: the consumer's GPU reaches the producer's memory, so it waits for an answer */
-    struct gpu_name name; /* for IPC_GPU. Its descriptor is one of the consumer */
+    struct gpu_name name; /* for IPC_GPU. Its descriptor belongs to the consumer's process */
     char hand_over[HAND_OVER_NAME_BYTES]; /* name of the socket at which the descriptor can be got; "": there is none */
 };
 
@@ -45,7 +45,7 @@ struct ipc_offer {
 #define IPC_ANSWER 0u /* the letter (transport_key()) */
 struct ipc_answer {
     struct gpu_head_place head;           /* 0 bytes: the head is with the slots */
-    char hand_over[HAND_OVER_NAME_BYTES]; /* as in the offer */
+    char hand_over[HAND_OVER_NAME_BYTES]; /* see struct ipc_offer */
 };
 
 struct ipc_end {
@@ -54,14 +54,14 @@ struct ipc_end {
     size_t bytes;
     struct gpu_name name;
     bool pinned;
-    bool lends;                 /* producer */
-    bool answers;               /* the producer has to answer; at the consumer: it will */
+    bool lends;                 /* producer: it lends payloads */
+    bool answers;               /* producer: it must answer; consumer: an answer will come */
     struct gpu_head_place head; /* consumer: the producer's answer, until the head is reached; 0 bytes: there is none */
     int fd; /* descriptor of this end's memory, to be handed over; −1: there is none, or it was handed over */
     int socket; /* the listener that hands it over; or the socket from which the other end's descriptor comes; −1: neither */
 };
 
-/* The number of the end's GPU; 0 if it is on the host. */
+/* The identity of the rank's GPU; 0: the rank uses host memory. */
 static uint64_t ipc_card(int device) {
     return device == COLLET_DEVICE_HOST ? 0 : gpu_driver()->identity(device - COLLET_DEVICE_CUDA(0));
 }
@@ -80,7 +80,7 @@ static enum collet_result ipc_end_create(struct conn *conn, enum ipc_kind kind, 
     return COLLET_SUCCESS;
 }
 
-/* fd: the end owns it from now on; −1: there is none. */
+/* Offers a descriptor to the other end. fd: the end owns it from now on; −1: there is none. */
 static enum collet_result offer_fd(struct ipc_end *end, int fd, char hand_over[HAND_OVER_NAME_BYTES]) {
     end->fd = fd;
     return fd < 0 ? COLLET_SUCCESS : hand_over_listen(hand_over, &end->socket);
@@ -214,7 +214,8 @@ static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, in
     return COLLET_SUCCESS;
 }
 
-/* Fills in where the head is. If it has a descriptor, the consumer gets that in the same way as the descriptor of the slots. */
+/* Sends where the head is. If the head has a descriptor, the consumer gets it in the same way as the descriptor of the
+ * slots. */
 static enum collet_result send_answer(struct conn *conn, struct ipc_end *end) {
     struct ipc_answer answer = {0};
     if (gpu_heads_take(conn, &answer.head) && answer.head.name.fd >= 0) {

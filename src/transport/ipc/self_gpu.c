@@ -2,10 +2,10 @@
  *
  * The transport self between ranks on GPUs of one process: where the memory of a connection lies.
  *
- *    the producer's GPU reaches the consumer's   the FIFO on the consumer's GPU, its head on the producer's, which polls it
- *    it does not                                 both in pinned memory of the host
+ *    the producer's GPU reaches the consumer's   the FIFO on the consumer's GPU; its head on the producer's GPU, which polls it
+ *    it does not                                 both in pinned host memory
  *
- * Payloads are lent (layers/memory/loan.h) where NVLink joins the two GPUs: an address is all that it takes.
+ * Payloads are lent (layers/memory/loan.h) on one GPU, and if NVLink joins the two GPUs: a loan needs only the payload's address.
  */
 #include "transport/self.h"
 
@@ -18,18 +18,18 @@
 struct gpu_memory_of {
     struct self_memory shared;
     const struct gpu_driver *driver;
-    int ordinal; /* the consumer's */
-    bool pinned; /* of the host */
+    int ordinal; /* CUDA ordinal of the consumer's GPU */
+    bool pinned; /* the memory is pinned host memory */
 };
 
 static struct gpu_memory_of *of(struct self_memory *memory) { return (struct gpu_memory_of *)memory; }
 
-/* Consumer. */
+/* Consumer: the CUDA ordinal of the producer's GPU. */
 static int producer_ordinal(const struct conn *conn) {
     return conn->owner->peers[conn->peer].device - COLLET_DEVICE_CUDA(0);
 }
 
-/* Slots lie in memory that the producer's GPU can write. */
+/* Chooses memory that the producer's GPU can write. *pinned: it is host memory. */
 static enum collet_result choose_place(const struct conn *conn, bool *pinned) {
     const struct gpu_rank *gpu = conn->owner->gpu;
     int producer = producer_ordinal(conn);
@@ -43,13 +43,18 @@ static enum collet_result choose_place(const struct conn *conn, bool *pinned) {
     return COLLET_SUCCESS;
 }
 
-/* May the consumer read payloads where they lie? Its GPU must reach the producer's memory, by a link that has native atomics. */
-static bool takes_loans(const struct conn *conn, bool pinned) {
+/* How may the consumer read payloads where they lie? Its GPU must reach the producer's memory, by a link that has native atomics. */
+static enum loan_way way_to_borrow(const struct conn *conn, bool pinned) {
     const struct gpu_rank *gpu = conn->owner->gpu;
     int producer = producer_ordinal(conn);
-    return conn_is_direct(conn->owner, "process") && !pinned &&
-           gpu->driver->sharing->keeps_lines(gpu->ordinal, producer) &&
-           gpu->driver->sharing->open_peer(gpu->ordinal, producer);
+    if (!conn_is_direct(conn->owner, "process") || pinned)
+        return LOAN_NONE;
+    if (producer == gpu->ordinal)
+        return LOAN_GPU;
+    return gpu->driver->sharing->keeps_lines(gpu->ordinal, producer) &&
+                   gpu->driver->sharing->open_peer(gpu->ordinal, producer)
+               ? LOAN_PROCESS
+               : LOAN_NONE;
 }
 
 /* Places the head as gpu_heads.h says. Both GPUs are of this process, so the consumer does it. */
@@ -97,7 +102,7 @@ static enum collet_result self_gpu_offer(struct conn *conn, struct conn_blob *of
         memory_destroy(memory);
         return result;
     }
-    memory->shared.takes_loans = takes_loans(conn, pinned);
+    memory->shared.borrows = way_to_borrow(conn, pinned);
     self_offer_memory(conn, &memory->shared, offer);
     return COLLET_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * verbs: RDMA. Two FIFOs of the same layout, one at each end, both registered with the NICs; the producer's NIC writes slots
- * straight from the one into the other.
+ * verbs: RDMA. There are two FIFOs of the same layout, one at each end, both registered with the NICs. The producer's NIC
+ * writes slots directly from one FIFO into the other.
  *
  *    producer's FIFO                                                           consumer's FIFO
  *    slot s:  │ payload │ frame │ ── RDMA WRITE, immediate (bits, step) ─────▶ slot s:  │ payload │ frame │
@@ -17,39 +17,41 @@
  *    signature, sequence     frame, behind the payload         no: they become the slot header
  *    all of the above        frame                             with COLLET_CHECKSUM, by its CRC32C; then each slot has a frame
  *
- * Only a slot whose signature or sequence differ from those of the step before has a frame: the first of a call. The others
- * would need one more packet for it, since payloads tend to be multiples of the MTU.
+ * A slot has a frame only if its signature or sequence differs from that of the step before. This is the first slot of a
+ * call. For other slots, a frame would need one more packet, because payloads tend to be multiples of the MTU.
  *
- * One slot is one write, and one packet where it fits into the MTU. Nothing is copied: the slot's memory at both ends is what
- * the executors read and write. Small writes are inline: the NIC need not fetch them.
+ * One slot is one write, and one packet if it fits into the MTU. Nothing is copied: the executors read and write the slot's
+ * memory at both ends. Small writes are inline, so the NIC need not fetch them.
  *
- * Payloads of Simple slots may lie in memory of a GPU at either end (verbs_direct.h); others may come from memory of the program
- * (verbs_send.c), and go into it (verbs_land.c). The frame then goes ahead of them, in a write of its own without an immediate,
- * to a place in host memory.
+ * Payloads of Simple slots may lie in GPU memory at either end (verbs_direct.h). Other payloads may come from the program's
+ * memory (verbs_send.c), and go into it (verbs_land.c). In these cases the frame goes before the payload, in a write of its
+ * own without an immediate, to a place in host memory.
  *
- * Which order makes it right. Data that an RDMA WRITE puts into memory may be looked at when the completion of a write with
- * immediate, or of a later send, has been taken; polling memory for a flag that was written behind the data is not promised
- * by the InfiniBand Architecture Specification (volume 1, "Transaction Ordering"), though most machines do it. Here every
- * slot's own write has the immediate, so its completion at the consumer covers all of it, in whatever order a NIC stores the
- * parts, on however many queue pairs; and a frame that goes ahead of it is covered too, being earlier on the same queue pair.
+ * Why is the order right? Data that an RDMA WRITE has put into memory may be read after the completion of a write with
+ * immediate, or of a later send, has been taken. The InfiniBand Architecture Specification (volume 1, "Transaction
+ * Ordering") does not promise that a flag in memory becomes visible after the data before it, though on most machines it
+ * does. Here every slot's own write has the immediate. So its completion at the consumer covers the whole slot, in whatever
+ * order a NIC stores its parts, and on however many queue pairs. A frame in a write of its own is covered too, because it
+ * is earlier on the same queue pair.
  *
- * All notifications are absolute counters (step; head), so it does not matter if one comes twice, late, or by another path. The
- * steps go through the live queue pairs by turns, those of all rails; they may arrive out of order and are delivered in order.
+ * All notifications are absolute counters (step or head), so a notification may come twice, late, or by another path. Steps
+ * use the live queue pairs of all rails in turn. They may arrive out of order, and are delivered in order.
  *
  * Long payloads over InfiniBand go as plain writes, and an empty write with the immediate follows them (verbs_send.c).
  *
- * An empty write uses up a receive at the other end. Of slots at most nslots are on their way, of heads three; twice that
- * many receives are posted, and refilled before a credit is given, so a receiver is never without one.
+ * Each notification uses up a receive at the other end. At most nslots slots, or three heads, are on their way. Twice that
+ * many receives are posted, and used ones are replaced before a credit is given. So there is always a receive.
  *
  * Credits are given when they are due (wire.h).
  *
- * A slot's memory may be filled anew when its credit has come back. Its own completion may still be missing then; but the
- * responder has executed the write, and a retransmission would be a duplicate, which is acknowledged without effect.
- * Few completions are asked for (of the last write of a list, and now and then of one within), to know when the send queue has
- * room and when all has been acknowledged.
+ * A slot's memory may be filled again when its credit has come back. The completion of its write may still be missing then.
+ * But the responder has executed the write, and it acknowledges a retransmission as a duplicate, without effect.
+ * Completions are requested only for the last write of a list, and for some writes within it. They tell when the send queue
+ * has room, and when everything has been acknowledged.
  *
- * Read next, each file above those behind it: verbs_setup.c, how ends come to be; verbs_send.c, what a step is sent as;
- * verbs_receive.c, what comes; verbs_land.c, where to; verbs_failover.c and verbs_lost.c, when a rail dies; verbs_rail.c, by which ports.
+ * Read next, each file above those after it: verbs_setup.c, how ends are made; verbs_send.c, how a step is sent;
+ * verbs_receive.c, what comes; verbs_land.c, where payloads go; verbs_failover.c and verbs_lost.c, what happens when a rail
+ * dies; verbs_rail.c, which ports are used.
  */
 #include "layers/memory/pledge.h"
 #include "transport/verbs/verbs_attend.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A rank that is in no call may still have something that others wait for: what has come by a rail that died (verbs_failover.c). So
- * while this process has connections over RDMA, the thread collet-attend looks five times a second at all communicators whose calls
- * nobody drives. It is not the watch, which sends heartbeats: a device that has failed may keep whoever asks it waiting.
+ * A rank that is in no call may still know something for which others wait: which slots have come by a rail that died
+ * (verbs_failover.c). So while this process has connections over RDMA, the thread collet-attend looks five times a second
+ * at all communicators that nobody drives. The watch does not do this, because it sends heartbeats, and a device that has
+ * failed may block a thread that asks it.
  */
 #include "transport/verbs/verbs_attend.h"
 

@@ -7,7 +7,7 @@
 struct call_lock;
 struct chan;
 
-/* From now on a thread attends to the listed communicators while nobody holds their locks. */
+/* Starts a thread that attends to the listed communicators while nobody holds their locks. */
 void verbs_attend_start(void);
 
 #endif

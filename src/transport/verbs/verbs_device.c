@@ -403,10 +403,10 @@ struct verbs_host *verbs_host(void) {
     static unsigned generation;
     static bool opened;
     SCOPED_LOCK(&host_lock);
-    if (!opened || generation != process_generation()) { /* a child cannot use what its parent opened */
+    if (!opened || generation != process_forks) { /* a child cannot use what its parent opened */
         verbs_host_open(&the_host, config_process());
         opened = true;
-        generation = process_generation();
+        generation = process_forks;
     }
     return &the_host;
 }

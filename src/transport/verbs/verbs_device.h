@@ -6,16 +6,17 @@
  *      port 1 ── GID table: │ 0 fe80::…  RoCEv1 │ 1 fe80::…  RoCEv2 │ 2 ::ffff:10.0.0.2 RoCEv1 │ 3 the same, RoCEv2 │
  *                             kind: v1             link-local           v1                         IPv4
  *
- * Which kinds of network a port is part of follows from its GIDs; of each kind, the first GID is taken. Two ranks use a kind
+ * The GIDs of a port tell of which kinds of network it is part; of each kind, the first GID is used. Two ranks use a kind
  * that both have, and pair their ports: number 0 with number 0, and so on. Each such pair is a rail (verbs_rail.c).
  *
- * A port's number is its place among the ports of its link layer, InfiniBand or Ethernet, whatever their state: so a cable
- * that is out on one host does not move the others. Devices are in the order of their places in the machine, so hosts that are
- * built alike number their ports alike. Which numbers are usable, each rank tells all others at init: its card.
+ * A port's number is its place among all ports of its link layer, InfiniBand or Ethernet, whatever their state. So an
+ * unplugged cable on one host does not change the numbers of other ports. Devices are in the order of their positions in
+ * the machine, so equal hosts number their ports in the same way. At init, each rank tells all others which numbers are
+ * usable, in its card:
  *
  *     card   │ kinds, bits 0 … 7 │ InfiniBand ports that are usable, bits 8 … 31 │ Ethernet ports, bits 32 … 55 │
  *
- * Opened once per process, at the first communicator, and open until it ends.
+ * The devices are opened once per process, at the first communicator. They stay open until the process ends.
  */
 #ifndef COLLET_TRANSPORT_VERBS_VERBS_DEVICE_H
 #define COLLET_TRANSPORT_VERBS_VERBS_DEVICE_H

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPUDirect RDMA: an end whose Simple slots lie in memory of its rank's GPU, where NICs read and write them. All else of the
- * FIFO, which the CPU looks at, stays in pinned host memory.
+ * GPUDirect RDMA: the Simple slots of an end lie in memory of its rank's GPU, where NICs read and write them. The rest of
+ * the FIFO, which the CPU reads, stays in pinned host memory.
  *
  *    memory of the GPU          │ slot 0 │ slot 1 │ …                            conn->end.slots[PROTOCOL_SIMPLE]
  *    pinned memory of the host  tail │ head │ headers │ short slots │ … │ frames     all else
  *
- * Seeing what came. A NIC reports a write by a completion in host memory; that does not say that the write has reached the
- * GPU's memory, which is behind other buses and bridges. Before the consumer's tail moves past a slot there, one of these:
+ * When is data visible? A NIC reports a write by a completion in host memory. This does not mean that the write has reached
+ * the GPU's memory, which is behind other buses and bridges. Before the consumer's tail moves past such a slot, one of
+ * these is needed:
  *
  *    the GPU orders    nothing has to be done: its kernels see all that was written before the completion
- *    a read            the same NIC reads some bytes of that memory, through a queue pair that leads back to itself. A PCIe
- *                      read pushes the writes before it on its way ahead of it (PCI Express Base Specification, "Transaction
- *                      Ordering": a read may not pass a posted write); so its completion says that they are there
- *    the driver        its own flush, where the NIC makes no such queue pair. That one asks the driver, whose answer may be
- *                      slow while other threads do; so it comes last
+ *    a read            the same NIC reads some bytes of that memory, through a queue pair that leads back to itself. A PCIe read
+ *                      may not pass a posted write (PCI Express Base Specification, "Transaction Ordering"). So when the read
+ *                      is complete, all earlier writes have arrived
+ *    the driver        the driver's own flush, if the NIC can make no such queue pair. It is the last choice, because the driver
+ *                      may answer slowly while other threads use it
  *
- * A rail has one read under way at a time, which covers all slots that came by it before the read was posted. Nobody waits:
- * slots that are not covered yet are delivered by a later turn, and other connections go on.
+ * A rail has one read in progress at a time. It covers all slots that came by the rail before the read was posted. Nobody
+ * waits: slots that are not covered yet are delivered in a later turn, and other connections go on.
  *
- * Not run on hardware.
+ * This has not been run on hardware.
  */
 #ifndef COLLET_TRANSPORT_VERBS_VERBS_DIRECT_H
 #define COLLET_TRANSPORT_VERBS_VERBS_DIRECT_H

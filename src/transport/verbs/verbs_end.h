@@ -13,9 +13,10 @@
  *    verbs_rail.c                                 which ports are the rails
  *    verbs_qp.c, verbs_memory.c, verbs_device.c   queue pairs, registrations, devices: know nothing of connections
  *
- *    rails[r] = a port here and the port that it is paired with there; one registration of the FIFO; for each life of the rail
- *    a completion queue, and qps[r][q] = the queue pairs on it;  live[] = those that slots and credits go through, rail by turns: where the channel is
- *    tied to a NIC (verbs_rail.c) those of that one, as long as it is up
+ *    rails[r]    a port here and its partner there; one registration of the FIFO; and for each life of the rail a completion
+ *                queue, with the queue pairs qps[r][q]
+ *    live[]      the queue pairs that slots and credits use in turn. If the channel is tied to a NIC (verbs_rail.c), they are
+ *                those of the home rail as long as that is up
  */
 #ifndef COLLET_TRANSPORT_VERBS_VERBS_END_H
 #define COLLET_TRANSPORT_VERBS_VERBS_END_H
@@ -73,7 +74,8 @@ _Static_assert(sizeof(struct verbs_hello) <= CONN_BLOB_BYTES, "it travels in the
 /* Messages on the control plane between the two ends. Two ranks may have a connection in each direction; only the sides differ. */
 enum verbs_letter {
     VERBS_ANSWER, /* the producer's verbs_hello */
-    VERBS_NEWS    /* about a rail: from a producer; + 1 from a consumer (enum conn_side): verbs_failover.c */
+    /* News of a rail, from a producer. VERBS_NEWS + 1: from a consumer (enum conn_side). See verbs_failover.c. */
+    VERBS_NEWS
 };
 
 /* States of a rail; verbs_failover.c has a picture. */
@@ -89,7 +91,7 @@ struct verbs_rail {
     struct ibv_mr *mr;
     struct verbs_depths depths;
     struct ibv_cq *cq; /* completion queue of this life of the rail; NULL: none */
-    int cq_failed;     /* an event said that the queue failed; set by the thread that reads events */
+    int cq_failed;     /* the queue failed, as an event said; set by the thread that reads events */
     enum verbs_rail_state state;
     uint32_t life; /* number of this life, or of the last one; equal at both ends */
     bool told;     /* producer: the consumer knows that the rail is lost, or that it may be tested */
@@ -110,7 +112,8 @@ struct verbs_direct_rail {
     struct ibv_mr *target; /* destination of the reads' bytes, which nobody uses */
     struct ibv_cq *cq;
     struct verbs_qp loop;
-    /* Number of slots that have come by this rail; of those before the newest read; of those before the newest completed read. */
+    /* landed: slots that have come by this rail. asked: those that came before the newest read. flushed: those that came
+     * before the newest complete read. */
     uint32_t landed, asked, flushed;
 };
 
@@ -131,8 +134,8 @@ struct verbs_end {
     void *memory; /* host memory: the FIFO, without Simple slots if these are in `direct` */
     size_t bytes;
     struct verbs_frame *frames; /* [slot], after the FIFO */
-    struct verbs_landing
-        *landings; /* by slot; behind the frames: as the consumer sends them, and the producer gets them */
+    /* [slot], after the frames. Consumer: landings to send. Producer: landings that have come. */
+    struct verbs_landing *landings;
     struct verbs_direct direct;
     enum verbs_kind kind;
     enum verbs_stage stage;
@@ -160,7 +163,7 @@ struct verbs_end {
     /* Consumer: */
     uint32_t arrived[FIFO_MAX_SLOTS];   /* [slot] 1 + header.word of a step that came and is not delivered; 0: none */
     uint32_t frames_of[FIFO_MAX_SLOTS]; /* [slot] VERBS_FRAMED and VERBS_LANDED, if it arrived */
-    uint8_t came_by[FIFO_MAX_SLOTS];    /* [slot] its rail */
+    uint8_t came_by[FIFO_MAX_SLOTS];    /* [slot] rail by which the slot came */
     uint64_t credit;                    /* the last head that was sent */
     uint64_t told;                      /* the producer knows the landings of all steps before this one */
 
@@ -306,7 +309,7 @@ static inline bool wire_take_head(struct conn *conn, uint64_t head) {
         return true;
     if (head - known > wire_tail(conn) - known)
         return false;
-    port_store_release(conn->end.head, head); /* pairs with fifo_has_credit() */
+    port_store_release(conn->end.head, head); /* Pairs with fifo_has_credit(). */
     return true;
 }
 

@@ -31,21 +31,24 @@
  *    new queue pairs; connects ◀──────────────── OPEN where they are
  *    OPENED, where they are ────────────────────────▶ a new life: as from the top
  *
- * The order is what makes it safe: were a slot sent again while its first write may still be executed, that write could come
- * when the slot already holds a later step. The memory of those steps is as it was, since no credit for them has been given. A
- * step may be sent again although it had come: then its bytes are the same, and its completion went with the queue pairs.
+ * This order makes it safe. If a slot were sent again while its first write may still be executed, that write could come
+ * when the slot already holds a later step. The producer still has the memory of the lost steps, because it has got no
+ * credit for them. A step may be sent again although it had come: then its bytes are the same, and its first completion was
+ * discarded with the queue pairs.
  *
- * Destroyed queue pairs are the proof, not the event that a device has failed: what such a device still has, it might write. Of a
- * device that has failed, a driver may say that a queue pair is destroyed without asking the device. Then the proof is what
- * the driver does next: it resets the device, and that ends all writes.
+ * Only destroyed queue pairs prove that no more writes come. The event that a device has failed proves nothing, because the
+ * device might still write the data that it has. For a failed device, a driver may report that a queue pair is destroyed
+ * without asking the device. Then the driver's next action is the proof: it resets the device, and that ends all writes.
  *
- * A rail in reserve has no life before it is needed: when the home rail is lost, or is down as the connection begins. Then CAN comes at
- * once. A consumer that cannot open it answers SETTLED: so both ends know when no rail is left.
+ * A rail in reserve has no life until it is needed: when the home rail is lost, or is down when the connection begins. Then
+ * the producer sends CAN at once. A consumer that cannot open the rail answers SETTLED. So both ends know when no rail is
+ * left.
  *
- * Either end may begin; both hear of a loss by themselves or from the other. Letters of one rail come in the order in which they were
- * sent, and each has the number of the life that it is about: so both ends count lives alike. A letter that comes late in its life,
- * such as UP for a rail that is lost since, changes nothing. One about another life cannot come, and breaks the connection. The
- * first life of a rail that is not in reserve begins with the connection (verbs_setup.c).
+ * Either end may begin: each notices a loss by itself, or hears of it from the other. Letters about one rail come in the
+ * order in which they were sent. Each has the number of its life of the rail, so both ends count lives alike. A letter that
+ * comes late in its life, such as UP for a rail that has been lost since, changes nothing. A letter about another life is
+ * an error, and breaks the connection. The first life of a rail that is not in reserve begins with the connection
+ * (verbs_setup.c).
  */
 #include "base/os.h"
 #include "transport/verbs/verbs_direct.h"
@@ -203,7 +206,7 @@ static void take_settled(struct conn *conn, const struct news *settled) {
     if (end->rails[r].state != VERBS_RAIL_LOST)
         return;
     if ((int64_t)(settled->head - *conn->end.head) > 0)    /* otherwise credits came earlier by another rail */
-        port_store_release(conn->end.head, settled->head); /* pairs with fifo_has_credit() */
+        port_store_release(conn->end.head, settled->head); /* Pairs with fifo_has_credit(). */
     for (uint64_t step = *conn->end.head; step != end->sent; step++) {
         uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
         if (end->carrier[slot] / VERBS_QPS_MAX == r && !had_arrived(conn, settled, step))
@@ -217,7 +220,7 @@ static void take_settled(struct conn *conn, const struct news *settled) {
     verbs_rail_is_out(conn, r);
 }
 
-/* Sends the letter that belongs to the rail's present state; each is sent once. */
+/* Sends the letter that belongs to the rail's present state. Each letter is sent once. */
 static enum collet_result producer_turn(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     struct verbs_rail *rail = &end->rails[r];

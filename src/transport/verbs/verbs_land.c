@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Landings: a consumer says where the payloads of its next slots are to go (layers/memory/loan.h), and the producer's NIC writes them there.
+ * Landings: a consumer says where the payloads of its next slots must go (layers/memory/loan.h), and the producer's NIC
+ * writes them there.
  *
  *    consumer                                                                          producer
  *    where step s is to go ── WRITE of that, immediate (LANDED, s) ──────────────────▶ landings[s]; known once the write's
@@ -8,10 +9,10 @@
  *    program's memory      ◀── WRITE of the payload, immediate (LANDED, s) ──────────  sends step s
  *    slot s                ◀── WRITE of the payload, immediate (s) ──────────────────  sent step s before it knew
  *
- * The producer waits for no landing, and the immediate says where the payload is. So nothing depends on whether a landing comes in
- * time, or at all. The consumer offers only memory that its program has pledged (pledge.h), and only until the step has come: then
- * the producer has sent it, and uses its landing no more. A call that fails has no such steps, so its queue pairs go into error
- * (verbs.c).
+ * The producer does not wait for landings, and the immediate says where the payload is. So nothing depends on whether a
+ * landing comes in time, or at all. The consumer offers only memory that its program has pledged (pledge.h), and only until
+ * the step has come: then the producer has sent the step, and does not use its landing again. In a call that fails, some
+ * steps never come, so its queue pairs are moved to the error state (verbs.c).
  */
 #include "base/hash.h"
 #include "layers/memory/pledge.h"
@@ -78,6 +79,7 @@ void verbs_take_landing(struct conn *conn, uint64_t step) {
     struct verbs_end *end = conn->impl;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
     const struct verbs_landing landing = end->landings[slot];
-    if (landing.step == step && landing.check == verbs_landing_check(&landing)) /* else a later one has come since */
+    /* Otherwise a later landing has come since. */
+    if (landing.step == step && landing.check == verbs_landing_check(&landing))
         end->known[slot] = landing;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a connection finds out that a rail is lost, and what follows from that.
+ * How a connection finds out that a rail is lost, and what it does then.
  *
  *    a completion says so; the device takes no work; its port    ─▶  verbs_rail_lost ─┬─▶ another rail is up or tested: LOST,
  *    goes down; the other end says so (verbs_failover.c)                              │   and verbs_failover.c settles it
  *                                                                                     └─▶ none is: the connection is broken
  *
- * Each loss and each return is in the log: as a warning where it is the first that a rank's connections with a peer have of it.
+ * Each loss and each return is logged. It is a warning if it is the first among a rank's connections with a peer.
  *
- * After a loss, a rail waits before it is tested again: for COLLET_NET_RAIL_WAIT, and twice as long after each further loss, up to 1024
- * times as long. It waits briefly again when it has been up for an hour. So a rail that flaps holds a job up less and less often: by
- * default, after ten losses, every 17 minutes.
+ * After a loss, a rail waits before it is tested again: for COLLET_NET_RAIL_WAIT, and twice as long after each further
+ * loss, up to 1024 times as long. When it has been up for an hour, the next wait is short again. So a rail that flaps
+ * delays a job less and less often: by default, after ten losses, every 17 minutes.
  */
 #include "base/os.h"
 #include "transport/verbs/verbs_end.h"

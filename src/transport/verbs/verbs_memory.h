@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How memory comes to be registered with a NIC.
+ * How memory is registered with a NIC.
  *
  *    whose memory   what is there                                           registered
  *    host's         –                                                       as it is (ibv_reg_mr)
@@ -9,16 +9,16 @@
  *                   else nvidia-peermem is loaded                           by its address (ibv_reg_mr)
  *                   else                                                    not at all: it is copied to pinned host memory
  *
- * What fails when it is tried is passed over for the next line. Connections register their FIFOs once, when they are made. Of
- * the program's own memory, only what it has pledged is registered (pledge.h), so none can be freed behind a registration.
+ * If a way fails when it is tried, the next line's way is used. Connections register their FIFOs once, when they are made.
+ * Of the program's memory, only pledged memory is registered (pledge.h). So no memory can be freed while it is registered.
  *
- * Where the device has it, memory is registered for relaxed ordering (COLLET_IB_PCI_RELAXED_ORDERING): on their way to memory, the
- * NIC's writes may then overtake each other. Nothing here is a flag that somebody polls: steps, heads and landings are taken from
- * completions, and a NIC writes those in strict order, behind all data that came before. That is the condition: memory in which
- * a CPU or a GPU polled for what a NIC writes there would have to be registered without. A read that flushes (verbs_direct.h) may
- * not overtake writes of either kind.
+ * If the device supports it, memory is registered for relaxed ordering (COLLET_IB_PCI_RELAXED_ORDERING): on their way to
+ * memory, the NIC's writes may then overtake each other. This is safe because nobody polls memory for a flag that a NIC
+ * writes. Steps, heads and landings are taken from completions, and a NIC writes a completion in strict order, after all
+ * earlier data. Memory that a CPU or a GPU polls would have to be registered without relaxed ordering. A read that flushes
+ * (verbs_direct.h) never overtakes writes.
  *
- * The rows of GPUs have not been run on hardware.
+ * The lines for GPU memory have not been run on hardware.
  */
 #ifndef COLLET_TRANSPORT_VERBS_VERBS_MEMORY_H
 #define COLLET_TRANSPORT_VERBS_VERBS_MEMORY_H
@@ -29,11 +29,11 @@
 enum verbs_registration { VERBS_PLAIN, VERBS_DMABUF, VERBS_PEERMEM, VERBS_STAGED };
 
 struct verbs_memory_facts {
-    bool gpu;            /* it is GPU memory; the following fields are only for that */
+    bool gpu;            /* it is GPU memory; the other fields only matter then */
     bool exports_dmabuf; /* the GPU's driver says that it exports dma-bufs */
     bool lib_dmabuf, nic_dmabuf;
     bool peermem;
-    bool dmabuf_failed, peermem_failed; /* they were tried, and failed */
+    bool dmabuf_failed, peermem_failed; /* the way was tried, and failed */
     bool far;                           /* the NIC is far from the GPU */
 };
 

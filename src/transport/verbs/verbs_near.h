@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How near a NIC is to a GPU. What crosses the interconnect between CPUs on its way from the one to the other is slow, since
- * CPUs forward peer-to-peer traffic badly; then pinned host memory, next to the NIC, may be better to send from.
+ * How near a NIC is to a GPU. Traffic between the two is slow if it crosses the interconnect between CPUs, because CPUs
+ * forward peer-to-peer traffic badly. Then it may be better to send from pinned host memory next to the NIC.
  *
  *      CPU 0 ────SYS──── CPU 1        GPU and NIC 0   PIX   GPUDirect
  *        │PHB              │          GPU and NIC 1   PHB   GPUDirect, unless COLLET_NET_GDR_LEVEL is PXB or less

@@ -4,10 +4,10 @@
  *
  *    open       registration of the FIFO (the first time), completion queue, queue pairs in INIT with receives posted
  *    connect    the other end's address is known: queue pairs to RTS
- *    silence    queue pairs are destroyed: nothing that is in the network is written through them
- *    close      the completion queue is, too
+ *    silence    destroys the queue pairs: data that is still in the network is not written through them
+ *    close      destroys the completion queue, too
  *
- * All of it is new in each life. So no packet and no completion of an earlier life is taken for one of this life.
+ * Completion queue and queue pairs are new in each life. So no packet and no completion of an earlier life is taken for one of this life.
  */
 #include "base/os.h"
 #include "transport/verbs/verbs_direct.h"

@@ -54,7 +54,8 @@ bool verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp);
 enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp, const struct verbs_port *port,
                                     enum verbs_kind kind, const struct verbs_address *to, int index, uint32_t my_psn,
                                     const struct config *config);
-/* Moves it to ERR, where posted requests complete with errors. A queue pair that was never made is fine. */
+/* Moves the queue pair to ERR, where posted requests complete with errors. Does nothing if the queue pair was never
+ * made. */
 void verbs_qp_fail(struct verbs_host *host, struct verbs_qp *qp);
 
 /* Posts receives until `depths.receives` are posted; each carries `id`. A receive has no buffer: the writer chooses the address, and the
@@ -66,7 +67,7 @@ static inline bool verbs_qp_has_room(const struct verbs_qp *qp, uint32_t sends) 
     return qp->posted - qp->completed + sends <= qp->depths.sends;
 }
 
-/* The meaning of a status, for somebody who must repair it. */
+/* The meaning of a status, for the person who must repair it. */
 const char *verbs_status_meaning(enum ibv_wc_status status);
 
 #endif

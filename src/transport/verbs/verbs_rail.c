@@ -9,10 +9,10 @@
  *    rail 2   port 2 ═══ port 2               port 2 ═══ port 2   the home rail    port 2 ─── port 2   in reserve
  *    rail 3   port 3 ═══ port 3               port 3 ─── port 3   in reserve       port 6 ═══ port 6   the home rail
  *
- * A port is only ever paired with that of the same number, since networks may keep such apart from others. So it takes both
- * ends to tie a connection: each finds the port of its own NIC, and where they are not alike, all rails take turns.
- * Rails in reserve have nothing but their ports before they are needed. Then all of them are opened, and they carry something while
- * the home rail is out; so a job makes a queue pair for each connection, and not four.
+ * A port is only paired with the port of the same number, because networks may separate ports of different numbers. So both
+ * ends are needed to tie a connection: each end finds the port of its own NIC, and if the two ports have different numbers,
+ * all rails take turns. A rail in reserve has nothing but its ports until it is needed. So a job makes one queue pair per
+ * connection, and not four. When the home rail is out, all rails in reserve are opened, and carry data until it is back.
  */
 #include "program/program.h"
 #include "topo/probe/nic.h"

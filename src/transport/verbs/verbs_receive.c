@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What comes to an end, as completions say it: slots at the consumer, heads at the producer, and failures.
+ * What an end learns from completions: slots at the consumer, heads at the producer, and failures.
  *
  *    completion of a receive ─┬─▶ consumer: arrived[s]; in the order of steps ─▶ header s, tail
  *                             └─▶ producer: head

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an end sends: a producer's steps that were published become writes; a consumer's heads become empty ones.
+ * What an end sends: a producer's published steps become writes; a consumer's heads become empty writes.
  *
  *    in the same write                     │ payload │ frame │ ── WRITE, immediate ──▶ the slot
  *    two, on one queue pair: a payload     │ frame │ ───────────── WRITE ────────────▶ its place in host memory
@@ -10,14 +10,16 @@
  *    payload, where switches route         │ payload │ ─────────── WRITE ────────────▶ the slot
  *    adaptively                            nothing ─────────────── WRITE, immediate ─▶
  *
- * A payload that is lent (layers/memory/loan.h) is read where the program has it, by a key that the NIC has for that memory (pledge.h).
- * The program's call is not over before the other end has acknowledged it: until then, the NIC may have to send it again.
+ * A lent payload (layers/memory/loan.h) is read from the program's memory, by a key that the NIC has for that memory
+ * (pledge.h). The program's call does not end before the other end has acknowledged the payload, because until then the NIC
+ * may have to send it again.
  *
- * Adaptive routing (COLLET_IB_ADAPTIVE_ROUTING): switches send each packet of a plain write the way that is free, and the NIC at the other end
- * stores it wherever it comes in the order. Packets of a write with an immediate keep one way. So in the last case only an empty packet
- * does; the frame has the payload's length. Its completion covers the two writes before it, as the order of a queue pair says.
+ * Adaptive routing (COLLET_IB_ADAPTIVE_ROUTING): switches send each packet of a plain write by a path that is free, and the
+ * NIC at the other end stores the packets in any order. All packets of a write with an immediate take one path. So in the
+ * last case only an empty packet has the immediate, and the frame has the payload's length. The completion of the empty
+ * write covers the two writes before it, because a queue pair keeps their order.
  *
- * What a call of progress() finds goes out in one list a queue pair.
+ * The writes that one call of progress() finds are posted in one list per queue pair.
  */
 #include "layers/memory/pledge.h"
 #include "transport/verbs/verbs_end.h"
@@ -71,7 +73,7 @@ void verbs_post_landing(struct conn *conn, int index, const struct verbs_landing
 
 /* The writes of one progress(): a list per queue pair, posted with one doorbell each. */
 #define BATCH_WRITES (STEP_WRITES * FIFO_MAX_SLOTS)
-struct batch {
+struct write_batch {
     struct ibv_send_wr writes[BATCH_WRITES], *last[VERBS_LIVE_MAX], *first[VERBS_LIVE_MAX];
     struct ibv_sge places[BATCH_WRITES];
     int n;
@@ -101,7 +103,7 @@ static struct verbs_frame frame_of(const struct conn *conn, uint64_t step, const
 }
 
 /* A part of this end's memory, to be written to the other end's memory. */
-struct part {
+struct write_part {
     const void *from;
     uint32_t bytes, lkey, rkey;
     uint64_t to;
@@ -110,7 +112,8 @@ struct part {
 };
 
 /* Adds a write after the batch's other writes for the same entry of live[]. */
-static void add_write(struct conn *conn, struct batch *batch, int turn, struct part part, struct ibv_send_wr write) {
+static void add_write(struct conn *conn, struct write_batch *batch, int turn, struct write_part part,
+                      struct ibv_send_wr write) {
     struct verbs_end *end = conn->impl;
     struct verbs_qp *qp = verbs_qp_at(end, end->live[turn]);
     struct ibv_send_wr *to = &batch->writes[batch->n];
@@ -136,27 +139,27 @@ static void add_write(struct conn *conn, struct batch *batch, int turn, struct p
 }
 
 /* A part of host memory, for the other end's memory. */
-static struct part part_of_memory(const struct verbs_end *end, int rail, const void *from, uint32_t bytes,
-                                  uint64_t to) {
-    return (struct part){from, bytes, end->rails[rail].mr->lkey, end->theirs.rails[rail].rkey, to, false, false};
+static struct write_part part_of_memory(const struct verbs_end *end, int rail, const void *from, uint32_t bytes,
+                                        uint64_t to) {
+    return (struct write_part){from, bytes, end->rails[rail].mr->lkey, end->theirs.rails[rail].rkey, to, false, false};
 }
 
 /* All slots but Simple ones are in host memory, at the same offset at both ends. */
-static struct part part_of_host_slot(const struct conn *conn, int rail, const char *from, uint32_t bytes) {
+static struct write_part part_of_host_slot(const struct conn *conn, int rail, const char *from, uint32_t bytes) {
     const struct verbs_end *end = conn->impl;
     return part_of_memory(end, rail, from, bytes, end->theirs.memory + (uint64_t)(from - (const char *)end->memory));
 }
 
-static struct part part_of_slot(const struct conn *conn, int rail, const char *from, uint32_t bytes) {
+static struct write_part part_of_slot(const struct conn *conn, int rail, const char *from, uint32_t bytes) {
     const struct verbs_end *end = conn->impl;
     const struct ibv_mr *mr = end->mine.direct ? end->direct.rails[rail].slots : end->rails[rail].mr;
-    return (struct part){from,
-                         bytes,
-                         mr->lkey,
-                         end->theirs.rails[rail].slots_rkey,
-                         end->theirs.slots + (uint64_t)(from - conn->end.slots[PROTOCOL_SIMPLE]),
-                         end->mine.direct,
-                         false};
+    return (struct write_part){from,
+                               bytes,
+                               mr->lkey,
+                               end->theirs.rails[rail].slots_rkey,
+                               end->theirs.slots + (uint64_t)(from - conn->end.slots[PROTOCOL_SIMPLE]),
+                               end->mine.direct,
+                               false};
 }
 
 /* Is the payload lent? If this NIC cannot send from the program's memory, the payload is copied into the slot after all. */
@@ -176,7 +179,7 @@ static bool is_lent(struct conn *conn, int rail, uint64_t step, struct pledge_ke
 
 /* Adds a frame with its own write, without a notification. The payload's write, next on the same queue pair, gives the notification for
  * both. */
-static void add_frame(struct conn *conn, struct batch *batch, int turn, uint32_t slot) {
+static void add_frame(struct conn *conn, struct write_batch *batch, int turn, uint32_t slot) {
     struct verbs_end *end = conn->impl;
     uint64_t to = end->theirs.frames + slot * sizeof(struct verbs_frame);
     struct ibv_send_wr write = write_with(end, end->live[turn], 0);
@@ -187,13 +190,14 @@ static void add_frame(struct conn *conn, struct batch *batch, int turn, uint32_t
 }
 
 /* Adds the payload of a step without a notification, then the notification by itself. */
-static void add_spread(struct conn *conn, struct batch *batch, int turn, struct part part, uint32_t immediate) {
+static void add_spread(struct conn *conn, struct write_batch *batch, int turn, struct write_part part,
+                       uint32_t immediate) {
     struct verbs_end *end = conn->impl;
     const int index = end->live[turn];
     struct ibv_send_wr write = write_with(end, index, 0);
     write.opcode = IBV_WR_RDMA_WRITE;
     add_write(conn, batch, turn, part, write);
-    struct part nothing = part_of_memory(end, index / VERBS_QPS_MAX, end->memory, 0, end->theirs.memory);
+    struct write_part nothing = part_of_memory(end, index / VERBS_QPS_MAX, end->memory, 0, end->theirs.memory);
     add_write(conn, batch, turn, nothing, write_with(end, index, immediate));
 }
 
@@ -204,7 +208,7 @@ static void count_payload(struct verbs_tally *tally, uint32_t bytes, bool lent, 
 }
 
 /* Adds the writes of a step. False: its queue pair has no room now. */
-static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
+static bool add_step(struct conn *conn, struct write_batch *batch, uint64_t step) {
     struct verbs_end *end = conn->impl;
     int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn], rail = index / VERBS_QPS_MAX;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
@@ -230,8 +234,8 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
         add_frame(conn, batch, turn, slot);
     else if (framed)
         bytes += (uint32_t)sizeof(struct verbs_frame);
-    struct part part = protocol == PROTOCOL_SIMPLE ? part_of_slot(conn, rail, slot_memory, bytes)
-                                                   : part_of_host_slot(conn, rail, slot_memory, bytes);
+    struct write_part part = protocol == PROTOCOL_SIMPLE ? part_of_slot(conn, rail, slot_memory, bytes)
+                                                         : part_of_host_slot(conn, rail, slot_memory, bytes);
     part.from = payload;
     part.lent = lent;
     part.lkey = lent ? keys.local : part.lkey;
@@ -249,7 +253,7 @@ static bool add_step(struct conn *conn, struct batch *batch, uint64_t step) {
     return true;
 }
 
-static void post_batch(struct conn *conn, struct batch *batch) {
+static void post_batch(struct conn *conn, struct write_batch *batch) {
     struct verbs_end *end = conn->impl;
     uint8_t live[VERBS_LIVE_MAX];
     int nlive = end->nlive; /* a rail that is lost in this loop changes live[] */
@@ -271,7 +275,7 @@ bool verbs_send_slots(struct conn *conn) {
     uint64_t tail = wire_tail(conn);
     if (end->nlive == 0 || (tail == end->sent && end->again == 0))
         return false;
-    struct batch batch = {.n = 0};
+    struct write_batch batch = {.n = 0};
     bool room = true;
     for (uint64_t step = tail - conn->end.nslots; end->again != 0 && room && step != end->sent; step++) {
         uint32_t bit = 1u << (step & (conn->end.nslots - 1));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the two ends of a verbs connection come to be.
+ * How the two ends of a verbs connection are made.
  *
  *    consumer                                                              producer
  *    FIFO, registered; queue pairs in INIT,
@@ -11,12 +11,12 @@
  *    the rail is up           ─── of each rail (control plane) ──────────▶  the rail is up
  *    ready, when none is in doubt                                           ready, when none is in doubt
  *
- * Of a rail in reserve (verbs_rail.c) nothing is made here: no queue pair, no registration. It is opened when it is needed, as a rail
- * that comes back is (verbs_failover.c).
+ * For a rail in reserve (verbs_rail.c), nothing is made here: no queue pair, no registration. It is opened when it is
+ * needed, like a rail that comes back (verbs_failover.c).
  *
- * So each path has carried something both ways before it is used. One that does not work is lost here, and settled before
- * anything went through it (verbs_failover.c); the connection does without, and tests it again later. If none works, both ends
- * know, and the connection falls back to another transport (chan.c).
+ * So each path has carried data in both directions before it is used. A rail that does not work is lost here, and settled
+ * before any slot went through it (verbs_failover.c). The connection works without it, and tests it again later. If no rail
+ * works, both ends know that, and the connection falls back to another transport (chan.c).
  */
 #include "base/memory.h"
 #include "base/os.h"
@@ -107,7 +107,7 @@ static uint32_t spread_bytes_of(const struct conn *conn) {
     return on ? (uint32_t)config->ib_ar_threshold : UINT32_MAX;
 }
 
-/* offer: the consumer's, or NULL if this end is the consumer. */
+/* offer: the consumer's offer; NULL: this end is the consumer. */
 static enum collet_result end_create(struct conn *conn, const struct verbs_hello *offer) {
     struct verbs_end *end;
     COLLET_TRY(memory_get(&end, 1, sizeof *end, "no memory for a connection with rank %d", conn->peer));

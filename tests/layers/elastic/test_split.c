@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "api/comm.h" /* how far a split has come is nothing that collet.h tells */
+#include "common/fair.h"
 #include "common/level.h"
 #include "common/world.h"
 
@@ -495,7 +496,7 @@ static void split_without_one(struct ranks *ranks, int rank) {
         ranks_check(ranks, rank, strstr(collet_last_error(NULL), "rank 2") != NULL);
         ranks_check(ranks, rank, child == NULL);
     }
-    ranks_check(ranks, rank, ranks_now_ns() - start_ns < LEVEL_SLOWER * NOTICE_MS * 1000000ull);
+    ranks_check(ranks, rank, fair_since_ns(start_ns) < LEVEL_SLOWER * NOTICE_MS * 1000000ull);
     if (what == ABORTS && rank == 2)
         return;
     if (rank != 2) {
@@ -577,7 +578,7 @@ static void split_and_die(struct ranks *ranks, int rank) {
     if (strstr(collet_last_error(comm), name) == NULL &&
         strstr(collet_last_error(comm), "with the meeting point") == NULL)
         ranks_fail(ranks, "rank %d does not name %s: %s", rank, name, collet_last_error(comm));
-    ranks_check(ranks, rank, ranks_now_ns() - start_ns < LEVEL_SLOWER * NOTICE_MS * 1000000ull);
+    ranks_check(ranks, rank, fair_since_ns(start_ns) < LEVEL_SLOWER * NOTICE_MS * 1000000ull);
     ranks_try(ranks, rank, collet_comm_destroy(comm));
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/interp.h"
 #include "kernels/reduce_host.h"
 #include "layers/gpu/mirror.h"
+#include "layers/gpu/returns.h"
 #include "layers/memory/loan.h"
 #include "program/program.h"
 
@@ -513,6 +514,67 @@ static void a_block_that_fails_takes_back_no_loan_of_another_call(void **state) 
     gang_fini(&l.gang);
 }
 
+/* ---- results that are pushed ---- */
+
+static uint32_t landed_slots(const struct gang *gang) {
+    uint32_t n = 0;
+    for (int k = 0; k < gang->nwires; k++)
+        for (uint32_t slot = 0; slot < gang->layout.nslots; slot++)
+            n += gang->wires[k].producer.headers[slot].loan.address == LOAN_LANDED;
+    return n;
+}
+
+static void results_are_pushed_to_where_their_operands_were_lent(void **state) {
+    (void)state;
+    for (int nranks = 2; nranks <= 5; nranks++) {
+        struct gang gang;
+        struct gang_call c = {.count = 900, .type = COLLET_FLOAT32, .lanes = 37, .seed = 7};
+        gang_init(&gang, algorithm_find(PROG_ALLREDUCE, "twoshot"), nranks, 0, 2, LENDS_FROM);
+        run_grid(&gang, &c);
+        assert_true(landed_slots(&gang) > 0);
+        gang_fini(&gang);
+    }
+}
+
+/* In such a program each result goes back to all who lent its operands. */
+static void only_results_that_come_back_are_pushed(void **state) {
+    (void)state;
+    static const char *const names = " twoshot nvls ";
+    struct prog_shape shape = PROG_FLAT(4);
+    for (const struct algorithm *a = algorithms; a->name != NULL; a++) {
+        struct prog *prog;
+        char name[64];
+        if (!algorithm_applies(a, &shape))
+            continue;
+        snprintf(name, sizeof(name), " %s ", a->name);
+        assert_int_equal(algorithm_build(a, &shape, 1, 0, &prog), COLLET_SUCCESS);
+        assert_int_equal(gpu_returns(prog), a->collective == PROG_ALLREDUCE && strstr(names, name) != NULL);
+        prog_destroy(prog);
+    }
+}
+
+/* Rank 1 sums when the call of rank 0 has failed: that has taken back its slice, so nothing is stored in its buffer any more. */
+static void nothing_is_pushed_to_a_rank_that_has_failed(void **state) {
+    (void)state;
+    struct couple couple;
+    struct work_launch launch;
+    couple_init(&couple, PROG_ALLREDUCE, "twoshot", LENDS_FROM);
+    couple.gang.status.timeout_ns = 1000000;
+    memset(couple.buffer[0], 1, sizeof(couple.buffer[0]));
+    memset(couple.buffer[1], 2, sizeof(couple.buffer[1]));
+    couple_launch(&couple, PROTOCOL_SIMPLE, 500, &launch);
+    launch.nworks = 1;
+    couple_run(&launch);
+    assert_int_equal(couple.gang.status.failure, WORK_TIMEOUT);
+    couple_launch(&couple, PROTOCOL_SIMPLE, 500, &launch);
+    launch.works[0] = launch.works[1];
+    launch.nworks = 1;
+    couple_run(&launch);
+    for (size_t k = 0; k < sizeof(couple.buffer[0]); k++)
+        assert_int_equal(couple.buffer[0][k], 1);
+    gang_fini(&couple.gang);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loops_of_a_block_give_what_those_of_the_host_give),
@@ -528,6 +590,9 @@ int main(void) {
         cmocka_unit_test(blocks_read_payloads_in_memory_of_other_ranks),
         cmocka_unit_test(a_block_that_fails_takes_back_what_it_has_lent),
         cmocka_unit_test(a_block_that_fails_takes_back_no_loan_of_another_call),
+        cmocka_unit_test(results_are_pushed_to_where_their_operands_were_lent),
+        cmocka_unit_test(only_results_that_come_back_are_pushed),
+        cmocka_unit_test(nothing_is_pushed_to_a_rank_that_has_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

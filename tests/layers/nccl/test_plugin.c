@@ -586,7 +586,7 @@ static void declared_nics_are_those_of_the_graph(void **state) {
                                     {.nic = {.name = "plug1", .mbits = 400000, .dev = -1}}};
     struct topo *topo;
     topo_declare_nics(nics, 2);
-    assert_int_equal(topo_probe(TOPO_LIMIT_S, &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_probe(TOPO_CLOCK_S, &topo), COLLET_SUCCESS);
     int found = 0;
     for (int n = 0; n < topo->nnodes; n++)
         if (topo->nodes[n].kind == TOPO_NIC) {

@@ -136,10 +136,12 @@ static void two_flows_that_share_a_link_have_half_of_it_each(void **state) {
 
 static void by_loans(const void *context, int channel, int from, int to, struct sim_route *route) {
     (void)context, (void)channel, (void)from, (void)to;
-    *route = (struct sim_route){.class = LINK_MEMORY, .loan = {LINK_LENT_CMA, 1000}};
+    *route = (struct sim_route){.class = LINK_MEMORY, .loan = {.class = LINK_LENT_CMA, .least_bytes = 1000}};
 }
 
-static void a_payload_that_is_lent_costs_what_loans_cost(void **state) {
+/* The reader pays for the loan. The root has nothing else to do, so it moves half of the bytes; and it need not move any before the reader
+ * can begin. */
+static void a_payload_that_is_lent_costs_its_reader_what_loans_cost(void **state) {
     (void)state;
     struct cost_table costs = round_costs();
     costs.step[LINK_MEMORY][PROTOCOL_SIMPLE].byte_ns = 1; /* at both ends */
@@ -151,15 +153,36 @@ static void a_payload_that_is_lent_costs_what_loans_cost(void **state) {
         machine.lent = lent / 4.0;
         for (double bytes = 900; bytes <= 1100; bytes += 100) {
             struct sim_lengths lengths = uniform(bytes, bytes);
-            double end_ns = bytes < 1000 ? bytes : bytes + machine.lent * (50 - 0.75 * bytes);
-            double formula = 2 * STEP_NS + HOP_NS + 2 * end_ns, busiest;
+            const double lent = bytes < 1000 ? 0 : machine.lent, bytes_ns = bytes + lent * (0.25 / 2 - 1) * bytes;
+            const double root_ns = bytes_ns, reader_ns = bytes_ns + lent * 50;
+            double formula = 2 * STEP_NS + HOP_NS + (1 - lent) * root_ns + reader_ns, busiest;
             struct sim *sim = staged(&machine, flat(2), algorithm_find(PROG_BROADCAST, "chain"), &lengths);
             assert_int_equal(sim_busiest(sim, PROTOCOL_SIMPLE, &busiest), COLLET_SUCCESS);
             sim_destroy(sim);
-            assert_true(fabs(busiest - STEP_NS - end_ns) < 1e-3);
+            assert_true(fabs(busiest - STEP_NS - reader_ns) < 1e-3);
             double ns = time_of(&machine, flat(2), PROG_BROADCAST, "chain", &lengths, false);
             assert_true(fabs(ns - formula) < 1e-3);
         }
+    }
+}
+
+/* However many read a payload, its producer says only once to each of them where it is. */
+static void a_root_that_lends_to_many_is_done_at_once(void **state) {
+    (void)state;
+    struct cost_table costs = round_costs();
+    costs.step[LINK_MEMORY][PROTOCOL_SIMPLE].byte_ns = 1;
+    costs.step[LINK_LENT_CMA][PROTOCOL_SIMPLE] = (struct step_cost){.byte_ns = 1, .alpha_ns = HOP_NS};
+    struct sim_machine machine = machine_of(&costs, false);
+    struct sim_lengths lengths = uniform(100000, 100000);
+    machine.gpu = false;
+    machine.route = by_loans;
+    for (int n = 3; n <= 9; n += 3) {
+        machine.lent = 0;
+        const double slots_ns = time_of(&machine, flat(n), PROG_BROADCAST, "direct", &lengths, false);
+        machine.lent = 1;
+        const double lent_ns = time_of(&machine, flat(n), PROG_BROADCAST, "direct", &lengths, false);
+        assert_true(slots_ns > 100000.0 * n);                     /* the root writes n − 1 slots, then one is read */
+        assert_true(lent_ns < 100000 + 2 * STEP_NS + 2 * HOP_NS); /* all read at once */
     }
 }
 
@@ -585,7 +608,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_flow_has_the_whole_link),
         cmocka_unit_test(two_flows_that_share_a_link_have_half_of_it_each),
-        cmocka_unit_test(a_payload_that_is_lent_costs_what_loans_cost),
+        cmocka_unit_test(a_payload_that_is_lent_costs_its_reader_what_loans_cost),
+        cmocka_unit_test(a_root_that_lends_to_many_is_done_at_once),
         cmocka_unit_test(a_step_pays_for_one_fence_whatever_the_number_of_its_peers),
         cmocka_unit_test(ring_takes_as_many_hops_as_its_formula_says),
         cmocka_unit_test(ring_moves_its_bytes_as_fast_as_engines_do),

@@ -137,7 +137,70 @@ geometry_has_numbers() {
         refuses "<count> or <type> is missing" --geometry 4
 }
 
+# What all ranks read or write, in lines: own memory, payload, headers, loans, tails, heads; then all, and bytes.
+lines_of() { # reads|writes arguments…
+    "$prog" --lines "${@:2}" | awk -v does="$1" '$1 == "all" { everyone = 1 } everyone && $(NF - 8) == does { $1 = $1; print }' |
+        sed -E 's/^(all ranks )?(reads|writes) //'
+}
+
+moves() { # wanted reads|writes arguments…
+    local got
+    got=$(lines_of "${@:2}")
+    [ "$got" = "$1" ] || { echo "${*:2}: $got, and not $1"; return 1; }
+}
+
+# Each number is worked out by hand from what the algorithms and protocols say. A producer looks at each head once in 8 messages.
+lines_are_counted() {
+    # A broadcast of 8 bytes to 15 others, in LL: IN of the root and OUT of 16 ranks have a line each. The root writes one line, with
+    # its flags; 15 read it, and write a head each. 15 heads / 8 = 1.9 are read.
+    moves "1 15 0 0 0 1.9 17.9 128" reads --bytes 8 --proto LL broadcast_direct 16 &&
+        moves "16 1 0 0 0 15 32 136" writes --bytes 8 --proto LL broadcast_direct 16 &&
+        # Between pairs the root writes 15 lines.
+        COLLET_FANS=0 moves "16 15 0 0 0 15 46 248" writes --bytes 8 --proto LL broadcast_direct 16 &&
+        # An allreduce of 8 bytes, one-shot: 16 ranks write a line each, and read the 15 others. Each reads IN twice: to send, to sum.
+        moves "16 16 0 0 0 240 272 256" writes --bytes 8 --proto LL allreduce_oneshot 16 &&
+        moves "32 240 0 0 0 30 302 2176" reads --bytes 8 --proto LL allreduce_oneshot 16 &&
+        # Doubling: each of 16 ranks writes and reads one line on each of 4 levels. It reads IN for its first message and its first sum, and
+        # OUT for three more sums; four sums go to OUT.
+        moves "64 64 0 0 0 64 192 1024" writes --bytes 8 --proto LL allreduce_doubling 16 &&
+        moves "80 64 0 0 0 8 152 1152" reads --bytes 8 --proto LL allreduce_doubling 16 &&
+        # An allgather of 16 blocks of 4 KB = 64 lines: each is written to OUT of 16 ranks, and once for 15 readers.
+        moves "16384 1024 16 0 16 240 17680 1114112" writes --bytes 64K allgather_direct 16 &&
+        moves "1024 15360 240 0 240 30 16894 1048576" reads --bytes 64K allgather_direct 16 &&
+        # Two-shot, 64 KB = 16 slices of 64 lines. Written: 15 slices to their owners and one result, by each of 16 ranks; with them go 16
+        # headers and tails. Read: 15 slices and 15 results. OUT has 1024 lines; IN is read whole, 15 slices to send and one to sum.
+        moves "16384 16384 256 0 256 480 33760 2097152" writes --bytes 64K allreduce_twoshot 16 &&
+        moves "16384 30720 480 0 480 60 48124 3014656" reads --bytes 64K allreduce_twoshot 16 &&
+        # With registered buffers nothing is put into slots, and only the own slice is read here. Each of the 15 slices that a rank reads is
+        # claimed. Each producer looks at all heads of its 30 readers, because its loans must be over.
+        moves "16384 0 256 240 256 480 17616 1048576" writes --registered --bytes 64K allreduce_twoshot 16 &&
+        moves "1024 30720 480 0 480 480 33184 2031616" reads --registered --bytes 64K allreduce_twoshot 16 &&
+        # Each block of an alltoall has one reader: 4 ranks write 3 blocks of 16 lines each.
+        moves "256 192 12 0 12 12 484 28672" writes --bytes 4K alltoall_direct 4
+}
+
+rows_of_messages_are_counted() {
+    shows "in a row: 1 message, 1 line: of each its reader fetches a line with its flag" --lines --bytes 8 --proto LL allreduce_oneshot 16 &&
+        shows "in a row: 4 messages, 4 lines: of each its reader fetches a line with its flag" --lines --bytes 8 --proto LL allreduce_doubling 16 &&
+        shows "in a row: 2 messages, 6 lines: of each its reader fetches tail, header, data" --lines allreduce_twoshot 16 &&
+        shows "in a row: 30 messages, 90 lines: of each its reader fetches tail, header, data" --lines allreduce_ring 16
+}
+
+lines_refuse() {
+    refuses "--nodes is '2': it must be left out" --lines --nodes 2 allreduce_ring 4 &&
+        refuses "<ranks> with --lines is '257': it must be a whole number from 1 to 256" --lines allreduce_ring 257 &&
+        refuses "--bytes is '8': it must be a multiple of 64" --lines --bytes 8 allgather_direct 16 &&
+        refuses "--bytes is 'many': it must be a size" --lines --bytes many allreduce_ring 4 &&
+        refuses "--bytes is '8': it must be left out" --lines --bytes 8 barrier_oneshot 4 &&
+        refuses "--proto is 'LL129': .*did you mean LL128" --lines --proto LL129 allreduce_ring 4 &&
+        refuses "--chunk is '8192': it must be a whole number from 4 to 4096" --lines --proto LL --chunk 8192 allreduce_ring 4 &&
+        refuses "--type is 'gold'" --lines --type gold allreduce_ring 4 && COLLET_FANS=some refuses "COLLET_FANS" --lines allreduce_ring 4
+}
+
 check geometry_is_a_picture_with_numbers geometry_has_numbers
+check lines_are_what_is_worked_out_by_hand lines_are_counted
+check messages_in_a_row_are_counted rows_of_messages_are_counted
+check lines_name_the_argument_that_is_wrong lines_refuse
 check chains_show_rings_trees_and_crowds chains_have_forms
 check the_list_says_which_algorithms_sum_in_rank_order list_tells_order
 check dot_lists_every_connection dot_is_a_graph

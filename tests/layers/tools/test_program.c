@@ -211,7 +211,7 @@ static void a_shape_lists_ranks_node_by_node(void **state) {
     (void)state;
     struct prog_shape shape;
     int node_of[] = {0, 1, 0, 0, 1, 5}, order[] = {0, 2, 3, 1, 4, 5};
-    assert_int_equal(prog_shape_init(&shape, 6, node_of), COLLET_SUCCESS);
+    assert_int_equal(prog_shape_init(&shape, 6, node_of, NULL), COLLET_SUCCESS);
     assert_int_equal(shape.nnodes, 3);
     assert_int_equal(shape.node_ranks, 0); /* they differ */
     for (int position = 0; position < 6; position++) {
@@ -220,7 +220,7 @@ static void a_shape_lists_ranks_node_by_node(void **state) {
     }
     prog_shape_fini(&shape);
     int round_robin[] = {2, 1, 2, 1};
-    assert_int_equal(prog_shape_init(&shape, 4, round_robin), COLLET_SUCCESS);
+    assert_int_equal(prog_shape_init(&shape, 4, round_robin, NULL), COLLET_SUCCESS);
     assert_int_equal(shape.nnodes, 2);
     assert_int_equal(shape.node_ranks, 2);
     assert_int_equal(prog_shape_rank(&shape, 1), 2); /* the node of rank 0 comes first, whatever its number */
@@ -232,7 +232,7 @@ static void a_shape_lists_ranks_along_a_given_order(void **state) {
     struct prog_shape shape;
     int node_of[] = {0, 1, 0, 0, 1, 5}, along[] = {4, 3, 1, 0, 5, 2},
         order[] = {4, 1, 3, 0, 2, 5}; /* 4 1 | 3 0 2 | 5 */
-    assert_int_equal(prog_shape_init_along(&shape, 6, node_of, along), COLLET_SUCCESS);
+    assert_int_equal(prog_shape_init(&shape, 6, node_of, along), COLLET_SUCCESS);
     for (int position = 0; position < 6; position++)
         assert_int_equal(prog_shape_rank(&shape, position), order[position]);
     struct prog_span span = prog_shape_span(&shape, 3);
@@ -251,17 +251,17 @@ static void a_shape_lists_ranks_along_a_given_order(void **state) {
 static void a_shape_of_nonsense_is_refused(void **state) {
     (void)state;
     struct prog_shape shape;
-    assert_int_equal(prog_shape_init_along(&shape, 2, (int[]){0, 0}, (int[]){1, 1}), COLLET_ERR_INVALID_ARGUMENT);
-    assert_int_equal(prog_shape_init_along(&shape, 2, (int[]){0, 0}, (int[]){0, 2}), COLLET_ERR_INVALID_ARGUMENT);
-    assert_int_equal(prog_shape_init(&shape, 0, NULL), COLLET_ERR_INVALID_ARGUMENT);
-    assert_int_equal(prog_shape_init(&shape, 2, (int[]){0, 2}), COLLET_ERR_INVALID_ARGUMENT);
-    assert_int_equal(prog_shape_init(&shape, 2, (int[]){-1, 0}), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(prog_shape_init(&shape, 2, (int[]){0, 0}, (int[]){1, 1}), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(prog_shape_init(&shape, 2, (int[]){0, 0}, (int[]){0, 2}), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(prog_shape_init(&shape, 0, NULL, NULL), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(prog_shape_init(&shape, 2, (int[]){0, 2}, NULL), COLLET_ERR_INVALID_ARGUMENT);
+    assert_int_equal(prog_shape_init(&shape, 2, (int[]){-1, 0}, NULL), COLLET_ERR_INVALID_ARGUMENT);
 }
 
 static void distances_follow_the_shape_and_wrap_around(void **state) {
     (void)state;
     struct prog_shape shape;
-    assert_int_equal(prog_shape_init(&shape, 6, (int[]){0, 1, 0, 0, 1, 5}), COLLET_SUCCESS);
+    assert_int_equal(prog_shape_init(&shape, 6, (int[]){0, 1, 0, 0, 1, 5}, NULL), COLLET_SUCCESS);
     struct prog *prog = prog_create(PROG_BROADCAST, &shape, 3, 4); /* order: 0 2 3 | 1 4 | 5 */
     int after[] = {3, 1, 4, 5, 0, 2};
     for (int k = 0; k < 6; k++) {

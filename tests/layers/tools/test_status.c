@@ -55,8 +55,8 @@ static bool is_as_expected(const struct stage *stage, struct status_job *job, ch
         const struct status_rank *r = &job->ranks[rank];
         const bool silent = rank == stage->stopped;
         snprintf(why, 512, "rank %d: answered %d, stopped %d, %llu calls", rank, r->rank.answered, r->rank.stopped,
-                 (unsigned long long)r->report.calls);
-        if (silent ? !r->rank.stopped : !r->has_report || r->report.calls != (rank == stage->late ? 1 : 2))
+                 (unsigned long long)r->status.calls);
+        if (silent ? !r->rank.stopped : !r->has_status || r->status.calls != (rank == stage->late ? 1 : 2))
             return false;
     }
     snprintf(why, 512, "nobody is to blame");

@@ -54,8 +54,16 @@ static void draw(struct job *job, const char *machine, int nnodes, int node_rank
     list_ranks(job);
     assert_int_equal(topo_share(job->host, node_ranks, job->place, &graph), COLLET_SUCCESS);
     for (int n = 0; n < nnodes; n++)
-        nodes[n] = (struct atlas_node){
-            graph, strlen(graph), node_ranks, {n % 2 == 1, n % 2 == 0, n % 3 == 0, 132, n % 2 == 0}, job->place};
+        nodes[n] = (struct atlas_node){.graph = graph,
+                                       .graph_bytes = strlen(graph),
+                                       .nlocal = node_ranks,
+                                       .facts = {.far = n % 2 == 1,
+                                                 .measured = n == 2,
+                                                 .kernel_copies = n % 2 == 0,
+                                                 .joined = n % 3 == 0,
+                                                 .blocks = 132,
+                                                 .turns = n % 2 == 0},
+                                       .place = job->place};
     assert_int_equal(atlas_pack(nodes, nnodes, &costs_default, &job->atlas, &job->size), COLLET_SUCCESS);
     free(graph);
     if (chart_create(job->peers, job->nranks, job->atlas, job->size, &job->map) != COLLET_SUCCESS)
@@ -187,6 +195,7 @@ static void every_rank_knows_what_every_node_has_said_of_itself(void **state) {
     draw(&job, "4 gpu mesh : 2 nic 100", 3, 4, false);
     for (int rank = 0; rank < job.nranks; rank++) { /* as draw() has it */
         assert_int_equal(job.map->facts[rank].far, rank / 4 == 1);
+        assert_int_equal(job.map->facts[rank].measured, rank / 4 == 2);
         assert_int_equal(job.map->facts[rank].joined, rank / 4 == 0);
         assert_int_equal(job.map->facts[rank].turns, rank / 4 != 1);
     }

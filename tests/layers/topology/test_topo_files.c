@@ -520,7 +520,7 @@ static void machines_survive_being_written_and_read(void **state) {
                   "<gpu sm='90'><c2c bw='44712.5' count='10'/></gpu></pci></cpu></system>"));
     assert_int_equal(topo_synthetic("2 cpu", &topo), COLLET_SUCCESS);
     assert_survives(topo);
-    assert_int_equal(topo_probe(TOPO_LIMIT_S, &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_probe(TOPO_CLOCK_S, &topo), COLLET_SUCCESS);
     assert_survives(topo);
 }
 
@@ -560,10 +560,10 @@ static void a_bad_file_gives_way_to_this_machine(void **state) {
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "<system>", 8), 8);
     close(fd);
-    assert_int_equal(topo_load(path, TOPO_LIMIT_S, &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_load(path, TOPO_CLOCK_S, &topo), COLLET_SUCCESS);
     assert_true(topo_count(topo, 0, TOPO_CPU) >= 1);
     topo_destroy(topo);
-    assert_int_equal(topo_load(PAIRS, TOPO_LIMIT_S, &topo), COLLET_SUCCESS);
+    assert_int_equal(topo_load(PAIRS, TOPO_CLOCK_S, &topo), COLLET_SUCCESS);
     assert_int_equal(topo_count(topo, 0, TOPO_GPU), 8);
     topo_destroy(topo);
     unlink(path);

@@ -270,7 +270,7 @@ static void the_library_of_gpus_knows_their_links(void **state) {
 static void this_machine_has_a_cpu(void **state) {
     (void)state;
     struct topo *topo;
-    if (topo_probe(TOPO_LIMIT_S, &topo) != COLLET_SUCCESS)
+    if (topo_probe(TOPO_CLOCK_S, &topo) != COLLET_SUCCESS)
         fail_msg("%s", err_last());
     assert_true(topo_count(topo, 0, TOPO_CPU) >= 1);
     assert_true(topo->nodes[0].cpu.affinity_words > 0);

@@ -51,7 +51,7 @@ static uint32_t blocks_of(const struct algorithm *algorithm, int n) {
     int node[RANKS_MAX] = {0};
     struct prog_shape shape;
     uint32_t blocks = 0;
-    assert_int_equal(prog_shape_init(&shape, n, node), COLLET_SUCCESS);
+    assert_int_equal(prog_shape_init(&shape, n, node, NULL), COLLET_SUCCESS);
     for (int rank = 0; rank < n; rank++) {
         struct prog *prog;
         assert_int_equal(algorithm_build(algorithm, &shape, rank, 0, &prog), COLLET_SUCCESS);
@@ -74,7 +74,7 @@ static uint32_t fewest_blocks(enum prog_collective collective, int n) {
     int node[RANKS_MAX] = {0};
     struct prog_shape shape;
     uint32_t fewest = UINT32_MAX;
-    assert_int_equal(prog_shape_init(&shape, n, node), COLLET_SUCCESS);
+    assert_int_equal(prog_shape_init(&shape, n, node, NULL), COLLET_SUCCESS);
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
         if (a->collective == collective && algorithm_applies(a, &shape) && blocks_of(a, n) < fewest)
             fewest = blocks_of(a, n);

@@ -75,22 +75,6 @@ static double predicted_us(const struct row *row) {
 
 /* ---- reading ---- */
 
-static int named(const char *const *names, int n, const char *name) {
-    int k = 0;
-    while (k < n && strcmp(names[k], name) != 0)
-        k++;
-    assert_true(k < n);
-    return k;
-}
-
-static enum prog_collective collective_named(const char *name) {
-    int c = 0;
-    while (c < PROG_COLLECTIVE_COUNT && strcmp(prog_collective_name((enum prog_collective)c), name) != 0)
-        c++;
-    assert_true(c < PROG_COLLECTIVE_COUNT);
-    return (enum prog_collective)c;
-}
-
 static void read_row(const char *line) {
     char collective[32], algorithm[32], protocol[16];
     unsigned long long bytes;
@@ -100,8 +84,8 @@ static void read_row(const char *line) {
                             protocol, &row->plan.nchannels, &row->plan.chunk_bytes, &row->us),
                      8);
     row->bytes = bytes;
-    row->collective = collective_named(collective);
-    row->plan.protocol = (enum protocol)named(protocol_names, PROTOCOL_COUNT, protocol);
+    row->collective = modelled_collective(collective);
+    row->plan.protocol = (enum protocol)modelled_word(protocol_names, PROTOCOL_COUNT, protocol);
     row->plan.algorithm = algorithm_find(row->collective, algorithm);
     assert_non_null(row->plan.algorithm);
     row->plan.predicted_ns = 1000 * predicted_us(row);

@@ -227,7 +227,7 @@ static void as_many_channels_as_find_room_are_tried(void **state) {
 /* Every card of which there are constants has those of today's kernels, which say whether they are measured. */
 static void every_card_has_constants_of_todays_kernels(void **state) {
     (void)state;
-    for (const struct card *card = cards; card->file != NULL; card++) {
+    for (const struct measured_card *card = cards; card->file != NULL; card++) {
         const struct card_gpu gpu = {card->model, card->sm};
         struct cost_table costs = costs_default;
         char note[CARD_NOTE_BYTES];
@@ -243,8 +243,8 @@ static void every_card_has_constants_of_todays_kernels(void **state) {
 /* One whose name is in no file has the same file whatever it is called. */
 static void a_card_is_known_by_its_name(void **state) {
     (void)state;
-    const struct card *h200 = card_find((struct card_gpu){"NVIDIA H200", 90}, CARD_KERNELS);
-    const struct card *h100 = card_find((struct card_gpu){"NVIDIA H100 80GB HBM3", 90}, CARD_KERNELS);
+    const struct measured_card *h200 = card_find((struct card_gpu){"NVIDIA H200", 90}, CARD_KERNELS);
+    const struct measured_card *h100 = card_find((struct card_gpu){"NVIDIA H100 80GB HBM3", 90}, CARD_KERNELS);
     assert_string_equal(h200->file, "h200-2.tuning");
     assert_string_equal(h100->file, "h100-2.tuning");
     assert_ptr_equal(card_find((struct card_gpu){"Another GPU", 90}, CARD_KERNELS), h200);

@@ -277,7 +277,7 @@ static void strand(struct stranded *s) {
                                        .first_worker = s->first_worker,
                                        .ops = s->ops};
     s->call =
-        (struct exec_call){.program = &s->sending, .chan = &s->chans[0], .state = EXEC_CONNECTING, .told_peer = -1};
+        (struct exec_call){.program = &s->sending, .chan = &s->chans[0], .state = EXEC_CONNECTING, .waits_for = -1};
 }
 
 /* One rank drives the call that cannot end, as src/api/engine.c does; the other one only attends. busy: they are never idle. */

@@ -41,7 +41,7 @@ static void list_shuffled(struct prog_shape *shape, int nranks, int nnodes, cons
     int *along = malloc((size_t)nranks * sizeof(*along));
     assert_non_null(along);
     shuffle(nranks, along);
-    assert_int_equal(prog_shape_init_along(shape, nranks, nodes, along), COLLET_SUCCESS);
+    assert_int_equal(prog_shape_init(shape, nranks, nodes, along), COLLET_SUCCESS);
     shape->zigzag = true;
     shape->chains = (nnodes + nranks) % 2 == 1;
     free(along);
@@ -58,7 +58,7 @@ static struct prog_shape shape_of(enum numbering numbering, int nnodes, int node
     if (numbering == SHUFFLED || (numbering == UNEVEN && node_ranks % 2 == 1))
         list_shuffled(&shape, nranks, nnodes, nodes);
     else
-        assert_int_equal(prog_shape_init(&shape, nranks, nodes), COLLET_SUCCESS);
+        assert_int_equal(prog_shape_init(&shape, nranks, nodes, NULL), COLLET_SUCCESS);
     free(nodes);
     return shape;
 }

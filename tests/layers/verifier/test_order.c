@@ -43,7 +43,7 @@ static bool cast_of(const struct algorithm *algorithm, int nranks, struct cast *
     int node_of[PROG_NODE_RANKS_MAX];
     for (int rank = 0; rank < nranks; rank++)
         node_of[rank] = 2 * rank / nranks;
-    assert_int_equal(prog_shape_init(&nodes, nranks, node_of), COLLET_SUCCESS);
+    assert_int_equal(prog_shape_init(&nodes, nranks, node_of, NULL), COLLET_SUCCESS);
     const struct prog_shape *shape = algorithm_applies(algorithm, &flat) ? &flat : &nodes;
     bool takes = !prog_is_p2p(algorithm->collective) && algorithm_applies(algorithm, shape);
     if (takes)

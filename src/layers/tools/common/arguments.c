@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTIONS_MAX = 64, HELP, VERSION, FIRST_ROW = 1000 }; /* numbers of options, above all letters */
+/* getopt_long() returns a letter, or one of these numbers, which are above all letters. Rows of the table have numbers from FIRST_ROW on. */
+enum { OPTIONS_MAX = 64, HELP = 256, VERSION, FIRST_ROW = 1000 };
 
 static int option_width(const struct argument *a) {
     return (int)(strlen("-x, --") + strlen(a->name) + (a->meta != NULL ? 1 + strlen(a->meta) : 0));
@@ -48,7 +49,7 @@ static void note(const struct argument *argument) {
         *argument->flag = true;
 }
 
-/* getopt has said what is wrong. An option that is none may be near to one that is. */
+/* Adds a hint to getopt's message, because an unknown option may be similar to a known one. Ends the program. */
 static void refuse_option(const struct argument *table, size_t n, const char *text) {
     char option[SPELLING_WORD_MAX + 1], known[SPELLING_WORD_MAX + 1];
     struct spelling spelling = {option, SPELLING_FAR, ""};
@@ -58,7 +59,7 @@ static void refuse_option(const struct argument *table, size_t n, const char *te
         spelling_offer(&spelling, known);
     }
     fprintf(stderr, "%s: --help shows what is understood%s\n", program_invocation_short_name,
-            spelling.distance > 0 ? spelling.hint : ""); /* 0: it lacks a value */
+            spelling.distance > 0 ? spelling.hint : ""); /* Distance 0: the option is known, but lacks its value. */
     exit(EXIT_BAD_INPUT);
 }
 

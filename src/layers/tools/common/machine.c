@@ -69,7 +69,7 @@ static int read_machine(const struct machine_request *request, struct topo **top
         return argument_failed("", topo_read_file(request->file, TOPO_RECORDED, topo_p)) ? EXIT_BAD_INPUT : 0;
     if (request->synthetic != NULL)
         return argument_failed("--synthetic", topo_synthetic(request->synthetic, topo_p)) ? EXIT_BAD_INPUT : 0;
-    return argument_failed("", topo_probe(TOPO_LIMIT_S, topo_p)) ? EXIT_FAILURE : 0;
+    return argument_failed("", topo_probe(TOPO_CLOCK_S, topo_p)) ? EXIT_FAILURE : 0;
 }
 
 int machine_open(const struct machine_request *request, int copies, int *nodes_p, struct topo **topo_p) {

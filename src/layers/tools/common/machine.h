@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The machine that a tool is about, and what else of the library its arguments name; failures of the library, as programs
- * tell them.
+ * Reads arguments of tools that name things of the library: a machine, an element type, a collective. Prints failures of the library as
+ * programs do.
  */
 #ifndef COLLET_LAYERS_TOOLS_COMMON_MACHINE_H
 #define COLLET_LAYERS_TOOLS_COMMON_MACHINE_H
@@ -10,16 +10,18 @@
 #include "program/program.h"
 #include "topo/probe/topo.h"
 
-/* Says what err_last() does, about an argument ("": none in particular); false if status is SUCCESS. */
+/* If status is an error, prints err_last() with the name of an argument ("": none in particular), and returns true. If
+ * status is SUCCESS, returns false. */
 bool argument_failed(const char *name, enum collet_result status);
 
-/* An element type by its name; *type_p is left alone if text is NULL (the argument was not given). */
+/* Reads an element type by its name. text NULL: the argument was not given, and *type_p does not change. False: there is no
+ * such type, and a message was printed. */
 bool argument_type(const char *name, const char *text, enum collet_type *type_p);
 
-/* A collective that all ranks take part in, as "allreduce" or "all_reduce"; as argument_type(). */
+/* Reads a collective in which all ranks take part, such as "allreduce" or "all_reduce". Otherwise works as argument_type(). */
 bool argument_collective(const char *name, const char *text, enum prog_collective *collective_p);
 
-/* The options --machine, --synthetic, --nodes and --ranks, which say on what a job runs. NULL: not given. */
+/* The options --machine, --synthetic, --nodes and --ranks, which say what machine a job runs on. NULL: not given. */
 struct machine_request {
     const char *file, *synthetic, *nodes, *ranks;
 };
@@ -34,11 +36,12 @@ struct machine_request {
 
 enum { MACHINE_NODES_MAX = 131072, MACHINE_RANKS_MAX = 1024 };
 
-/* The numbers; they stay as they are where an option was not given. */
+/* Reads --nodes and --ranks. Without an option, its number does not change. False: a message was printed. */
 bool machine_numbers(const struct machine_request *request, int *nodes_p, int *ranks_p);
 
-/* *nodes_p hosts like the machine, but at most `copies` of them are made; or the hosts of --synthetic if it has several,
- * which --nodes excludes: *nodes_p is their number then. Returns what to exit with after a message, 0 without. */
+/* Makes the graph of the job: *nodes_p hosts like the machine, but at most `copies` of them. If --synthetic has several
+ * hosts, these are the hosts, *nodes_p becomes their number, and --nodes is refused. Returns 0, or the exit status after a
+ * message. */
 int machine_open(const struct machine_request *request, int copies, int *nodes_p, struct topo **topo_p);
 
 #endif

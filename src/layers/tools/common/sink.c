@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *written; /* name of the file that standard output is now; NULL: it is as it was */
+static const char *written; /* Name of the file that is standard output now. NULL: standard output is as it was. */
 
 static bool cannot_write(const char *option, const char *path) {
     fprintf(stderr, "%s: %s: cannot write %s: %s\n", program_invocation_short_name, option, path, strerror(errno));

@@ -9,6 +9,6 @@ char *text_read(FILE *file) {
     size_t room = 0;
     if (file == NULL || getdelim(&text, &room, '\0', file) > 0)
         return text;
-    free(text); /* nobody has written to it */
+    free(text); /* Nothing was read into it. */
     return feof(file) ? strdup("") : NULL;
 }

@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-/* All of the file, up to its first zero byte; "" if it is empty. The caller frees it. NULL: it cannot be read, or file is NULL. */
+/* Reads a file as text, up to its first zero byte. An empty file gives "". The caller frees the text. NULL: the file cannot
+ * be read, or `file` is NULL. */
 char *text_read(FILE *file);
 
 #endif

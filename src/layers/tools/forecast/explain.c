@@ -2,6 +2,7 @@
 #include "layers/tools/forecast/explain.h"
 
 #include "base/err.h"
+#include "layers/tuner/host.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -35,6 +36,8 @@ const char *explain_size(uint64_t bytes, char text[24]) {
 }
 
 const char *explain_constants(const struct forecast_job *job, char text[CARD_NOTE_BYTES]) {
+    if (!job->machine.gpu && job->costs.host.line_ns > 0)
+        return host_text(&job->costs.host, text);
     if (!job->machine.gpu)
         return "those of host memory, measured on one machine, and guesses for networks";
     const struct topo_node *first = &job->rings->topo->nodes[job->rings->place[0]];
@@ -48,13 +51,13 @@ struct candidates {
     int count;
 };
 
-/* Candidates of unknown time come last: their time is infinite. */
+/* Sorts by time. A candidate without a time comes last, because its time is infinite. */
 static int faster_first(const void *a, const void *b) {
     double x = ((const struct forecast *)a)->choice.predicted_ns, y = ((const struct forecast *)b)->choice.predicted_ns;
     return x < y ? -1 : x > y;
 }
 
-/* Of two candidates that differ only in the chunk, the faster one stays. */
+/* Adds a candidate. Of two candidates that differ only in the chunk, the faster one stays. */
 static void keep(struct candidates *all, const struct forecast *f) {
     const struct plan_choice *c = &f->choice;
     for (struct forecast *known = all->list; known < &all->list[all->count]; known++) {
@@ -89,7 +92,7 @@ static enum collet_result try_algorithm(const struct forecast_job *job, const st
     return result;
 }
 
-/* Sorts by time, but puts the tuner's choice first: others may be faster by next to nothing. */
+/* Sorts by time, but puts the tuner's choice first. Others may be faster by a negligible time. */
 static void sort(struct candidates *all) {
     qsort(all->list, (size_t)all->count, sizeof(*all->list), faster_first);
     int pick = forecast_pick(all->list, all->count);

@@ -6,14 +6,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* By how much one growth may differ from the one before; and below which share of the time there is no growth. */
+/* TOLERANCE: how far the ratio of two growths may be from 1 or 2. NOTHING: a growth below this share of the time counts as
+ * none. */
 #define TOLERANCE 0.35
 #define NOTHING 0.05
 
 struct fewer_hosts {
-    const struct simulated *whole; /* the whole job, which takes too many steps or too much memory */
+    const struct simulated *whole; /* The whole job, which needs too many steps or too much memory. */
     struct forecast_job
-        jobs[FORECAST_FEWER]; /* the jobs of N, N/2 and N/4 hosts. Except for numbers, they are like the whole job */
+        jobs[FORECAST_FEWER]; /* The jobs of N, N/2 and N/4 hosts. Except for numbers, they are like the whole job. */
     struct net nets[FORECAST_FEWER];
     struct simulated *simulated[FORECAST_FEWER];
 };
@@ -31,7 +32,8 @@ static enum collet_result open_one(const struct simulated *all, struct fewer_hos
     if (job->shapes == NULL)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory for %d rings", job->machine.nshapes);
     for (int ring = 0; ring < job->machine.nshapes; ring++) {
-        job->shapes[ring] = whole->shapes[ring]; /* hosts are listed one after the other, so these are the first ones */
+        /* Hosts are listed one after the other, so the first hosts are the beginning of the list. */
+        job->shapes[ring] = whole->shapes[ring];
         job->shapes[ring].nranks = job->nranks;
         job->shapes[ring].nnodes = nhosts;
     }
@@ -42,8 +44,8 @@ static enum collet_result open_one(const struct simulated *all, struct fewer_hos
     return simulated_open(job, all->cost->algorithm, &fewer->simulated[k]);
 }
 
-/* Finds the largest affordable number of hosts that is a power of two. A quarter of it is at least 2: some algorithms do not take one
- * host. */
+/* Finds the largest affordable number of hosts that is a power of two. A quarter of this number is at least 2, because some
+ * algorithms do not take one host. */
 static int most_hosts(const struct simulated *whole) {
     const double rounds = cost_rounds(&whole->machine);
     int nhosts = 2 << (FORECAST_FEWER - 1);
@@ -83,7 +85,8 @@ const struct simulated *fewer_largest(const struct fewer_hosts *fewer) { return 
 
 /* ---- growth ---- */
 
-/* a, b, c: the times of N, N/2 and N/4 hosts. Returns the time of N · grown hosts. Negative: the times grow in no known way. */
+/* Extends the times a, b and c of N, N/2 and N/4 hosts to N · grown hosts. Returns the time. Negative: the times grow in no
+ * known way. */
 static double extend(double a, double b, double c, double grown) {
     double ratio = (a - b) / (b - c);
     bool hardly = fabs(a - b) <= NOTHING * a && fabs(b - c) <= NOTHING * a;
@@ -107,7 +110,7 @@ enum collet_result fewer_run(struct fewer_hosts *fewer, const struct plan_choice
     *f = simulated_none(fewer->whole, choice, bytes);
     for (int k = 0; k < FORECAST_FEWER; k++) {
         COLLET_TRY(simulated_run(fewer->simulated[k], choice, bytes, latency, &found[k]));
-        if (found[k].kind != FORECAST_EACH) /* a grouped simulation says nothing about hosts that cannot be grouped */
+        if (found[k].kind != FORECAST_EACH) /* A grouped simulation says nothing about hosts that cannot be grouped. */
             return COLLET_SUCCESS;
     }
     double grown = (double)fewer->whole->job->nhosts / fewer->jobs[0].nhosts, least_ns = found[0].choice.predicted_ns;

@@ -51,7 +51,7 @@ struct quest {
     struct forecast best;
 };
 
-/* The job that is simulated in place of the whole one. Its times are at most as long. */
+/* The job that is simulated in place of the whole one. Its times are not longer than those of the whole job. */
 static const struct simulated *simulated_below(const struct quest *quest) {
     return quest->stage->fewer != NULL ? fewer_largest(quest->stage->fewer) : quest->stage->whole;
 }
@@ -97,7 +97,8 @@ enum collet_result forecast_best(struct forecast_stage *stage, uint64_t bytes, s
     int pick = tuner_pick(tries, n);
     const struct plan_choice *a = &quest.best.choice, *b = pick < 0 ? a : &tries[pick].choice;
     if (a->protocol != b->protocol || a->nchannels != b->nchannels || a->chunk_bytes != b->chunk_bytes)
-        return forecast_run(stage, b, bytes, false, best); /* it and the quest's best take equally long */
+        /* This candidate and the best one of the quest take equally long. */
+        return forecast_run(stage, b, bytes, false, best);
     *best = quest.best;
     return COLLET_SUCCESS;
 }

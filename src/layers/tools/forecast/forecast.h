@@ -9,10 +9,10 @@
  *      they do not                        every rank, as long as that is affordable
  *      that is not affordable             every rank of N, N/2 and N/4 hosts, and how time grew (fewer.h)
  *
- * In these, blocks are taken to be equally long, and rings to cross every host forwards.
+ * For larger jobs, all blocks count as equally long, and all rings cross every host forwards.
  *
- * Three bounds explain a time. It is no less than each of them, and near to the largest:
- *   latency   the same with bytes that cost nothing: hops, one after another
+ * Three bounds explain a time. The time is no less than each of them, and near to the largest one:
+ *   latency   the time if bytes cost nothing: hops, one after another
  *   link      the bytes of the most loaded link ÷ its bandwidth
  *   engine    all steps of the busiest block (or CPU), without waiting
  */
@@ -24,17 +24,19 @@
 /* Everything that forecasts of one algorithm need, for calls of any size. */
 struct forecast_stage {
     struct simulated *whole;
-    struct fewer_hosts *fewer; /* if not every rank can be simulated: the same on fewer hosts (fewer.h); else NULL */
+    /* Smaller jobs (fewer.h), if not every rank can be simulated. NULL: they are not needed. */
+    struct fewer_hosts *fewer;
 };
 enum collet_result forecast_stage_open(const struct forecast_job *job, const struct algorithm *algorithm,
                                        struct forecast_stage **stage_p);
-void forecast_stage_close(struct forecast_stage *stage); /* NULL is fine */
+void forecast_stage_close(struct forecast_stage *stage); /* `stage` may be NULL. */
 
-/* Predicts a choice. bytes: of the larger of the two buffers, like the size column of the perf programs. */
+/* Predicts a choice. bytes: those of the larger one of the two buffers, as in the size column of the perf programs. latency:
+ * also compute latency_ns. */
 enum collet_result forecast_run(struct forecast_stage *stage, const struct plan_choice *choice, uint64_t bytes,
                                 bool latency, struct forecast *forecast);
 
-/* Finds the best of all candidates of the stage, without its latency. Its kind is NONE if no candidate has a time. */
+/* Finds the best of all candidates of the stage, without its latency. The kind is NONE if no candidate has a time. */
 enum collet_result forecast_best(struct forecast_stage *stage, uint64_t bytes, struct forecast *best);
 /* Returns the index of the forecast that the tuner would pick; −1: none has a time. n is at most FORECASTS_MAX. */
 #define FORECASTS_MAX 512

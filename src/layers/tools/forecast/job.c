@@ -11,6 +11,8 @@
 #include "chan/slots.h"
 #include "layers/gpu/nvlink.h"
 #include "layers/tuner/cards.h"
+#include "layers/tuner/costs_file.h"
+#include "layers/tuner/host.h"
 #include "plan/map.h"
 #include "topo/probe/chart.h"
 
@@ -37,7 +39,8 @@ static const int *order_of(const struct topo_rings *rings, int ring) {
     return topo_route_of(rings, ring, 0, &backwards)->order;
 }
 
-/* local: number of a rank on its host, as the rings have it. Here a rank's number is its place along the first ring. */
+/* The number of a rank in the job: its place along the first ring. `local` is the rank's number on its host, as in the
+ * rings. */
 static int number_of(const struct forecast_job *job, int local) {
     const int *order = order_of(job->rings, 0);
     int number = 0;
@@ -83,10 +86,12 @@ static enum collet_result make_shapes(struct forecast_job *job) {
 static enum net_reach reach_of(const void *context, int from, int to) {
     const struct forecast_job *job = context;
     (void)from, (void)to;
+    if (strcasecmp(job->config.cpu_distance, "auto") == 0 && job->costs.host.line_ns > 0)
+        return NET_MEASURED;
     return strcasecmp(job->config.cpu_distance, "far") == 0 ? NET_FAR : NET_NEAR;
 }
 
-/* Each rank has a process of its own. */
+/* Each rank counts as a process of its own. */
 static struct sim_loan loan_of(const void *context, int from, int to) {
     const struct forecast_job *job = context;
     (void)from, (void)to;
@@ -114,13 +119,13 @@ static enum collet_result job_routes(struct forecast_job *job) {
 
 /* ---- what may be chosen ---- */
 
-/* The node of the graph on which a rank of a host is. */
+/* The node of the graph where a rank of a host is. */
 static int place_of(const struct forecast_job *job, int i) {
     return job->rings->place[topo_rank_of(job->rings, 0, order_of(job->rings, 0)[i])];
 }
 
-/* NVSwitches of the third generation join H100, the fourth B200. Whether they make the sums of a call, its buffers decide: forecasts
- * say what happens if they do. */
+/* Can the NVSwitches of the machine make sums? Switches of the third generation, which join H100, and later switches can. Whether they
+ * do so in a call depends on its buffers; a forecast assumes that they do. */
 static bool switches_sum(const struct forecast_job *job) {
     for (int i = 0; i < job->nlocal; i++) {
         const struct topo_node *gpu = &job->rings->topo->nodes[job->rings->place[topo_rank_of(job->rings, 0, i)]];
@@ -133,8 +138,8 @@ static bool switches_sum(const struct forecast_job *job) {
     return job->nhosts == 1;
 }
 
-/* Of LL128, as communicators have it (plan.c, nvlink.h): between GPUs only where several share a host, joined by NVLink. GPUs
- * whose kind the graph does not name are taken for new ones. */
+/* May LL128 be used? The rule is that of communicators (plan.c, nvlink.h): on GPUs, only if several GPUs are on a host and NVLink joins
+ * them. If the graph does not name the kind of a GPU, it counts as a new kind. */
 static enum collet_result lines_are_whole(const struct forecast_job *job, bool *whole) {
     const struct topo_rings *rings = job->rings;
     SCOPED_FREE struct nvlink_card *cards = NULL;
@@ -151,7 +156,7 @@ static enum collet_result lines_are_whole(const struct forecast_job *job, bool *
     return COLLET_SUCCESS;
 }
 
-/* Counts them as communicators do (plan.c). */
+/* The maximum number of ranks that share a GPU, counted as in plan.c. *apart_p: not all ranks share one GPU. */
 static int ranks_of_a_gpu(const struct forecast_job *job, bool *apart_p) {
     int most = 1;
     *apart_p = job->nhosts > 1;
@@ -187,7 +192,7 @@ static enum collet_result set_limits(struct forecast_job *job) {
 
 /* ---- who shares a CPU ---- */
 
-/* Number of CPUs of a host; 0: the graph does not say it. */
+/* Number of CPUs of a host. 0: the graph does not say it. */
 static int count_cpus(const struct topo *topo) {
     int cpus = 0;
     for (int node = topo->hosts[0].first_node; node < topo->hosts[0].end_node; node++)
@@ -219,9 +224,13 @@ static enum collet_result fill(struct forecast_job *job, const struct topo *topo
     job->costs = costs_default;
     if (first->kind == TOPO_GPU)
         COLLET_TRY(card_suit((struct card_gpu){.sm = first->gpu.sm}, CARD_KERNELS, &job->costs));
+    if (job->config.tuner_file[0] != '\0')
+        COLLET_TRY(costs_read(job->config.tuner_file, &job->costs));
+    host_suit(&job->costs);
     job->machine = (struct cost_machine){
         .costs = &job->costs,
         .gpu = first->kind == TOPO_GPU,
+        .fans = first->kind != TOPO_GPU && job->nhosts == 1 && job->nranks > 2 && job->config.fans,
         .cast = {.grouping = SIM_EACH, .nhosts = job->nhosts, .nlocal = job->nlocal},
         .uniform = job->nranks > COST_RANKS_MAX,
     };

@@ -8,26 +8,26 @@
 #include "base/config_read.h"
 #include "layers/tuner/tuner.h"
 
-/* Steps that one forecast may simulate. */
+/* Maximum number of steps that one forecast may simulate. */
 #define FORECAST_STEPS_MAX 60000000.0
 
 struct forecast_job {
     struct config config;
     struct topo_rings *rings;
     struct net *net;
-    struct prog_shape *shapes; /* along each ring */
-    double *crowd;             /* ranks per CPU; NULL: as far as is known, no ranks share a CPU */
+    struct prog_shape *shapes; /* [ring]: all ranks along the ring. */
+    double *crowd;             /* [rank]: ranks per CPU. NULL: as far as is known, ranks do not share CPUs. */
     struct tuner_limits limits;
-    struct cost_table costs;     /* of the GPUs' generation */
-    struct cost_machine machine; /* of all ranks */
+    struct cost_table costs;     /* Constants for GPUs of this generation. */
+    struct cost_machine machine; /* The machine with all ranks. */
     int nhosts, nlocal, nranks;
-    uint32_t elem_bytes; /* bytes of one element of the calls; choices depend on bytes alone */
+    uint32_t elem_bytes; /* Bytes of one element of the calls. Choices depend on bytes alone. */
     double steps_max;
 };
 
-/* topo: a finished graph of one host, or of two or more equal ones where the job has several; nhosts is the number of
- * hosts of the job. per_host as in topo_place_ranks(). Configuration is read as communicators do. topo must outlive the job.
- * Errors: INVALID_ARGUMENT if hosts differ, those of config_read() and tuner_limits_read(). */
+/* Makes a job of nhosts hosts. `topo` is a finished graph of one host, or of two or more equal hosts if the job has several;
+ * it must outlive the job. per_host: as in topo_place_ranks(). The configuration is read as communicators read it. Errors:
+ * INVALID_ARGUMENT if hosts differ, and those of config_read() and tuner_limits_read(). */
 enum collet_result forecast_open(const struct topo *topo, int nhosts, int per_host, struct forecast_job **job_p);
 void forecast_close(struct forecast_job *job);
 

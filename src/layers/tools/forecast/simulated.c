@@ -10,7 +10,7 @@
 
 /* ---- what it takes ---- */
 
-/* Memory for the ranks of one host. A connection takes a name, its slots and its part of the index. */
+/* Memory for the ranks of one host in a simulation. Each connection takes a struct, its slots and its share of the index. */
 static double bytes_of_host(const struct simulated *simulated) {
     const struct cost_stage *cost = simulated->cost;
     double peer_bytes = sizeof(struct sim_conn) + simulated->machine.nslots * sizeof(int64_t) + 2 * sizeof(int);
@@ -68,7 +68,7 @@ uint64_t simulated_count(const struct simulated *simulated, uint64_t bytes) {
     return is_slices(simulated) ? bytes : per_rank > 0 ? per_rank : 1;
 }
 
-/* Slices are whole multiples of a few elements. So the last slices of a short buffer are empty. */
+/* Are the last slices of a short buffer empty? Slices are whole multiples of a few elements. */
 static bool has_empty_slices(const struct simulated *simulated, uint64_t bytes) {
     uint64_t nslices = (uint64_t)simulated->cost->nslices, elems = bytes / simulated->job->elem_bytes;
     return is_slices(simulated) && nslices > 1 && geometry_share(elems, nslices) * (nslices - 1) >= elems;
@@ -82,7 +82,7 @@ static enum forecast_kind kind_of(const struct simulated *simulated, uint64_t by
                                                           : FORECAST_GROUPED;
 }
 
-/* The rings and rounds with which a choice is simulated. */
+/* rings_of(): number of rings with which a choice is simulated. rounds_of(): number of rounds. */
 static int rings_of(const struct simulated *simulated, const struct plan_choice *choice) {
     return choice->nchannels < simulated->machine.nshapes ? choice->nchannels : simulated->machine.nshapes;
 }

@@ -21,14 +21,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A run with fewer steps is not worth the trouble. */
+/* Minimum number of steps of a run that is worth looking at. */
 #define RUN_MIN 64
 
 struct steady {
-    struct arena arena; /* has the arrays */
+    struct arena arena; /* The arena that owns the arrays. */
     bool armed;
-    int32_t marker; /* the worker at whose steps it looks */
-    uint64_t next;  /* number of events at which the next snapshot is due */
+    int32_t marker; /* The worker at whose steps states are compared. */
+    uint64_t next;  /* Number of events after which the next snapshot is taken. */
     int64_t now_ps;
     uint64_t norders;
     struct sim_worker *workers;
@@ -51,7 +51,7 @@ static void stop_looking(void *skipper) {
     free(steady);
 }
 
-/* Returns NULL if there is nothing to find, or no memory. */
+/* Begins to look at a simulation. NULL: there is nothing to find, or no memory. */
 static void *start_looking(const struct sim *sim) {
     struct steady *steady = worthwhile(sim) ? calloc(1, sizeof *steady) : NULL;
     if (steady == NULL)
@@ -85,7 +85,7 @@ static void take_snapshot(struct steady *steady, const struct sim *sim, int32_t 
 
 /* ---- the same again? ---- */
 
-/* All times in the past count as equal. */
+/* Picoseconds from now until this time. 0: the time is in the past. */
 static int64_t ahead(int64_t at_ps, int64_t now_ps) { return at_ps > now_ps ? at_ps - now_ps : 0; }
 
 static bool same_times(const int64_t *then, int64_t then_ps, const int64_t *now, int64_t now_ps, size_t n) {
@@ -130,7 +130,7 @@ static bool same_state(const struct steady *steady, const struct sim *sim, int64
 
 /* ---- skipping ---- */
 
-/* Number of periods that fit into the runs. It is a multiple of nslots, so that slots keep their places. */
+/* Number of periods that fit into the runs of all workers, as a multiple of nslots, so that slots keep their places. */
 static uint64_t periods_left(const struct steady *steady, const struct sim *sim) {
     uint64_t most = UINT64_MAX;
     for (size_t k = 0; k < sim->nworkers; k++) {

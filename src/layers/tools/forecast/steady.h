@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Skips what repeats in a simulation, without changing what comes of it. See steady.c for how.
+ * Skips what repeats in a simulation, without changing its result. See steady.c for how.
  */
 #ifndef COLLET_LAYERS_TOOLS_FORECAST_STEADY_H
 #define COLLET_LAYERS_TOOLS_FORECAST_STEADY_H

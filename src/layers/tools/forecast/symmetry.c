@@ -18,7 +18,7 @@ static bool is_same_peer(const struct sim_cast *cast, const struct prog *a, cons
            sim_distance(cast, a->rank, x) == sim_distance(cast, b->rank, y);
 }
 
-/* Do two programs have the same steps, with peers at the same distances? */
+/* Have two programs the same steps, with peers at the same distances? */
 static bool is_alike(const struct sim_cast *cast, const struct prog *a, const struct prog *b) {
     if (a->nworkers != b->nworkers || a->nsteps != b->nsteps || a->npeers != b->npeers)
         return false;
@@ -34,7 +34,8 @@ static bool is_alike(const struct sim_cast *cast, const struct prog *a, const st
     return true;
 }
 
-/* The i-th host that is looked at. If not all hosts are looked at, some are from everywhere, some are first and some last ones. */
+/* The host that is compared as the i-th one. If not all hosts are compared, some are spread over all, some are the first and
+ * some the last ones. */
 static int host_at(int i, int nhosts) {
     if (nhosts <= ALL_HOSTS)
         return i;
@@ -43,7 +44,8 @@ static int host_at(int i, int nhosts) {
     return i % 2 == 0 ? 1 << (i - SOME_HOSTS / 2) / 2 : nhosts - (1 << (i - SOME_HOSTS / 2) / 2);
 }
 
-/* For each grouping that is still possible: does rank `local` of every host do the same as on host 0? */
+/* Compares rank `local` of every host with that of host 0, for each grouping that is still open. Closes a grouping if they
+ * differ. */
 static enum collet_result compare(const struct algorithm *algorithm, const struct prog_shape *shape, int local,
                                   struct sim_cast *casts, bool *open) {
     struct prog *first, *other;

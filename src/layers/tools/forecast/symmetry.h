@@ -14,8 +14,8 @@
 
 #include "layers/tuner/sim.h"
 
-/* Tries the groupings, for nhosts · nlocal ranks in the order of shape. Compares the programs of all hosts, if there are at most 64; else
- * of 16 other hosts. *grouping_p is EACH if no other grouping holds. */
+/* Finds the grouping of nhosts · nlocal ranks in the order of `shape`. Compares the programs of all hosts if there are at
+ * most 64, otherwise those of 16 other hosts with host 0's. *grouping_p is EACH if no other grouping holds. */
 enum collet_result symmetry_find(const struct algorithm *algorithm, const struct prog_shape *shape, int nhosts,
                                  enum sim_grouping *grouping_p);
 

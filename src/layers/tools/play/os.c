@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a page in a browser has of an operating system (base/os.h).
+ * The functions of base/os.h for a page in a browser, which has no operating system.
  */
 #include "base/os.h"
 

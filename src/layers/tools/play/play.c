@@ -51,12 +51,12 @@ static enum collet_result deal(int nranks, int nnodes, struct prog_shape *shape)
     }
     for (int rank = 0; rank < nranks; rank++)
         node_of[rank] = (int)((int64_t)rank * nnodes / nranks);
-    enum collet_result result = prog_shape_init(shape, nranks, node_of);
+    enum collet_result result = prog_shape_init(shape, nranks, node_of, NULL);
     free(node_of);
     return result;
 }
 
-/* text: instead of the algorithm's own programs; "": none. */
+/* Fills *asked. text: programs that replace those of the algorithm; "": there are none. */
 static enum collet_result ask(int algorithm, int nranks, int nnodes, int root, const char *text, struct asked *asked) {
     asked->algorithm = *text != '\0' ? script_algorithm(&algorithms[algorithm], nranks, text) : algorithms[algorithm];
     asked->root = root;
@@ -69,7 +69,7 @@ static enum collet_result ask(int algorithm, int nranks, int nnodes, int root, c
 
 /* ---- programs ---- */
 
-/* A line per algorithm: name, where it works, about. */
+/* Returns a line per algorithm: its name, where it works, and what it does. */
 EMSCRIPTEN_KEEPALIVE const char *play_list(void) {
     FILE *out = answer_open();
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
@@ -77,7 +77,7 @@ EMSCRIPTEN_KEEPALIVE const char *play_list(void) {
     return answer_close(out, COLLET_SUCCESS);
 }
 
-/* The programs as text that can be changed. */
+/* Returns the programs as text that the user can change. */
 EMSCRIPTEN_KEEPALIVE const char *play_text(int algorithm, int nranks, int nnodes, int root) {
     FILE *out = answer_open();
     struct asked asked;
@@ -93,7 +93,7 @@ EMSCRIPTEN_KEEPALIVE const char *play_text(int algorithm, int nranks, int nnodes
     return answer_close(out, result);
 }
 
-/* "": verified, else what is wrong. */
+/* Verifies the programs. Returns "" if they are right, otherwise what is wrong. */
 EMSCRIPTEN_KEEPALIVE const char *play_check(int algorithm, int nranks, int nnodes, int root, int nslots,
                                             const char *text) {
     FILE *out = answer_open();
@@ -109,7 +109,7 @@ EMSCRIPTEN_KEEPALIVE const char *play_check(int algorithm, int nranks, int nnode
     return answer_close(out, result);
 }
 
-/* The text that replaces DATA in the page that animates the programs. */
+/* Returns the text that replaces DATA in the page that animates the programs. */
 EMSCRIPTEN_KEEPALIVE const char *play_data(int algorithm, int nranks, int nnodes, int root, int nslots,
                                            const char *text) {
     FILE *out = answer_open();
@@ -124,10 +124,10 @@ EMSCRIPTEN_KEEPALIVE const char *play_data(int algorithm, int nranks, int nnodes
 
 /* ---- predictions ---- */
 
-struct question {
-    const char *machine; /* a host, in the words of topo_synthetic() */
+struct forecast_question {
+    const char *machine; /* A host, in the words of topo_synthetic(). */
     int nhosts, per_host;
-    int protocol; /* < 0: any */
+    int protocol; /* Number of the protocol. Below 0: any. */
     uint64_t bytes;
     double steps_max;
 };
@@ -137,7 +137,8 @@ static const char *const kinds[] = {[FORECAST_EACH] = "every rank simulated",
                                     [FORECAST_BOUND] = "an upper bound",
                                     [FORECAST_EXTENDED] = "extended from fewer hosts"};
 
-static enum collet_result open_job(const struct question *question, struct topo **topo_p, struct forecast_job **job_p) {
+static enum collet_result open_job(const struct forecast_question *question, struct topo **topo_p,
+                                   struct forecast_job **job_p) {
     struct topo *one = NULL;
     COLLET_TRY(topo_synthetic(question->machine, &one));
     enum collet_result result = question->nhosts > 1 ? topo_repeat(one, 2, topo_p) : COLLET_SUCCESS;
@@ -164,8 +165,8 @@ static struct forecast best_of(const struct forecast_job *job, const struct algo
     return best;
 }
 
-/* The most ranks that the algorithm is predicted for, on a half, a quarter … of the hosts; 0: on none. */
-static int most_ranks(struct question question, const struct algorithm *algorithm) {
+/* The maximum number of ranks for which the algorithm is predicted, on a half, a quarter, … of the hosts. 0: there is none. */
+static int most_ranks(struct forecast_question question, const struct algorithm *algorithm) {
     int nranks = 0;
     while (nranks == 0 && question.nhosts > 1) {
         struct topo *topo = NULL;
@@ -180,8 +181,8 @@ static int most_ranks(struct question question, const struct algorithm *algorith
     return nranks;
 }
 
-static void explain_none(const struct question *question, const struct algorithm *algorithm, const struct forecast *f,
-                         FILE *out) {
+static void explain_none(const struct forecast_question *question, const struct algorithm *algorithm,
+                         const struct forecast *f, FILE *out) {
     if (f->fewer_hosts > 0)
         fprintf(out, "none: times of %d, %d and %d hosts grow in no regular way", f->fewer_hosts, f->fewer_hosts / 2,
                 f->fewer_hosts / 4);
@@ -195,8 +196,8 @@ static void explain_none(const struct question *question, const struct algorithm
     fprintf(out, "\n");
 }
 
-static void predict(const struct question *question, const struct forecast_job *job, const struct algorithm *algorithm,
-                    FILE *out) {
+static void predict(const struct forecast_question *question, const struct forecast_job *job,
+                    const struct algorithm *algorithm, FILE *out) {
     if (!algorithm_applies(algorithm, job->machine.whole))
         return;
     const struct forecast best = best_of(job, algorithm, question->bytes);
@@ -210,11 +211,11 @@ static void predict(const struct question *question, const struct forecast_job *
     }
 }
 
-/* First the number of ranks. Then a line per algorithm of the collective that works there: its name, best protocol, channels, µs
- * (−1: no prediction), and how it was predicted, or why not. See struct question. */
+/* Returns the number of ranks, then a line per algorithm of the collective that works there: its name, best protocol,
+ * channels, µs (−1: no prediction), and how it was predicted, or why not. struct forecast_question has the parameters. */
 EMSCRIPTEN_KEEPALIVE const char *play_predict(int algorithm, const char *machine, int nhosts, int per_host,
                                               int protocol, double bytes, double steps_max) {
-    const struct question question = {machine, nhosts, per_host, protocol, (uint64_t)bytes, steps_max};
+    const struct forecast_question question = {machine, nhosts, per_host, protocol, (uint64_t)bytes, steps_max};
     FILE *out = answer_open();
     struct topo *topo = NULL;
     struct forecast_job *job = NULL;

@@ -20,14 +20,14 @@ static char next(struct walk *w) {
     return *w->at;
 }
 
-/* Is this the next character? Then it is taken. */
+/* Takes the next character, if it is this one. Returns whether it is. */
 static bool take(struct walk *w, char wanted) {
     const bool is_there = next(w) == wanted;
     w->at += is_there;
     return is_there;
 }
 
-/* A string, without its quotes; escapes stay as they are. What is too long is cut. */
+/* Takes a string without its quotes. Escapes stay as they are. A string that is too long is cut. */
 static bool take_string(struct walk *w, char text[TEXT_BYTES]) {
     size_t n = 0;
     if (!take(w, '"'))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON, read from its beginning to its end: each value is told with its path.
+ * Reads JSON from its beginning to its end, and tells a listener each value with its path.
  *
  *    {"results": [{"size": 8, "root": "-1"}]}   ──▶   .results[].size 8 ▸ .results[].root -1 ▸ end of .results[] ▸ …
  */
@@ -10,13 +10,14 @@
 #include <stdbool.h>
 
 struct walk_listener {
-    void (*value)(void *context, const char *path,
-                  const char *text);              /* a string without its quotes, a number, true … */
-    void (*end)(void *context, const char *path); /* of an object or a list */
+    /* Called for each value. `text` is a string without its quotes, a number, or a word such as true. */
+    void (*value)(void *context, const char *path, const char *text);
+    void (*end)(void *context, const char *path); /* Called at the end of an object or a list. */
     void *context;
 };
 
-/* False if text is no JSON, or nested more deeply than files of tables are. What was told until then has been told. */
+/* Reads JSON and tells a listener of each value. False: the text is no JSON, or is nested too deeply. The listener was told
+ * of all that came before. */
 bool walk_json(const char *text, const struct walk_listener *listener);
 
 #endif

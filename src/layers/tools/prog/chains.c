@@ -19,7 +19,8 @@
 enum { LINES_SHOWN = 100, RANKS_SHOWN = 32 };
 enum ways { OUT_OF = 1, INTO = 2 };
 
-/* That member a sends to b on the lane (OUT_OF), receives from b (INTO), or both. Every pair is there from both sides. */
+/* What one member does with another one on a lane: a sends to b (OUT_OF), receives from b (INTO), or both. Each pair of members has two
+ * links, one as seen from each member. */
 struct link {
     int lane, a, b;
     unsigned ways;
@@ -28,11 +29,11 @@ struct link {
 struct graph {
     const struct cast *cast;
     const struct prog_shape *shape;
-    struct link *links, *part; /* all; those that are looked at */
+    struct link *links, *part; /* All links; the links that are looked at now */
     int nlinks, npart;
-    int *first;         /* [members + 1]: where the links of a member begin in part */
-    int *group, *stack; /* [member]: lowest member that it is connected with; scratch */
-    int lines;          /* printed so far */
+    int *first;         /* [members + 1]: index in `part` of the member's first link */
+    int *group, *stack; /* [member]: lowest member of its group; scratch memory */
+    int lines;          /* Number of lines printed so far */
     FILE *out;
 };
 
@@ -41,7 +42,7 @@ static int compare_links(const void *x, const void *y) {
     return a->lane != b->lane ? a->lane - b->lane : a->a != b->a ? a->a - b->a : a->b - b->b;
 }
 
-/* Every connection twice, from both sides; then sorted, and equal ones made one. */
+/* Makes two links of every connection, sorts the links, and merges links between the same members. */
 static void collect(struct graph *g, const struct cast_conns *conns) {
     int kept = 0;
     for (int c = 0; c < conns->count; c++) {
@@ -72,7 +73,7 @@ static int degree(const struct graph *g, int member, unsigned ways) {
     return n;
 }
 
-/* Whether one more line may be printed. */
+/* Counts a line. Returns whether it may still be printed. */
 static bool is_shown(struct graph *g) { return g->lines++ < LINES_SHOWN; }
 
 /* ---- the groups of a part ---- */
@@ -110,7 +111,7 @@ static void select_part(struct graph *g, int lane, enum scope scope) {
             find_group(g, m);
 }
 
-/* What a group is like, counted over its members. */
+/* Numbers that tell the form of a group (ring, tree …), counted over its members. */
 struct form {
     int members, pairs, sends, most_in, most_out, source, nsources, sink, nsinks;
 };
@@ -122,7 +123,7 @@ static struct form form_of(const struct graph *g, int group) {
             continue;
         int in = degree(g, m, INTO), out = degree(g, m, OUT_OF);
         form.members++;
-        form.pairs += g->first[m + 1] - g->first[m]; /* from both sides */
+        form.pairs += g->first[m + 1] - g->first[m]; /* Each pair counts twice */
         form.sends += out;
         form.most_in = in > form.most_in ? in : form.most_in;
         form.most_out = out > form.most_out ? out : form.most_out;
@@ -163,7 +164,7 @@ static void show_chain(struct graph *g, int start) {
     fputc('\n', g->out);
 }
 
-/* The rank in the group whose steps finish a sum and send it on the lane; else the lowest. */
+/* The member of the group that finishes a sum and sends the result on the lane: the root of a tree. If there is none, the lowest member. */
 static int finisher(const struct graph *g, int group, int lane) {
     for (int m = group; m < g->cast->nmembers; m++) {
         const struct prog *prog = g->cast->members[m].prog;
@@ -176,7 +177,7 @@ static int finisher(const struct graph *g, int group, int lane) {
 }
 
 static void show_tree(struct graph *g, int member, int parent, unsigned ways, int depth) {
-    static const char *const arrows[] = {"", "> ", "< ", "<> "}; /* as the parent sees it */
+    static const char *const arrows[] = {"", "> ", "< ", "<> "}; /* [ways]: as the parent sees them */
     if (is_shown(g))
         fprintf(g->out, "  %*s%s%d\n", 2 * (depth < RANKS_SHOWN ? depth : RANKS_SHOWN), "", arrows[ways],
                 rank_of(g, member));
@@ -222,7 +223,7 @@ static void show_group(struct graph *g, int group, int lane) {
     }
 }
 
-/* Whether a group is none of the forms that have a name. */
+/* Does some group have none of the forms that have a name? */
 static bool has_crowd(const struct graph *g) {
     for (int m = 0; m < g->cast->nmembers; m++) {
         struct form form = g->group[m] == m ? form_of(g, m) : (struct form){.members = 1};

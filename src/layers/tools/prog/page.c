@@ -17,22 +17,22 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const char page_template[]; /* the text of page.html */
+extern const char page_template[]; /* The text of page.html */
 
 enum { SLOTS_TRIED = 8, FILES_MAX = 16 };
 
-struct page {
+struct html_page {
     const struct cast *cast;
     const struct prog_shape *shape;
     struct cast_conns conns;
-    const char *files[FILES_MAX]; /* that emitted a step */
+    const char *files[FILES_MAX]; /* Source files whose code has emitted a step */
     int nfiles;
     FILE *out;
 };
 
 /* ---- text ---- */
 
-/* Inside quotation marks of JSON, in a script of HTML. */
+/* Writes a text as it must be inside quotation marks of JSON, in a script of an HTML page. */
 static void put_escaped(const char *text, FILE *out) {
     for (; *text != '\0'; text++)
         if (*text == '"' || *text == '\\')
@@ -53,7 +53,7 @@ static const char *comma(int i) { return i > 0 ? "," : ""; }
 
 /* ---- steps ---- */
 
-static int file_of(struct page *page, const char *file) {
+static int file_of(struct html_page *page, const char *file) {
     int i = 0;
     while (i < page->nfiles && strcmp(page->files[i], file) != 0)
         i++;
@@ -88,7 +88,7 @@ static void put_locals(const struct prog *prog, const struct prog_step *step, FI
     fprintf(out, "],");
 }
 
-static void put_step(struct page *page, int member, int number) {
+static void put_step(struct html_page *page, int member, int number) {
     const struct prog *prog = page->cast->members[member].prog;
     const struct prog_step *step = &prog->steps[number];
     const int first = page->conns.first_peer[member];
@@ -114,7 +114,7 @@ static int node_of(const struct prog_shape *shape, int rank) {
     return prog_shape_span(shape, prog_shape_position(shape, rank)).node;
 }
 
-static void put_member(struct page *page, int m) {
+static void put_member(struct html_page *page, int m) {
     const struct cast_member *member = &page->cast->members[m];
     const struct prog *prog = member->prog;
     FILE *out = page->out;
@@ -135,7 +135,7 @@ static void put_member(struct page *page, int m) {
     fprintf(out, "]}");
 }
 
-static void put_ranks(struct page *page) {
+static void put_ranks(struct html_page *page) {
     fprintf(page->out, ",\n\"members\":[");
     for (int m = 0; m < page->cast->nmembers; m++)
         put_member(page, m);
@@ -149,11 +149,11 @@ static void put_ranks(struct page *page) {
 
 /* ---- source ---- */
 
-/* A source file beside the folder of this program, or below the current one; NULL: there is none. */
+/* Opens a source file of collet: in the source tree around this program, or below the current folder. NULL: there is no such file. */
 static FILE *open_source(const char *file) {
     char path[1024];
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    for (int up = 0; n > 0 && up < 3; up++) { /* from build/bin/collet-prog to the folder above build */
+    for (int up = 0; n > 0 && up < 3; up++) { /* Goes up from build/bin/collet-prog to the folder above build */
         while (n > 0 && path[n - 1] != '/')
             n--;
         n--;
@@ -205,7 +205,7 @@ static void put_value(const struct rehearsal *m, int32_t value, FILE *out) {
     fputc(']', out);
 }
 
-/* What all ranks hold after a turn, as text that the next turn replaces. */
+/* The content of OUT of all ranks after a turn, as JSON. The next turn replaces it. */
 struct holdings {
     char *text;
     size_t bytes;
@@ -230,7 +230,7 @@ static void keep_holdings(const struct rehearsal *m, int turn, void *context) {
     fclose(out);
 }
 
-static void put_verdicts(const struct page *page, int root, int nslots) {
+static void put_verdicts(const struct html_page *page, int root, int nslots) {
     const struct algorithm *algorithm = page->cast->algorithm;
     struct holdings holdings = {NULL, 0};
     const struct rehearsal_watcher watcher = {keep_holdings, NULL, &holdings};
@@ -249,7 +249,7 @@ static void put_verdicts(const struct page *page, int root, int nslots) {
 
 /* ---- the page ---- */
 
-static void put_head(const struct page *page, int root, int nslots) {
+static void put_head(const struct html_page *page, int root, int nslots) {
     const struct algorithm *algorithm = page->cast->algorithm;
     const struct prog *prog = page->cast->members[0].prog;
     const struct prog_facts *facts = &prog_facts[algorithm->collective];
@@ -261,14 +261,14 @@ static void put_head(const struct page *page, int root, int nslots) {
             page->cast->nranks, root, facts->root != PROG_NO_ROOT ? "true" : "false", nslots,
             cast_reduces(page->cast) ? "true" : "false", prog_region_blocks(prog, STEP_IN),
             prog_region_blocks(prog, STEP_OUT), prog_region_blocks(prog, STEP_TMP));
-    /* What a block is called; whether IN is one rank's block; whether each rank has a block for each. */
+    /* noun: the name of a block. single: IN is one block. swaps: each rank has a block for each rank, in IN and in OUT. */
     fprintf(out, ",\"noun\":\"%s\",\"single\":%s,\"swaps\":%s",
             prog_is_bare(algorithm->collective) ? "" : (whole ? "slice" : "block"),
             facts->in == PROG_SINGLE ? "true" : "false",
             !whole && facts->in != PROG_SINGLE && facts->out != PROG_SINGLE ? "true" : "false");
 }
 
-static void put_data(struct page *page, int root, int nslots) {
+static void put_data(struct html_page *page, int root, int nslots) {
     put_head(page, root, nslots);
     put_ranks(page);
     put_verdicts(page, root, nslots);
@@ -287,7 +287,7 @@ enum collet_result show_page_data(const struct algorithm *algorithm, const struc
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "a page shows up to %d ranks, not %d", SHOW_PAGE_RANKS,
                        shape->nranks);
     COLLET_TRY(cast_create(algorithm, shape, root, &cast));
-    struct page page = {.cast = &cast, .shape = shape, .out = out};
+    struct html_page page = {.cast = &cast, .shape = shape, .out = out};
     enum collet_result result = COLLET_SUCCESS;
     if (cast_connect(&cast, &page.conns))
         put_data(&page, root, nslots);

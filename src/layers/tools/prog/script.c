@@ -45,7 +45,7 @@ static bool same_run(int region, const struct block_run *run, int other, const s
     return region == other && run->first == that->first && run->stride == that->stride && run->group == that->group;
 }
 
-/* Does the step say without ~ how long its pieces are? As prog_emit() finds it. */
+/* Do the operands and places of the step already say how long its pieces are? Then its line needs no ~. The rule is that of prog_emit(). */
 static bool says_length(const struct prog *prog, const struct prog_step *step) {
     if (step->about_region == STEP_NONE)
         return true;
@@ -102,20 +102,20 @@ void script_print(const struct cast *cast, FILE *out) {
 
 /* ---- reading ---- */
 
-struct reader {
+struct script_reader {
     struct prog *prog;
-    const char *at; /* the rest of the text */
+    const char *at; /* The rest of the text */
     int line;
-    bool mine; /* the lines are the rank's */
+    bool mine; /* The lines belong to the program's rank */
 };
 
-static void fail(struct reader *r, const char *word, const char *expected) {
+static void fail(struct script_reader *r, const char *word, const char *expected) {
     if (r->prog->error == COLLET_SUCCESS)
         r->prog->error = err_set(COLLET_ERR_INVALID_ARGUMENT, "line %d: '%s' is not %s", r->line, word, expected);
 }
 
-/* Reads the next word of the line. False: the line has ended. */
-static bool next_word(struct reader *r, char word[WORD_BYTES]) {
+/* Reads the next word of the line. False: there are no more words in the line. */
+static bool next_word(struct script_reader *r, char word[WORD_BYTES]) {
     r->at += strspn(r->at, " \t\r");
     size_t length = *r->at == '#' ? 0 : strcspn(r->at, " \t\r\n#");
     snprintf(word, WORD_BYTES, "%.*s", (int)length, r->at);
@@ -123,14 +123,14 @@ static bool next_word(struct reader *r, char word[WORD_BYTES]) {
     return length > 0;
 }
 
-static void next_line(struct reader *r) {
+static void next_line(struct script_reader *r) {
     r->at += strcspn(r->at, "\n");
     r->at += *r->at == '\n';
     r->line++;
 }
 
-/* "out2:4:8:2" */
-static bool read_run(struct reader *r, const char *word, struct local *local) {
+/* Reads a run of blocks, such as "out2:4:8:2". */
+static bool read_run(struct script_reader *r, const char *word, struct local *local) {
     char name[4] = "", rest = 0;
     int first, count = 1, stride = 1, group = 1;
     int n = sscanf(word, "%3[a-z]%d:%d:%d:%d%c", name, &first, &count, &stride, &group, &rest);
@@ -143,8 +143,9 @@ static bool read_run(struct reader *r, const char *word, struct local *local) {
     return false;
 }
 
-/* "3" or "3.1", behind < or >. All peers of one side are on one lane. */
-static void read_peer(struct reader *r, const char *word, int ranks[PEERS_MAX], struct peers *peers) {
+/* Reads a peer: "3" or "3.1", the text behind < or >. All peers from which a step receives are on one lane; so are all peers to which it
+ * sends. */
+static void read_peer(struct script_reader *r, const char *word, int ranks[PEERS_MAX], struct peers *peers) {
     int rank = -1, lane = 0;
     char rest = 0;
     if (sscanf(word + 1, "%d.%d%c", &rank, &lane, &rest) < 1 || rest != 0 || rank < 0 || rank >= r->prog->nranks ||
@@ -157,8 +158,8 @@ static void read_peer(struct reader *r, const char *word, int ranks[PEERS_MAX], 
     *peers = LISTED(ranks, peers->count + 1, lane);
 }
 
-static void read_step(struct reader *r, const char *first) {
-    static int received[PEERS_MAX], sent[PEERS_MAX]; /* large; a tool has one thread */
+static void read_step(struct script_reader *r, const char *first) {
+    static int received[PEERS_MAX], sent[PEERS_MAX]; /* Static, because they are large */
     static struct local_operand locals[LOCALS_MAX];
     struct step_text text = {.origin = {"script", r->line}};
     int nlocals = 0;
@@ -185,8 +186,8 @@ static void read_step(struct reader *r, const char *first) {
     prog_emit(r->prog, text);
 }
 
-/* "blocks 4"; false: it is no such line. */
-static bool read_number(struct reader *r, const char *word) {
+/* Reads a line such as "blocks 4". False: the line does not begin with one of these names. */
+static bool read_number(struct script_reader *r, const char *word) {
     static const char *const names[] = {"blocks", "tmp", "run", "rank"};
     char value[WORD_BYTES] = "", *end;
     int k = 0;
@@ -210,9 +211,9 @@ static bool read_number(struct reader *r, const char *word) {
     return true;
 }
 
-/* The build() of what script_algorithm() makes: its text is where an imported one has its schedule. */
+/* The build() of the algorithms that script_algorithm() makes. Their `schedule` points to the text. */
 static void script_build(struct prog *prog) {
-    struct reader r = {.prog = prog, .at = (const char *)(const void *)prog->schedule, .line = 1};
+    struct script_reader r = {.prog = prog, .at = (const char *)(const void *)prog->schedule, .line = 1};
     for (char word[WORD_BYTES]; *r.at != '\0' && prog->error == COLLET_SUCCESS; next_line(&r))
         if (!next_word(&r, word) || read_number(&r, word) || !r.mine)
             continue;

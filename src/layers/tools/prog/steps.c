@@ -13,10 +13,10 @@
 
 #include <string.h>
 
-/* Tables are for the eye: what is beyond these is counted, not shown. */
+/* Tables are read by people: ranks and steps beyond these numbers are counted, but not shown. */
 enum { RANKS_SHOWN = 32, STEPS_SHOWN = 256, TOTALS_SHOWN = 64, LIST_TEXT_BYTES = 28 };
 
-/* The lists of numbers that a step has. */
+/* The three lists of numbers of a step: its blocks, the ranks that it receives from, and the ranks that it sends to. */
 enum list { BLOCKS, SENDERS, RECEIVERS };
 
 static int length_of_list(const struct prog_step *step, enum list list) {
@@ -30,7 +30,7 @@ static int number_in_list(const struct prog *prog, const struct prog_step *step,
     return (int)geometry_block(&step->about, (uint32_t)i, (uint32_t)nblocks);
 }
 
-/* From where in the list on numbers no longer follow each other. */
+/* Index behind the row of consecutive numbers that begins at index i of the list. */
 static int end_of_row(const struct prog *prog, const struct prog_step *step, enum list list, int i) {
     int number = number_in_list(prog, step, list, i++);
     while (i < length_of_list(step, list) && number_in_list(prog, step, list, i) == ++number)
@@ -38,14 +38,14 @@ static int end_of_row(const struct prog *prog, const struct prog_step *step, enu
     return i;
 }
 
-/* Writes a list of a step; what does not fit is "..". */
+/* Writes a list of a step. If the list does not fit, its rest becomes "..". */
 static void write_list(const struct prog *prog, const struct prog_step *step, enum list list,
                        char text[LIST_TEXT_BYTES]) {
     int room = LIST_TEXT_BYTES, at = 0, count = length_of_list(step, list);
     text[0] = '\0';
     for (int i = 0, end; i < count; i = end) {
         end = end_of_row(prog, step, list, i);
-        end = end - i == 2 ? i + 1 : end; /* 2,3 and not 2-3 */
+        end = end - i == 2 ? i + 1 : end; /* Prints 2,3 and not 2-3 */
         int first = number_in_list(prog, step, list, i);
         char row[28];
         snprintf(row, sizeof(row), end - i > 1 ? "%s%d-%d" : "%s%d", i > 0 ? "," : "", first, first + end - i - 1);
@@ -56,16 +56,16 @@ static void write_list(const struct prog *prog, const struct prog_step *step, en
     }
 }
 
-/* The table of a worker. */
-struct view {
+/* The table of one worker of all ranks. */
+struct steps_view {
     const struct cast *cast;
     struct show_cells cells;
-    int shown;  /* members that have a column */
-    int blocks; /* width of the blocks in a cell */
+    int shown;  /* Number of members that have a column */
+    int blocks; /* Width of the list of blocks in a cell, in characters */
     int worker;
 };
 
-/* Worker w's step s of a program, NULL if it has none. */
+/* Step s of worker w of a program. NULL: the program has no such step. */
 static const struct prog_step *find_step(const struct prog *prog, int w, int s) {
     if (w >= prog->nworkers || s >= prog->workers[w].nsteps)
         return NULL;
@@ -73,7 +73,7 @@ static const struct prog_step *find_step(const struct prog *prog, int w, int s) 
 }
 
 static void write_cell(const void *what, int row, int column, char field[SHOW_FIELD_BYTES]) {
-    const struct view *view = what;
+    const struct steps_view *view = what;
     const struct cast_member *member = &view->cast->members[column > 0 ? column - 1 : 0];
     if (column == 0)
         return row < 0 ? show_add(field, "step ") : show_add(field, "%4d ", row);
@@ -95,7 +95,7 @@ static void write_cell(const void *what, int row, int column, char field[SHOW_FI
     }
 }
 
-static void show_worker(struct view view, int w, FILE *out) {
+static void show_worker(struct steps_view view, int w, FILE *out) {
     int rows = 0;
     view.worker = w;
     for (int m = 0; m < view.shown; m++) {
@@ -109,7 +109,7 @@ static void show_worker(struct view view, int w, FILE *out) {
 
 /* ---- totals ---- */
 
-/* What one rank does in a round, in blocks; and its connections. */
+/* Numbers of blocks that one rank sends, reduces and stores in a round, and the number of its connections. */
 struct totals {
     int sends, reduces, stores, connections;
 };
@@ -123,7 +123,7 @@ static void add_steps(const struct prog *prog, struct totals *totals) {
     }
 }
 
-/* One line for each run of ranks with the same totals. */
+/* Prints one line for each row of neighbouring ranks with equal totals. */
 static void show_totals(const struct cast *cast, const struct totals *totals, FILE *out) {
     fprintf(out, "\n%-15s %8s %8s %8s %12s   in one round\n", "totals", "sends", "reduces", "stores", "connections");
     for (int m = 0, next, lines = 0; m < cast->nmembers; m = next) {
@@ -159,7 +159,7 @@ static enum collet_result count_totals(const struct cast *cast, FILE *out) {
 }
 
 enum collet_result show_steps(const struct cast *cast, struct show_cells cells, FILE *out) {
-    struct view view = {.cast = cast, .cells = cells};
+    struct steps_view view = {.cast = cast, .cells = cells};
     view.shown = cast->nmembers < RANKS_SHOWN ? cast->nmembers : RANKS_SHOWN;
     int nworkers = 0;
     for (int m = 0; m < cast->nmembers; m++) {

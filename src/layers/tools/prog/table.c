@@ -21,7 +21,7 @@ void show_add(char field[SHOW_FIELD_BYTES], const char *format, ...) {
 void show_table(const void *what, void (*write)(const void *what, int row, int column, char field[SHOW_FIELD_BYTES]),
                 int rows, int columns, bool alike, FILE *out) {
     int widths[COLUMNS_MAX] = {0};
-    for (int pass = 0; pass < 2; pass++) /* measures, then prints */
+    for (int pass = 0; pass < 2; pass++) /* Pass 0 measures the columns, pass 1 prints */
         for (int row = -1; row < rows; row++) {
             int at = 0, begin = 0;
             for (int c = 0; c < columns; c++) {

@@ -16,11 +16,12 @@
 enum { RANKS_SHOWN = 32, BLOCKS_SHOWN = 16, TURNS_SHOWN = 64, LEAVES_SHOWN = 64 };
 
 /* A table: a row per member, a column per field. */
-struct frame {
+struct turn_table {
     const struct rehearsal *m;
-    int round, turn; /* turn 0: the table tells no turn */
+    int round, turn; /* turn 0: the table does not belong to a turn */
     int members[RANKS_SHOWN], rows;
-    int first_out, nout, ntmp; /* blocks that have a column */
+    /* Blocks that have a column: number of the first block of OUT, number of blocks of OUT, number of blocks of TMP */
+    int first_out, nout, ntmp;
 };
 
 /* ---- fields ---- */
@@ -37,7 +38,7 @@ static void add_leaf(const struct rehearsal *m, int32_t leaf, int home, char *fi
         show_add(field, "[%d]", block);
 }
 
-/* The sum of the contributions, in the order of ranks. home: the block of IN that belongs here. */
+/* Appends the contributions of a value, in the order of ranks. home: contributions from this block of IN are written without its number. */
 static void add_value(const struct rehearsal *m, int32_t value, int home, char *field) {
     int32_t leaves[LEAVES_SHOWN];
     if (value == EXPR_NONE)
@@ -59,7 +60,7 @@ static void add_value(const struct rehearsal *m, int32_t value, int home, char *
     show_add(field, "%s", n < expr_nleaves(&m->exprs, value) ? "+.." : "");
 }
 
-static void add_steps(const struct frame *f, int member, char *field) {
+static void add_steps(const struct turn_table *f, int member, char *field) {
     const struct rehearsal *m = f->m;
     int nworkers = m->cast->members[member].prog->nworkers;
     for (int i = 0; i < nworkers; i++) {
@@ -71,7 +72,7 @@ static void add_steps(const struct frame *f, int member, char *field) {
     }
 }
 
-/* What a message that was not read yet carries, block by block. */
+/* Appends the content of a message that was not read yet, block by block. */
 static void add_message(const struct rehearsal *m, const struct rehearsal_conn *conn, size_t slot, char *field) {
     int src = conn->at.src;
     const struct prog_step *sent = &m->cast->members[src].prog->steps[m->slots[slot].step];
@@ -92,9 +93,9 @@ static void add_messages(const struct rehearsal *m, int member, char *field) {
 
 /* ---- tables ---- */
 
-static int columns_of(const struct frame *f) { return 2 + f->nout + f->ntmp + 1; }
+static int columns_of(const struct turn_table *f) { return 2 + f->nout + f->ntmp + 1; }
 
-static void write_title(const struct frame *f, int column, char *field) {
+static void write_title(const struct turn_table *f, int column, char *field) {
     if (column < 2)
         return f->turn == 0 ? (void)0 : column == 0 ? show_add(field, "turn %d", f->turn) : show_add(field, "step");
     if (column == columns_of(f) - 1)
@@ -104,7 +105,7 @@ static void write_title(const struct frame *f, int column, char *field) {
 }
 
 static void write_field(const void *what, int row, int column, char field[SHOW_FIELD_BYTES]) {
-    const struct frame *f = what;
+    const struct turn_table *f = what;
     const struct rehearsal *m = f->m;
     if (row < 0)
         return write_title(f, column, field);
@@ -125,30 +126,30 @@ static void write_field(const void *what, int row, int column, char field[SHOW_F
         show_add(field, "-");
 }
 
-static void show_frame(const struct frame *f, FILE *out) {
+static void show_frame(const struct turn_table *f, FILE *out) {
     show_table(f, write_field, f->rows, columns_of(f), false, out);
 }
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-static struct frame frame_of(const struct rehearsal *m, int round, int first_out) {
-    return (struct frame){.m = m,
-                          .round = round,
-                          .first_out = first_out,
-                          .nout = least(m->nout - first_out, BLOCKS_SHOWN),
-                          .ntmp = least(m->ntmp, BLOCKS_SHOWN)};
+static struct turn_table frame_of(const struct rehearsal *m, int round, int first_out) {
+    return (struct turn_table){.m = m,
+                               .round = round,
+                               .first_out = first_out,
+                               .nout = least(m->nout - first_out, BLOCKS_SHOWN),
+                               .ntmp = least(m->ntmp, BLOCKS_SHOWN)};
 }
 
 /* ---- watching a check ---- */
 
 struct show {
     FILE *out;
-    int turns; /* seen so far */
+    int turns; /* Number of turns so far */
 };
 
 static void show_turn(const struct rehearsal *m, int turn, void *context) {
     struct show *show = context;
-    struct frame frame = frame_of(m, 0, 0);
+    struct turn_table frame = frame_of(m, 0, 0);
     for (; frame.rows < least(m->cast->nmembers, RANKS_SHOWN); frame.rows++)
         frame.members[frame.rows] = frame.rows;
     show->turns = frame.turn = turn;
@@ -162,8 +163,8 @@ static void show_turn(const struct rehearsal *m, int turn, void *context) {
         fprintf(show->out, "of OUT and TMP the first %d blocks are shown\n\n", BLOCKS_SHOWN);
 }
 
-/* Adds the rank, if it has no row yet. */
-static void add_row(struct frame *frame, int member) {
+/* Adds a row for the member, if it has none yet. */
+static void add_row(struct turn_table *frame, int member) {
     for (int i = 0; i < frame->rows; i++)
         if (frame->members[i] == member)
             return;
@@ -176,7 +177,7 @@ static void show_failure(const struct rehearsal *m, void *context) {
     const struct prog *prog = m->cast->members[failed->member].prog;
     const struct prog_step *step = failed->step >= 0 ? &prog->steps[failed->step] : NULL;
     int block = step != NULL && step->about_region == STEP_OUT ? step->about.first : 0;
-    struct frame frame = frame_of(m, least(failed->round, m->nrounds - 1), m->nout > BLOCKS_SHOWN ? block : 0);
+    struct turn_table frame = frame_of(m, least(failed->round, m->nrounds - 1), m->nout > BLOCKS_SHOWN ? block : 0);
     FILE *out = ((struct show *)context)->out;
     add_row(&frame, failed->member);
     for (int i = 0; step != NULL && i < step->recv_count; i++)

@@ -14,21 +14,22 @@
 #include "base/memory.h"
 #include "layers/observe/timeline.h"
 
-/* The place of a worker: its next step. */
+/* The next step of a worker. */
 struct position {
     uint32_t round, run;
-    int64_t at_ps; /* when it can begin, unless its engine is busy */
+    int64_t at_ps; /* Time at which the step can begin, unless its engine is busy. */
 };
 
 struct sim_timeline {
     struct timeline file;
     struct arena arena;
-    struct position *next; /* [worker] */
-    int64_t *free_ps;      /* [engine]: end of its last step */
-    bool begun;            /* the simulation is repeated with fewer rounds: the first one counts */
+    struct position *next; /* [worker]: its next step. */
+    int64_t *free_ps;      /* [engine]: the end of its last step. */
+    /* The first run of the simulation has begun. Only this run counts: the simulation is repeated with fewer rounds. */
+    bool begun;
 };
 
-static struct sim_timeline the_timeline; /* a skipper has no context */
+static struct sim_timeline the_timeline; /* A global variable, because a skipper has no context. */
 
 static double us(int64_t ps) { return (double)ps / 1e6; }
 
@@ -99,7 +100,7 @@ enum collet_result timeline_write(const struct forecast_job *job, const struct p
     if (simulated->machine.uniform)
         result = err_set(COLLET_ERR_INVALID_ARGUMENT, "a timeline shows up to %d ranks, not %d", COST_RANKS_MAX,
                          job->nranks);
-    simulated->machine.skips = &timeline_skipper; /* before the simulation is built */
+    simulated->machine.skips = &timeline_skipper; /* `skips` must be set before the simulation is built. */
     timeline_begin(&the_timeline.file, out, "collet-sim, a prediction");
     if (result == COLLET_SUCCESS)
         result = simulated_run(simulated, choice, bytes, false, &f);

@@ -10,8 +10,8 @@
 
 #include <stdio.h>
 
-/* The choice for so many bytes; all ranks are simulated. Errors: INVALID_ARGUMENT for more than COST_RANKS_MAX ranks, those of
- * simulated_run(). */
+/* Writes the timeline of a choice for a call of this size. All ranks are simulated. Errors: INVALID_ARGUMENT if there are more
+ * than COST_RANKS_MAX ranks, and those of simulated_run(). */
 enum collet_result timeline_write(const struct forecast_job *job, const struct plan_choice *choice, uint64_t bytes,
                                   FILE *out);
 

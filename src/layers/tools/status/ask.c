@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define DIRECT_NS 300000000u /* for what a process knows of itself */
+#define DIRECT_NS 300000000u /* Time for asking a process about its own ranks. */
 
 void status_jobs_free(struct status_jobs *jobs) {
     for (int k = 0; k < jobs->count; k++)
@@ -25,7 +25,7 @@ void status_jobs_free(struct status_jobs *jobs) {
 
 /* ---- sockets ---- */
 
-/* The next name of a status socket in /proc/net/unix, and the process in it; false: there are no more. */
+/* Finds the next name of a status socket in /proc/net/unix, and the process in this name. False: there are no more. */
 static bool next_name(FILE *list, char name[64], int *pid) {
     char line[256];
     while (fgets(line, sizeof(line), list) != NULL) {
@@ -36,8 +36,8 @@ static bool next_name(FILE *list, char name[64], int *pid) {
     return false;
 }
 
-/* The process that listens there, in the numbers of this process: in a container the name may have another one. 0: not to be trusted,
- * since another user's process has taken the name. */
+/* The process that listens at a socket, by its number in this process's namespace; in a container, the socket's name may
+ * have another number. 0: the process is not to be trusted, because another user's process has taken the name. */
 static int listener_of(int fd) {
     struct ucred credentials;
     socklen_t bytes = sizeof(credentials);
@@ -68,7 +68,7 @@ int ask_list(int *pids, int room) {
             close(fd);
         for (int k = 0; k < n && k < room; k++)
             known |= pids[k] == pid;
-        if (known) /* a line of its connections */
+        if (known) /* This line is one of its connections. */
             continue;
         if (n < room)
             pids[n] = pid;
@@ -79,7 +79,8 @@ int ask_list(int *pids, int room) {
     return n;
 }
 
-/* named: its number is that of the name. Else it is this process's. */
+/* Connects to the status socket of a process. named: `pid` is the number in the socket's name. Otherwise it is the number in
+ * this process's namespace. */
 static int connect_to_process(int pid, bool named) {
     FILE *list = fopen("/proc/net/unix", "r");
     char name[64];
@@ -116,10 +117,10 @@ static bool receive(int fd, void *data, size_t bytes, uint64_t deadline_ns) {
 
 /* ---- answers ---- */
 
-/* What is read is of the same user, and yet it may be anything. */
+/* Checks what was read. It comes from a process of the same user, but may be anything. */
 static bool is_sound(const struct query_rank *rank, int number) {
     return rank->rank == number && memchr(rank->host, '\0', sizeof(rank->host)) != NULL &&
-           rank->bytes <= sizeof(rank->report);
+           rank->bytes <= sizeof(rank->status);
 }
 
 static bool receive_job(int fd, const struct status_head *head, struct status_job *job, uint64_t deadline_ns) {
@@ -131,14 +132,14 @@ static bool receive_job(int fd, const struct status_head *head, struct status_jo
             free(job->ranks);
             return false;
         }
-        r->has_report = r->rank.answered && report_read(r->rank.report, r->rank.bytes, &r->report);
-        if (r->has_report && job->name[0] == '\0')
-            snprintf(job->name, sizeof(job->name), "%s", r->report.name);
+        r->has_status = r->rank.answered && status_read(&r->rank.status, r->rank.bytes, &r->status);
+        if (r->has_status && job->name[0] == '\0')
+            snprintf(job->name, sizeof(job->name), "%s", r->status.name);
     }
     return job->ranks != NULL;
 }
 
-/* The next communicator that the process tells of; false: there are no more. */
+/* Reads the next communicator that the process tells of. False: there are no more. */
 static bool next_job(int fd, struct status_job *job, uint64_t deadline_ns, const char **why) {
     struct status_head head;
     if (!receive(fd, &head, sizeof(head), deadline_ns))
@@ -161,7 +162,7 @@ static int ask(int pid, bool named, bool all, uint64_t tag) {
     return fd;
 }
 
-/* What the process of a rank that has not answered knows of itself. */
+/* Asks the process of a rank that has not answered about its own ranks. */
 static void ask_directly(struct status_job *job, const struct query_rank *silent, uint64_t deadline_ns) {
     struct status_job own;
     const char *why;

@@ -10,15 +10,17 @@
 #ifndef COLLET_LAYERS_TOOLS_STATUS_ASK_H
 #define COLLET_LAYERS_TOOLS_STATUS_ASK_H
 
-#include "layers/observe/report.h"
+#include "layers/observe/status.h"
 #include "layers/observe/status_socket.h"
 
 struct status_rank {
     struct query_rank rank;
-    bool has_report;
-    struct report report;
-    int blocks;                        /* so many ranks wait for it, if only through others (blame.h) … */
-    const struct report_call *blocked; /* … in this call, of one of them; NULL: it blocks none */
+    bool has_status;
+    struct status status;
+    /* Number of ranks that wait for this rank, directly or through others (blame.h). */
+    int blocks;
+    /* A call in which one of these ranks waits. NULL: no rank waits for this one. */
+    const struct status_call *blocked;
 };
 
 /* A communicator. */
@@ -35,11 +37,12 @@ struct status_jobs {
 };
 void status_jobs_free(struct status_jobs *jobs);
 
-/* The processes of this host that can be asked, as they are numbered here: writes at most `room` of them, and returns how many there are. */
+/* Lists the processes of this host that can be asked, by their numbers in this process's namespace. Writes at most `room` of
+ * them. Returns how many there are. */
 int ask_list(int *pids, int room);
 
-/* Adds the communicators of a process that are not in *jobs yet. False: it does not answer until deadline_ns, or it is of
- * another user, or of another version of collet; *why says which. */
+/* Adds the communicators of a process that are not in *jobs yet. False: the process does not answer until deadline_ns,
+ * belongs to another user, or has another version of collet. *why says which. */
 bool ask_process(int pid, uint64_t deadline_ns, struct status_jobs *jobs, const char **why);
 
 #endif

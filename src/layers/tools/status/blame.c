@@ -5,18 +5,18 @@
 
 #define WAITING_NS 500000000u
 
-/* The call in which a rank has not moved for half a second; NULL: there is none. */
-static const struct report_call *waits_in(const struct status_rank *rank) {
-    for (int k = 0; rank->has_report && k < rank->report.ncalls && k < REPORT_CALLS; k++)
-        if (rank->report.call[k].idle_ns > WAITING_NS && rank->report.call[k].waits_for >= 0)
-            return &rank->report.call[k];
+/* A call in which a rank has not moved for half a second. NULL: there is none. */
+static const struct status_call *waits_in(const struct status_rank *rank) {
+    for (int k = 0; rank->has_status && k < rank->status.ncalls && k < STATUS_CALLS; k++)
+        if (rank->status.call[k].idle_ns > WAITING_NS && rank->status.call[k].waits_for >= 0)
+            return &rank->status.call[k];
     return NULL;
 }
 
-/* The end of the chain that begins at a rank; `call` becomes the call that is waited in. −1: it comes back to a rank that it
- * has passed. */
-static int end_of_chain(const struct status_job *job, int rank, const struct report_call **call) {
-    const struct report_call *next;
+/* The rank at the end of the chain that begins at a rank. *call is the last call of the chain that waits. −1: the chain
+ * comes back to a rank that it has passed. */
+static int end_of_chain(const struct status_job *job, int rank, const struct status_call **call) {
+    const struct status_call *next;
     for (int links = 0; (next = waits_in(&job->ranks[rank])) != NULL; links++) {
         if (links > job->nranks || next->waits_for >= job->nranks)
             return -1;
@@ -27,9 +27,9 @@ static int end_of_chain(const struct status_job *job, int rank, const struct rep
 }
 
 static void describe_end(const struct status_rank *r, char *text, size_t room) {
-    const struct report_call *call = r->blocked;
-    const char *what = prog_collective_name((enum prog_collective)call->collective);
-    const bool message = prog_is_p2p((enum prog_collective)call->collective);
+    const struct status_call *call = r->blocked;
+    const char *what = prog_collective_name((enum prog_collective)call->facts.collective);
+    const bool message = prog_is_p2p((enum prog_collective)call->facts.collective);
     if (r->rank.state != PEER_ALIVE)
         snprintf(text, room, "%s",
                  r->rank.state == PEER_LEFT    ? "has left the communicator"
@@ -37,12 +37,12 @@ static void describe_end(const struct status_rank *r, char *text, size_t room) {
                                                : "has died or is out of reach");
     else if (r->rank.stopped)
         snprintf(text, room, "is stopped, by a signal or a debugger");
-    else if (!r->has_report)
+    else if (!r->has_status)
         snprintf(text, room, "does not answer");
-    else if (!message && r->report.calls < call->sequence)
-        snprintf(text, room, "has not made call %llu, %s (its last is call %llu)", (unsigned long long)call->sequence,
-                 what, (unsigned long long)r->report.calls);
-    else if (r->report.ncalls == 0)
+    else if (!message && r->status.calls < call->facts.sequence)
+        snprintf(text, room, "has not made call %llu, %s (its last is call %llu)",
+                 (unsigned long long)call->facts.sequence, what, (unsigned long long)r->status.calls);
+    else if (r->status.ncalls == 0)
         snprintf(text, room, "waits in no call");
     else
         snprintf(text, room, "is at work");
@@ -55,7 +55,7 @@ int blame_find(struct status_job *job) {
         job->ranks[rank].blocked = NULL;
     }
     for (int rank = 0; rank < job->nranks; rank++) {
-        const struct report_call *call = NULL;
+        const struct status_call *call = NULL;
         const int end = end_of_chain(job, rank, &call);
         if (end < 0 || call == NULL)
             continue;

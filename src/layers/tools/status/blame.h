@@ -10,10 +10,10 @@
 
 #include "layers/tools/status/ask.h"
 
-/* Sets `blocks` and `blocked` of every rank; returns how many ranks hold others up. */
+/* Sets `blocks` and `blocked` of every rank. Returns how many ranks hold others up. */
 int blame_find(struct status_job *job);
 
-/* Of a rank that does: "rank 1 (host n1, process 77), which is stopped; ranks that wait for it: 2". */
+/* Describes a rank that holds others up: "rank 1 (host n1, process 77), which is stopped; ranks that wait for it: 2". */
 void blame_describe(const struct status_rank *rank, char *text, size_t room);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* ---- who has started whom ---- */
 
-/* −1: there is no such process. */
+/* Number of a process's parent. −1: there is no such process. */
 static int parent_of(int pid) {
     char path[32], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -24,7 +24,7 @@ static int parent_of(int pid) {
     if (file != NULL)
         fclose(file);
     text[length] = '\0';
-    const char *name_end = strrchr(text, ')'); /* a name may have blanks and brackets */
+    const char *name_end = strrchr(text, ')'); /* The name of a program may contain blanks and brackets. */
     return name_end != NULL && sscanf(name_end + 1, " %*c %d", &parent) == 1 ? parent : -1;
 }
 
@@ -61,7 +61,7 @@ void family_enter_network(int pid) {
 
 /* ---- who uses collet ---- */
 
-/* Words of the library's errors: a program that is linked with libcollet.a has them, too. */
+/* Words of an error of the library. A program that is linked with libcollet.a contains them, too. */
 static const char mark[] = "(COLLET_INIT_TIMEOUT)";
 
 static bool has_mark(const char *path) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layers/tools/status/metrics.h"
 
-#include "layers/observe/metrics.h"
+#include "layers/metrics/metrics.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@ static struct metrics_rank describe_rank(const struct status_job *job, const str
                                  .name = job->name,
                                  .rank = r->rank.rank,
                                  .host = r->rank.host,
-                                 .report = r->has_report ? &r->report : NULL,
+                                 .status = r->has_status ? &r->status : NULL,
                                  .is_up = r->rank.state == PEER_ALIVE && r->rank.answered,
                                  .is_stopped = r->rank.stopped,
                                  .blocks = r->blocks};
@@ -55,7 +55,7 @@ static int listen_on(int port) {
     return fd;
 }
 
-/* One page, whatever is asked for. */
+/* Answers a request with the one page, whatever it asks for. */
 static void answer(int fd, void (*get)(struct status_jobs *jobs)) {
     const struct timeval patience = {.tv_sec = 2};
     struct status_jobs jobs = {0};
@@ -78,7 +78,7 @@ static void answer(int fd, void (*get)(struct status_jobs *jobs)) {
 
 int status_serve_metrics(int port, void (*get)(struct status_jobs *jobs)) {
     const int listener = listen_on(port);
-    signal(SIGPIPE, SIG_IGN); /* a client may leave before it has its page */
+    signal(SIGPIPE, SIG_IGN); /* A client may leave before it has its page. */
     while (listener >= 0) {
         const int fd = accept(listener, NULL, NULL);
         if (fd >= 0)

@@ -30,13 +30,13 @@ static int count_optional(const char *text, const char *keeps) {
     return lines;
 }
 
-/* Makes text fit into so many rows, one of which is left free: takes out lines that begin with a blank, but not with `keeps`, the
- * last ones first. */
+/* Makes a text fit into `rows` rows, and leaves one of them free. Removes lines that begin with a blank, but not with
+ * `keeps`. The last such lines go first. */
 static void screen_fit(char *text, int rows, const char *keeps) {
     const int lines = count_lines(text), optional = count_optional(text, keeps);
     if (lines <= rows)
         return;
-    const int room = rows - 1 - (lines - optional); /* one line says what is missing */
+    const int room = rows - 1 - (lines - optional); /* One line says how many lines are missing. */
     const int kept = room > 0 ? room : 0;
     char *to = text;
     int seen = 0;
@@ -60,7 +60,7 @@ static void draw(char *text, int seconds) {
     char now[16];
     const time_t seconds_now = time(NULL);
     struct tm local;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row < 3) /* some terminals do not know their size */
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row < 3) /* Some terminals do not know their size. */
         size.ws_row = 24;
     strftime(now, sizeof now, "%T", localtime_r(&seconds_now, &local));
     const int before = count_lines(text);
@@ -77,7 +77,8 @@ void screen_watch(int seconds, char *(*text)(void *context), void *context) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
-    printf("%s", terminal ? "\033[?1049h\033[?25l\033[?7l" : ""); /* another screen, no cursor, long lines are cut */
+    /* Switches to another screen, hides the cursor, and cuts long lines. */
+    printf("%s", terminal ? "\033[?1049h\033[?25l\033[?7l" : "");
     while (!interrupted) {
         char *shown = text(context);
         if (shown != NULL && terminal)

@@ -12,8 +12,9 @@
 #ifndef COLLET_LAYERS_TOOLS_STATUS_SCREEN_H
 #define COLLET_LAYERS_TOOLS_STATUS_SCREEN_H
 
-/* text() gives what is shown, to be freed; NULL: no memory. Where the output is no terminal, one text follows the other, as a whole. Returns when
- * SIGINT, SIGTERM or SIGHUP comes; the terminal is then as it was. */
+/* Shows a text every `seconds` seconds, until SIGINT, SIGTERM or SIGHUP comes. text() returns the text, which is freed;
+ * NULL: there is no memory. If standard output is no terminal, one whole text follows the other. At the end the terminal is
+ * as before. */
 void screen_watch(int seconds, char *(*text)(void *context), void *context);
 
 #endif

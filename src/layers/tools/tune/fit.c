@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fitting by trying: each constant in turn is made a little larger and a little smaller, and what lessens the loss is
- * kept; when nothing does, the steps become shorter. The model itself predicts, so whatever it knows of is fitted: small
- * sizes settle latencies, large ones slopes, more ranks than CPUs the price of a switch.
+ * Fits by trials. Each constant in turn is made a little larger and a little smaller, and a change that lessens the loss is kept. When no
+ * change does, the changes become smaller. The model itself predicts, so all its constants can be fitted: small sizes determine latencies,
+ * large sizes determine slopes, and more ranks than CPUs determine the cost of a switch.
  *
  *      loss = Σ over sizes   mean over candidates of (ln predicted ÷ measured)², those near the best weighing most
  *                          + REGRET_WEIGHT · (ln time of the candidate predicted best ÷ least time)²
  *           + PRIOR_WEIGHT · Σ over constants (ln constant ÷ where it began)²
  *
- * The second term is what the model is for; the last keeps constants that the measurements say nothing about.
+ * The second term is large if the tuner would choose a slow candidate. The last term keeps constants about which the measurements say
+ * nothing.
  */
 #include "layers/tools/tune/fit.h"
 
@@ -21,8 +22,8 @@
 #define FIRST_FACTOR 1.6
 #define LAST_FACTOR 1.02
 #define PARAMETERS_MAX ((6 * LINK_CLASS_COUNT) * COSTS_PROTOCOLS + 4)
-#define LEAST_NS 1e-4      /* a constant that is zero stays it … */
-#define MEMORY_GBPS 1000.0 /* … but for this one, where ranks share a GPU */
+#define LEAST_NS 1e-4      /* A constant below this value counts as zero, and stays. */
+#define MEMORY_GBPS 1000.0 /* If ranks share a GPU and gpu_memory_gbps is zero, the fit begins with this value. */
 
 struct parameters {
     double *constant[PARAMETERS_MAX];
@@ -44,7 +45,7 @@ static void add(struct parameters *all, double *constant) {
 static void add_links(struct parameters *all, struct cost_table *costs, enum link_class class) {
     for (int protocol = 0; protocol < COSTS_PROTOCOLS; protocol++) {
         struct step_cost *step = &costs->step[class][protocol];
-        if (class == LINK_MEMORY || class >= LINK_GPU) /* of steps, and of a rank's own memory */
+        if (class == LINK_MEMORY || class >= LINK_GPU) /* Only these classes have a step time of their own. */
             add(all, &step->step_ns);
         add(all, &step->peer_ns);
         add(all, &step->byte_ns);
@@ -58,7 +59,7 @@ static bool has_class(const struct lab *lab, enum link_class class) {
     return net_has_class(lab->machine[LAB_NEAR].net, class);
 }
 
-/* Blocks, launches, and what lies between these GPUs. */
+/* Lists the constants of blocks, of launches, and of what lies between these GPUs. */
 static void list_of_gpus(struct lab *const *labs, int nlabs, struct cost_table *costs, struct parameters *all) {
     bool share = false;
     for (int k = 0; k < nlabs; k++)
@@ -78,7 +79,7 @@ static void list_of_gpus(struct lab *const *labs, int nlabs, struct cost_table *
     add(all, &costs->gpu_memory_gbps);
 }
 
-/* Classes that were not measured keep their constants. */
+/* Lists the constants that are fitted. Classes that were not measured keep theirs. */
 static void list_parameters(struct lab *const *labs, int nlabs, bool wire, struct cost_table *costs,
                             struct parameters *all) {
     bool crowded = false, seen[LAB_CLASSES] = {false};
@@ -106,7 +107,7 @@ static void list_parameters(struct lab *const *labs, int nlabs, bool wire, struc
         add(all, &costs->switch_ns);
 }
 
-/* Of one size in one class of distance. */
+/* Adds the loss of one size in one class of distance. */
 static void add_loss(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class,
                      struct loss *loss) {
     double us[LAB_CANDIDATES_MAX], predicted_us[LAB_CANDIDATES_MAX], least_us = INFINITY, chosen_us = 0,
@@ -148,7 +149,7 @@ static struct loss loss_of(struct lab *const *labs, int nlabs, const struct cost
     return loss;
 }
 
-/* Lets one constant be larger or smaller, if that lessens the loss. */
+/* Multiplies one constant by the factor, and keeps the product if the loss is smaller. Returns whether it is. */
 static bool try_constant(struct lab *const *labs, int nlabs, const struct cost_table *costs,
                          const struct parameters *all, double *constant, double factor, struct loss *best) {
     double before = *constant;

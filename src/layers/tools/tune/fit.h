@@ -7,10 +7,11 @@
 
 #include "layers/tools/tune/lab.h"
 
-/* Changes the constants of links over the wire, or of those over memory that were seen (and of CPUs that ranks share, where
- * they do), beginning with those that are there. Returns the remaining error: the mean of |ln (predicted ÷ measured)|
- * over candidates, near the best ones. It ends when nothing gets better, or with what it
- * has when its share of the time is used. */
+/* Changes constants so that predictions fit the samples. With `wire` these are the constants of links over a wire; without
+ * it, those of links over memory whose class has samples, and those of CPUs if ranks share CPUs. On GPUs, they are those of
+ * GPUs. The fit begins with the values in *costs. It ends when no change makes the loss smaller, or when its share of the
+ * budget is used. Returns the remaining error: the mean of |ln (predicted ÷ measured)| over candidates, in which those near
+ * the best ones weigh most. */
 double fit(struct lab *const *labs, int nlabs, bool wire, struct budget *budget, struct cost_table *costs);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* cudaStreamPerThread: each thread has its own stream by this name, so the work of threads runs side by side. */
+/* cudaStreamPerThread: by this name each thread has its own stream, so that the work of threads runs side by side. */
 #define STREAM_OF_THREAD ((void *)2)
 
 #define LONG_NS 0.9e9
@@ -20,13 +20,13 @@ static void must(enum collet_result result, const char *what) {
         bench_die("%s: %s", what, err_last());
 }
 
-/* The first failure is told. */
+/* Only the first failure is printed. */
 static void fail(struct gpu_calls *calls, const char *why) {
     if (!__atomic_exchange_n(&calls->failed, true, __ATOMIC_RELAXED))
         fprintf(stderr, "collet-tune: an allreduce among GPUs: %s\n", why);
 }
 
-/* False: such a communicator, or call, cannot be here; or it has failed. */
+/* Did the call or the creation succeed? False: it is not possible here, or it has failed; a failure is printed. */
 static bool works(struct gpu_calls *calls, enum collet_result result) {
     if (result != COLLET_SUCCESS && result != COLLET_ERR_UNSUPPORTED)
         fail(calls, err_last());
@@ -99,7 +99,7 @@ static void *call_alone(void *caller_) {
     struct caller *caller = caller_;
     struct gpu_calls *calls = caller->calls;
     struct gpu_scope scope = calls->driver->enter(calls->ordinals[caller->rank]);
-    caller->worked = wait_for(calls, caller->rank, STREAM_OF_THREAD); /* from now on there is the stream */
+    caller->worked = wait_for(calls, caller->rank, STREAM_OF_THREAD); /* The stream exists from here on. */
     pthread_barrier_wait(caller->start);
     caller->begin_ns = os_now_ns();
     for (int k = 0; k < caller->times && caller->worked; k++)
@@ -131,8 +131,8 @@ static double time_threads(struct gpu_calls *calls, uint64_t bytes, int times) {
     return worked ? (double)(end_ns - begin_ns) / times : 0;
 }
 
-/* A call that has reached COLLET_TIMEOUT, of a second or more, has ended before the library looks at what its blocks say. It looks every
- * 20 ms. */
+/* Looks for failures once more after a long call. A call that has reached COLLET_TIMEOUT (at least a second) may end before
+ * the library looks at what its blocks say. The library looks every 20 ms. */
 static bool look_again(struct gpu_calls *calls) {
     bool worked = true;
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);

@@ -46,9 +46,9 @@ static void print_head(struct lab *const *labs, double error, FILE *out) {
             100 * (exp(error) - 1));
 }
 
-/* Of what lies between these ranks: the rest is not fitted. */
+/* Prints the constants of what lies between these ranks. The others were not fitted. */
 static void print_constants(struct lab *const *labs, int nlabs, const struct cost_table *fitted, FILE *out) {
-    static const char *const prefixes[] = {"gpu.", "gpu-nvlink.", "gpu-pci.", "gpu-host."}; /* from LINK_GPU on */
+    static const char *const prefixes[] = {"gpu.", "gpu-nvlink.", "gpu-pci.", "gpu-host."}; /* [class − LINK_GPU]. */
     for (int class = 0; class < (int)(sizeof prefixes / sizeof *prefixes); class ++) {
         bool seen = false;
         for (int k = 0; k < nlabs; k++)

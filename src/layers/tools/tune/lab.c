@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks of the lab: rank 0 gives orders through a page that all share, the others carry them out until told to end.
+ * Ranks of the lab. Rank 0 gives orders through memory that all ranks share. All ranks carry them out, until an order ends the ranks.
  *
  *      rank 0    writes the order, board_meet ──▶ carries it out ──▶ board_meet, reads the times
  *      rank r                      board_meet ──▶ carries it out ──▶ board_meet
@@ -27,37 +27,39 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SAMPLE_NS 1e6      /* how long the timed calls of a sample should take together … */
-#define SAMPLE_CALLS_MIN 4 /* … of which one may begin before its peers have ended the one before … */
+#define SAMPLE_NS 1e6 /* Time that the timed calls of a sample should take together. */
+/* Minimum number of timed calls of a sample. One of them may begin before its peers have ended the one before. */
+#define SAMPLE_CALLS_MIN 4
 #define SAMPLE_CALLS_MAX 5000
-#define DISTURBED_NS 5000 /* from this on a round trip had other work in its way */
+#define DISTURBED_NS 5000 /* A round trip of at least this time was disturbed by other work. */
 #define PROBE_NS 300000
-#define OWN_SHARE 0.9   /* the ranks of a CPU should have so much of it */
-#define ATTEMPTS 4      /* tries for one sample */
-#define SIZE_NS 4e9     /* time for one size: after it, no round begins … */
-#define FEWEST_ROUNDS 5 /* … if there were so many rounds */
-#define JUDGED_ROUNDS 3 /* after so many rounds, slow candidates are left out: … */
-#define HOPELESS 3.0    /* … those that take so many times as long as the best one … */
-#define KEPT 6          /* … but the best ones are always kept, so many */
+#define OWN_SHARE 0.9   /* The ranks of a CPU should have at least this share of it. */
+#define ATTEMPTS 4      /* Number of tries for one sample. */
+#define SIZE_NS 4e9     /* Time for one size. After it no round begins. */
+#define FEWEST_ROUNDS 5 /* Rounds that are done in any case, even after SIZE_NS. */
+#define JUDGED_ROUNDS 3 /* After this number of rounds, slow candidates are left out. */
+#define HOPELESS 3.0    /* A candidate is slow if it takes longer than the best one by this factor. */
+#define KEPT 6          /* Number of best candidates that are never left out. */
 #define ROAMING_BYTES (512u << 10)
-#define ROAMING_LAPS 16   /* number of calls until payloads up to that size lie where they began */
-#define LONG_NS 10e6      /* a candidate is left out at once if its first call takes longer than this … */
-#define HOPELESS_LONG 8.0 /* … and so many times as long as that of the best one */
+#define ROAMING_LAPS 16 /* Laps through all slots until a payload of at most ROAMING_BYTES lies where it began. */
+#define LONG_NS 10e6    /* A candidate is left out at once only if its first call takes longer than this. */
+/* A candidate is left out at once if its first call takes longer than the best one's by this factor. */
+#define HOPELESS_LONG 8.0
 
 enum order_kind { ORDER_OPEN, ORDER_CALL, ORDER_END };
 
 struct orders {
     enum order_kind kind;
-    enum lab_class class; /* of the communicator */
+    enum lab_class class; /* Class of the communicator. */
     int candidate, calls;
     uint64_t bytes;
     struct collet_unique_id id;
-    double ns[LAB_RANKS_MAX];     /* a call, by rank */
-    double cpu_ns[LAB_RANKS_MAX]; /* time with a CPU */
+    double ns[LAB_RANKS_MAX];     /* [rank]: time of a call. */
+    double cpu_ns[LAB_RANKS_MAX]; /* [rank]: time that the rank had a CPU, per call. */
 };
 
 /* One rank, while it measures. */
-struct bench {
+struct lab_rank {
     struct lab *lab;
     struct board *board;
     struct orders *orders;
@@ -66,14 +68,14 @@ struct bench {
     float *in, *out;
 };
 
-static void must(const struct bench *bench, enum collet_result result, const char *what) {
+static void must(const struct lab_rank *bench, enum collet_result result, const char *what) {
     if (result != COLLET_SUCCESS)
         bench_die("rank %d: %s: %s", bench->rank, what, collet_last_error(NULL));
 }
 
 /* ---- carrying out orders ---- */
 
-static struct collet_comm **comm_of(struct bench *bench) {
+static struct collet_comm **comm_of(struct lab_rank *bench) {
     return &bench->comms[bench->orders->class][bench->orders->candidate];
 }
 
@@ -93,14 +95,14 @@ void lab_forget_candidates(void) {
         unsetenv(knobs[k]);
 }
 
-static void open_comm(struct bench *bench, const struct plan_choice *candidate) {
+static void open_comm(struct lab_rank *bench, const struct plan_choice *candidate) {
     lab_set_candidate(candidate);
     setenv("COLLET_CPU_DISTANCE", lab_class_names[bench->orders->class], 1);
     must(bench, collet_comm_init_rank(comm_of(bench), bench->board->nranks, bench->orders->id, bench->rank),
          "a communicator");
 }
 
-static void call(struct bench *bench, int times) {
+static void call(struct lab_rank *bench, int times) {
     for (int k = 0; k < times; k++)
         must(bench,
              collet_allreduce(bench->in, bench->out, bench->orders->bytes / sizeof(float), COLLET_FLOAT32, COLLET_SUM,
@@ -114,14 +116,14 @@ static double own_cpu_ns(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* How many calls use all the memory of connections that calls of this size use: short payloads roam through their slots
- * (fifo/proto_simple.h), and one candidate's memory leaves the caches while the others are measured. */
+/* Number of calls until all memory of the connections is in the caches. Short payloads roam through their slots (fifo/proto_simple.h),
+ * so many calls use different memory. The memory of a candidate leaves the caches while other candidates are measured. */
 static int calls_of_all_memory(const struct lab *lab, uint64_t bytes) {
     return bytes <= ROAMING_BYTES ? (int)lab->machine[LAB_NEAR].nslots * ROAMING_LAPS : 1;
 }
 
-/* Calls one after another: each begins where its rank is through with the one before. */
-static void time_calls(struct bench *bench) {
+/* Makes calls one after another and times them. Each call begins when its rank is through with the one before. */
+static void time_calls(struct lab_rank *bench) {
     int calls = bench->orders->calls, untimed = calls_of_all_memory(bench->lab, bench->orders->bytes);
     call(bench, untimed > calls / 4 ? untimed : 1 + calls / 4);
     double cpu_ns = own_cpu_ns();
@@ -131,14 +133,14 @@ static void time_calls(struct bench *bench) {
     bench->orders->cpu_ns[bench->rank] = (own_cpu_ns() - cpu_ns) / calls;
 }
 
-static void close_all(struct bench *bench) {
+static void close_all(struct lab_rank *bench) {
     for (int class = 0; class < LAB_CLASSES; class ++)
         for (int k = 0; k < bench->lab->ncandidates; k++)
             must(bench, collet_comm_destroy(bench->comms[class][k]), "the end of a communicator");
 }
 
-/* Returns what it was; after the second meeting the next order may be there already. */
-static enum order_kind carry_out(struct bench *bench) {
+/* Carries out the present order. Returns its kind, which is read before the second meeting: after that, rank 0 may give the next order. */
+static enum order_kind carry_out(struct lab_rank *bench) {
     board_meet(bench->board);
     enum order_kind kind = bench->orders->kind;
     if (kind == ORDER_OPEN)
@@ -151,7 +153,7 @@ static enum order_kind carry_out(struct bench *bench) {
     return kind;
 }
 
-static void serve(struct bench *bench) {
+static void serve(struct lab_rank *bench) {
     while (carry_out(bench) != ORDER_END)
         ;
     _exit(0);
@@ -159,7 +161,7 @@ static void serve(struct bench *bench) {
 
 /* ---- giving orders ---- */
 
-static void open_all(struct bench *bench) {
+static void open_all(struct lab_rank *bench) {
     for (int k = 0; k < LAB_CLASSES * bench->lab->ncandidates; k++) {
         *bench->orders = (struct orders){
             .kind = ORDER_OPEN, .class = (enum lab_class)(k % LAB_CLASSES), .candidate = k / LAB_CLASSES};
@@ -168,8 +170,9 @@ static void open_all(struct bench *bench) {
     }
 }
 
-/* Ranks that measure never sleep: what their CPU did not do for them it did for others. */
-static bool had_their_cpus(const struct bench *bench) {
+/* Did the ranks have their CPUs to themselves? Ranks that measure never sleep, so the time that they had no CPU belongs to
+ * other work. */
+static bool had_their_cpus(const struct lab_rank *bench) {
     const struct board_seat *seats = bench->board->seats;
     for (int r = 0; r < bench->board->nranks; r++) {
         double longest_ns = 0, own_ns = 0;
@@ -184,8 +187,8 @@ static bool had_their_cpus(const struct bench *bench) {
     return true;
 }
 
-/* ns a call: the slowest rank's. */
-static double sample(struct bench *bench, enum lab_class class, int candidate, uint64_t bytes, int calls) {
+/* Takes a sample. Returns the time of a call in ns, of the slowest rank. */
+static double sample(struct lab_rank *bench, enum lab_class class, int candidate, uint64_t bytes, int calls) {
     *bench->orders =
         (struct orders){.kind = ORDER_CALL, .class = class, .candidate = candidate, .bytes = bytes, .calls = calls};
     carry_out(bench);
@@ -195,8 +198,8 @@ static double sample(struct bench *bench, enum lab_class class, int candidate, u
     return ns;
 }
 
-/* False if the probe was disturbed. A machine of one CPU has one class. */
-static bool probe(struct bench *bench, enum lab_class *class) {
+/* Measures the distance between CPUs. False: the probe was disturbed. If both ranks are on one CPU, *class does not change. */
+static bool probe(struct lab_rank *bench, enum lab_class *class) {
     const struct board_seat *seats = bench->board->seats;
     struct line_trips trips;
     if (seats[0].cpu == seats[1].cpu)
@@ -213,7 +216,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Leaves out what is hopeless, by the least that each has taken. */
+/* Leaves out hopeless candidates, by the least time that each has taken. */
 static void judge(const struct lab *lab, const double *least_ns, double least_long_ns, double hopeless, bool *alive) {
     double sorted[LAB_CANDIDATES_MAX];
     int n = lab->ncandidates;
@@ -224,8 +227,10 @@ static void judge(const struct lab *lab, const double *least_ns, double least_lo
         alive[k] = alive[k] && least_ns[k] <= kept_ns;
 }
 
-/* Once more where something was in the way. *now: the class that the last probe found, if it found any. */
-static void fill_cell(struct bench *bench, int size, int candidate, int round, double *least_ns, enum lab_class *now) {
+/* Takes a sample for a cell. It is taken again if something was in the way. *now is the class that the last good probe
+ * found. */
+static void fill_cell(struct lab_rank *bench, int size, int candidate, int round, double *least_ns,
+                      enum lab_class *now) {
     struct lab *lab = bench->lab;
     struct lab_cell *cell = &lab->cells[size][candidate];
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -243,13 +248,14 @@ static void fill_cell(struct bench *bench, int size, int candidate, int round, d
     }
 }
 
-/* Touches the memory that calls of this size use: until then pages come one by one. Returns what a call takes. */
-static double warm_up(struct bench *bench, enum lab_class class, int candidate, uint64_t bytes) {
+/* Touches the memory that calls of this size use, because until then its pages come one by one. Returns the time of a call
+ * in ns. */
+static double warm_up(struct lab_rank *bench, enum lab_class class, int candidate, uint64_t bytes) {
     double ns = sample(bench, class, candidate, bytes, 1);
     return ns >= LONG_NS ? ns : sample(bench, class, candidate, bytes, (int)bench->lab->machine[LAB_NEAR].nslots);
 }
 
-static void measure_size(struct bench *bench, int size) {
+static void measure_size(struct lab_rank *bench, int size) {
     struct lab *lab = bench->lab;
     double least_ns[LAB_CANDIDATES_MAX];
     bool alive[LAB_CANDIDATES_MAX];
@@ -280,8 +286,8 @@ static int cpus_allowed(void) {
     return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
 }
 
-/* What reach_of() needs. */
-struct apart {
+/* The context of reach_of(). */
+struct reach_context {
     const struct lab *lab;
     enum lab_class class;
     bool wire;
@@ -289,23 +295,24 @@ struct apart {
 };
 
 static enum net_reach reach_of(const void *context, int from, int to) {
-    const struct apart *apart = context;
+    const struct reach_context *apart = context;
     int cpus = apart->lab->cpus;
     if (apart->wire)
         return NET_REMOTE;
-    return apart->class == LAB_FAR && from % cpus != to % cpus ? NET_FAR : NET_NEAR; /* as board_fork() binds them */
+    /* Ranks of one CPU are near: board_fork() binds rank r to CPU r modulo the number of CPUs. */
+    return apart->class == LAB_FAR && from % cpus != to % cpus ? NET_FAR : NET_NEAR;
 }
 
 static struct sim_loan loan_of(const void *context, int from, int to) {
     (void)from, (void)to;
-    return ((const struct apart *)context)->loan;
+    return ((const struct reach_context *)context)->loan;
 }
 
 static void describe_net(struct lab *lab, const struct config *config, enum lab_class class) {
     int n = lab->options.nranks, numbers[LAB_RANKS_MAX], place[LAB_RANKS_MAX] = {0};
     const char *transport = lab->options.transport;
-    struct apart apart = {lab, class, strcmp(transport, "tcp") == 0 || strcmp(transport, "verbs") == 0,
-                          net_loan_of_processes(config)};
+    struct reach_context apart = {lab, class, strcmp(transport, "tcp") == 0 || strcmp(transport, "verbs") == 0,
+                                  net_loan_of_processes(config)};
     for (int r = 0; r < n; r++)
         numbers[r] = r;
     struct net_source source = {lab->topo, NULL, n, 1, numbers, place, false, reach_of, loan_of, &apart};
@@ -384,7 +391,7 @@ void lab_create(const struct lab_options *options, const struct cost_table *cost
 
 /* ---- all of it ---- */
 
-static void make_buffers(struct bench *bench) {
+static void make_buffers(struct lab_rank *bench) {
     uint64_t most = sizeof(float);
     for (int size = 0; size < bench->lab->options.nsizes; size++)
         most = bench->lab->options.sizes[size] > most ? bench->lab->options.sizes[size] : most;
@@ -399,7 +406,7 @@ static void make_buffers(struct bench *bench) {
 void lab_measure(struct lab *lab, int rounds) {
     cpu_set_t allowed;
     sched_getaffinity(0, sizeof allowed, &allowed);
-    struct bench bench = {.lab = lab};
+    struct lab_rank bench = {.lab = lab};
     lab->rounds = rounds;
     bench.orders = mmap(NULL, sizeof *bench.orders, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (bench.orders == MAP_FAILED)

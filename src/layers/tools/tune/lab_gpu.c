@@ -22,16 +22,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLE_NS 2e6 /* how long the timed calls of a sample should take together … */
+#define SAMPLE_NS 2e6 /* Time that the timed calls of a sample should take together. */
 #define SAMPLE_CALLS_MAX 200
-#define SIZE_NS 0.3e9 /* and all of a candidate at one size */
-#define HOPELESS 8.0  /* so much longer than the best: not worth the time */
+#define SIZE_NS 0.3e9 /* Time for all samples of a candidate at one size. */
+#define HOPELESS 8.0  /* A candidate is not worth the time if its prediction exceeds the best one by this factor. */
 
-static const int channels_tried[] = {1, 4, 16}; /* and as many as find room */
+/* Numbers of channels that are tried, besides the largest one for which blocks find room. */
+static const int channels_tried[] = {1, 4, 16};
 
 #define CHANNELS (sizeof(channels_tried) / sizeof(*channels_tried))
 
-struct bench {
+struct lab_gpu {
     struct lab *lab;
     struct gpu_calls calls;
     double predicted_us[LAB_CANDIDATES_MAX][LAB_SIZES_MAX];
@@ -44,7 +45,7 @@ static void must(enum collet_result result, const char *what) {
 
 /* ---- the machine, as a communicator of these ranks would see it ---- */
 
-static struct map *map_of(const struct bench *bench, const struct config *config, const struct cost_table *costs,
+static struct map *map_of(const struct lab_gpu *bench, const struct config *config, const struct cost_table *costs,
                           const struct peer_info *peers) {
     int n = bench->lab->options.nranks;
     const struct topo *topo;
@@ -68,8 +69,8 @@ static struct map *map_of(const struct bench *bench, const struct config *config
     return map;
 }
 
-/* Finds the limits as planners do (plan/plan.c). */
-static void set_limits(struct bench *bench, const struct config *config, int count) {
+/* Finds the limits as plan/plan.c does. */
+static void set_limits(struct lab_gpu *bench, const struct config *config, int count) {
     struct lab *lab = bench->lab;
     int n = lab->options.nranks, blocks = INT32_MAX;
     for (int ordinal = 0; ordinal < count && ordinal < n; ordinal++) {
@@ -79,7 +80,7 @@ static void set_limits(struct bench *bench, const struct config *config, int cou
     tuner_limits_of_gpus(config, blocks, (n + count - 1) / count, count > 1 && n > 1, &lab->limits);
 }
 
-static void describe_machine(struct bench *bench, const struct config *config, const struct cost_table *costs) {
+static void describe_machine(struct lab_gpu *bench, const struct config *config, const struct cost_table *costs) {
     struct lab *lab = bench->lab;
     int n = lab->options.nranks;
     struct peer_info peers[LAB_RANKS_MAX];
@@ -98,8 +99,9 @@ static void describe_machine(struct bench *bench, const struct config *config, c
 
 /* ---- candidates ---- */
 
-/* Those that are tried, as far as they find room, and as many as do. */
-static size_t channels_of(const struct bench *bench, const struct algorithm *algorithm, int channels[CHANNELS + 1]) {
+/* Lists the numbers of channels to try: those of channels_tried for which blocks find room, and the largest such number.
+ * Returns how many there are. */
+static size_t channels_of(const struct lab_gpu *bench, const struct algorithm *algorithm, int channels[CHANNELS + 1]) {
     const struct lab *lab = bench->lab;
     struct cost_stage *stage;
     size_t count = 0;
@@ -114,7 +116,7 @@ static size_t channels_of(const struct bench *bench, const struct algorithm *alg
     return count;
 }
 
-static void list_candidates(struct bench *bench) {
+static void list_candidates(struct lab_gpu *bench) {
     int channels[CHANNELS + 1];
     for (const struct algorithm *a = algorithms; a->name != NULL; a++)
         if (a->collective == PROG_ALLREDUCE && algorithm_applies(a, &bench->lab->shape) &&
@@ -122,15 +124,15 @@ static void list_candidates(struct bench *bench) {
             lab_list_algorithm(bench->lab, a, channels, channels_of(bench, a, channels));
 }
 
-static void predict_all(struct bench *bench, const struct cost_table *costs) {
+static void predict_all(struct lab_gpu *bench, const struct cost_table *costs) {
     struct lab *lab = bench->lab;
     for (int k = 0; k < lab->ncandidates; k++)
         for (int size = 0; size < lab->options.nsizes; size++)
             bench->predicted_us[k][size] = lab_predict_us(lab, costs, size, k, LAB_NEAR);
 }
 
-/* The best one at this size that is not done; −1: all are. */
-static int next_at(const struct bench *bench, const bool *done, int size) {
+/* The candidate that is predicted to be best at this size, of those not done. −1: all are done. */
+static int next_at(const struct lab_gpu *bench, const bool *done, int size) {
     int next = -1;
     for (int k = 0; k < bench->lab->ncandidates; k++)
         if (!done[k] && (next < 0 || bench->predicted_us[k][size] < bench->predicted_us[next][size]))
@@ -140,24 +142,25 @@ static int next_at(const struct bench *bench, const bool *done, int size) {
 
 /* ---- measuring ---- */
 
-static bool time_is_over(const struct bench *bench) {
+static bool time_is_over(const struct lab_gpu *bench) {
     const struct lab *lab = bench->lab;
     return bench->calls.failed || budget_is_over(lab->options.budget) ||
            (lab->options.most_done > 0 && lab->ndone == lab->options.most_done);
 }
 
-static bool is_hopeless(const struct bench *bench, int size, int candidate) {
+static bool is_hopeless(const struct lab_gpu *bench, int size, int candidate) {
     double least_us = INFINITY;
     for (int k = 0; k < bench->lab->ncandidates; k++)
         least_us = fmin(least_us, bench->predicted_us[k][size]);
     return bench->predicted_us[candidate][size] > HOPELESS * least_us;
 }
 
-static void fill_cell(struct bench *bench, int size, int candidate) {
+static void fill_cell(struct lab_gpu *bench, int size, int candidate) {
     struct lab *lab = bench->lab;
     struct lab_cell *cell = &lab->cells[size][candidate];
     uint64_t bytes = lab->options.sizes[size];
-    double ns = gpu_calls_time(&bench->calls, bytes, 1); /* makes connections, too: all that is only done once */
+    /* The first call also does what is only done once, such as making connections. */
+    double ns = gpu_calls_time(&bench->calls, bytes, 1);
     double until_ns = (double)os_now_ns() + SIZE_NS;
     for (int round = 0; round < lab->rounds && ns > 0; round++) {
         ns = gpu_calls_time(&bench->calls, bytes, (int)fmin(fmax(SAMPLE_NS / ns, 1), SAMPLE_CALLS_MAX));
@@ -170,7 +173,7 @@ static void fill_cell(struct bench *bench, int size, int candidate) {
     }
 }
 
-static void say(const struct bench *bench, int candidate, int size, bool now) {
+static void say(const struct lab_gpu *bench, int candidate, int size, bool now) {
     const struct lab *lab = bench->lab;
     const struct plan_choice *choice = &lab->candidates[candidate];
     char name[LAB_NAME_BYTES];
@@ -180,7 +183,7 @@ static void say(const struct bench *bench, int candidate, int size, bool now) {
                (unsigned long long)lab->options.sizes[size]);
 }
 
-static void measure(struct bench *bench, int candidate) {
+static void measure(struct lab_gpu *bench, int candidate) {
     struct lab *lab = bench->lab;
     if (!gpu_calls_open(&bench->calls, &lab->candidates[candidate]))
         return;
@@ -195,7 +198,7 @@ static void measure(struct bench *bench, int candidate) {
     lab->ndone += !bench->calls.failed;
 }
 
-static void measure_best_first(struct bench *bench) {
+static void measure_best_first(struct lab_gpu *bench) {
     bool done[LAB_CANDIDATES_MAX] = {false};
     for (int k = 0; k < bench->lab->ncandidates && !time_is_over(bench); k++) {
         int next = next_at(bench, done, k % bench->lab->options.nsizes);
@@ -210,7 +213,7 @@ void lab_measure_gpus(const struct lab_options *options, const struct cost_table
                       struct lab **lab_p) {
     struct config config;
     const char *why;
-    struct bench *bench = calloc(1, sizeof(*bench));
+    struct lab_gpu *bench = calloc(1, sizeof(*bench));
     struct lab *lab = calloc(1, sizeof(*lab));
     if (bench == NULL || lab == NULL)
         bench_die("no memory");

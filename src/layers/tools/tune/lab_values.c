@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a lab has measured, in numbers that can be compared, and what the model says of the same candidates.
+ * The samples of a lab as numbers that can be compared, and the model's predictions for the same candidates.
  */
 #include "layers/tools/tune/lab.h"
 

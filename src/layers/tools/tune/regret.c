@@ -5,18 +5,19 @@
 
 #include <math.h>
 
-/* What may be lost without counting as a loss, if the measurements' noise is not larger. */
+/* The loss that still counts as good, unless the noise of the measurement is larger. */
 #define REGRET_ALLOWED 0.15
 
-/* The best is one that was measured in at least half as many rounds as the choice: others were left out early. */
+/* The model's choice beside the best candidate, at one size. The best one must have samples of at least half as many rounds
+ * as the choice, because others were left out early. */
 struct regret {
-    int choice, best;    /* −1: not measured */
-    double ratio, noise; /* of the quotients choice ÷ best of all rounds */
-    int ncandidates;     /* measured in this class */
+    int choice, best;    /* Indices of candidates. best −1: nothing was measured. */
+    double ratio, noise; /* Median and noise of the ratio choice ÷ best over all rounds. */
+    int ncandidates;     /* Number of candidates that have samples in this class. */
     bool good;
 };
 
-/* The best candidate is the one against which the choice does worst. */
+/* Finds the best candidate: the one against which the choice does worst. */
 static struct regret regret_of(struct lab *lab, const struct cost_table *costs, int size, enum lab_class class) {
     struct regret regret = {.choice = lab_choice(lab, costs, size, class), .best = -1};
     int enough = lab_value(lab, size, regret.choice, class).count / 2;

@@ -67,7 +67,7 @@ static int class_of(const char *name) {
     return class;
 }
 
-/* NULL, or what does not fit. */
+/* Stores a sample. Returns NULL, or what does not fit. */
 static const char *put(struct lab *const *labs, int nlabs, const int *first_round, const struct sample *sample) {
     struct lab *lab = lab_of(labs, nlabs, sample->nranks);
     if (lab == NULL)

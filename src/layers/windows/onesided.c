@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Put, get, signal, flush: calls on windows that need nothing of the other rank.
+ *
+ *    the window is             put, get                signal
+ *    reached by address        a copy                  an atomic add, release
+ *    reached by the RMA engine      an operation of one piece     an operation without pieces, that ends in a signal
+ */
+#include "layers/windows/await.h"
+#include "layers/windows/window.h"
+
+#include "fifo/port.h"
+
+/* Moves the piece now. NULL in `there`: by the RMA engine. A signal goes the way of its data. */
+static enum collet_result move(struct collet_comm *comm, const struct collet_window *window, int peer,
+                               const struct piece *piece, bool gets, bool signals) {
+    uint64_t *counter = signals ? window_signal_at(comm, window, peer) : NULL;
+    const bool by_address = piece->bytes == 0 || piece->there != NULL;
+    const bool by_messages = !by_address || (signals && counter == NULL);
+    if (by_address && piece->bytes > 0)
+        memmove(gets ? piece->here : piece->there, gets ? piece->there : piece->here, piece->bytes);
+    if (!by_messages && signals)
+        __atomic_fetch_add(counter, 1, __ATOMIC_RELEASE); /* pairs with has_signals() */
+    if (!by_messages)
+        return COLLET_SUCCESS;
+    struct rma_op op = {
+        .gets = gets,
+        .by_messages = true,
+        .end = signals ? OP_SIGNALS : OP_ENDS,
+        .signal_window = piece->window,
+        .pieces = piece,
+        .npieces = by_address ? 0 : 1,
+    };
+    return await_op(comm, comm->windows->rma, peer, &op, gets ? "a get from" : "a put to");
+}
+
+/* What a call names: bytes of the caller's memory, and as many of the peer's window. */
+struct target {
+    const char *name; /* argument with the caller's memory; NULL: there is none */
+    void *here;
+    size_t offset, bytes;
+};
+
+static enum collet_result check(const struct collet_window *window, int peer, const struct target *target) {
+    const size_t whole = window_bytes(window, peer);
+    if (target->name != NULL && target->here == NULL && target->bytes > 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL, and bytes is %zu", target->name, target->bytes);
+    if (target->offset <= whole && target->bytes <= whole - target->offset)
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_INVALID_ARGUMENT, "offset is %zu and bytes is %zu: the window of rank %d has %zu bytes",
+                   target->offset, target->bytes, peer, whole);
+}
+
+/* All of these calls. */
+static enum collet_result act(struct collet_comm *comm, struct collet_window *window, int peer, struct target target,
+                              bool gets, bool signals) {
+    COLLET_TRY(window_enter(comm, window, peer));
+    enum collet_result result = check(window, peer, &target);
+    if (result == COLLET_SUCCESS) {
+        const struct piece piece = window_piece(comm, window, peer, target.here, target.offset, target.bytes);
+        result = move(comm, window, peer, &piece, gets, signals);
+    }
+    comm_remember(comm, result);
+    comm_leave(comm);
+    return result;
+}
+
+enum collet_result collet_put(const void *sendbuff, size_t bytes, int peer, struct collet_window *window, size_t offset,
+                              struct collet_comm *comm) {
+    const struct target target = {"sendbuff", (void *)(uintptr_t)sendbuff, offset, bytes};
+    return act(comm, window, peer, target, false, false);
+}
+
+enum collet_result collet_put_signal(const void *sendbuff, size_t bytes, int peer, struct collet_window *window,
+                                     size_t offset, struct collet_comm *comm) {
+    const struct target target = {"sendbuff", (void *)(uintptr_t)sendbuff, offset, bytes};
+    return act(comm, window, peer, target, false, true);
+}
+
+enum collet_result collet_get(void *recvbuff, size_t bytes, int peer, struct collet_window *window, size_t offset,
+                              struct collet_comm *comm) {
+    const struct target target = {"recvbuff", recvbuff, offset, bytes};
+    return act(comm, window, peer, target, true, false);
+}
+
+enum collet_result collet_signal(int peer, struct collet_window *window, struct collet_comm *comm) {
+    return act(comm, window, peer, (struct target){.name = NULL}, false, true);
+}
+
+/* What was copied by address is there already. */
+enum collet_result collet_win_flush(int peer, struct collet_window *window, struct collet_comm *comm) {
+    COLLET_TRY(window_enter(comm, window, peer));
+    struct rma *rma = comm->windows->rma;
+    struct rma_op op = {.by_messages = true, .flushes = true};
+    enum collet_result result = COLLET_SUCCESS;
+    if (rma_is_dirty(rma, peer))
+        result = comm_remember(comm, await_op(comm, rma, peer, &op, "a flush at"));
+    comm_leave(comm);
+    return result;
+}
+
+/* ---- waiting for signals ---- */
+
+struct signals {
+    const struct collet_window *window;
+    int peer;
+    uint64_t count;
+};
+
+static bool has_signals(const void *signals_) {
+    const struct signals *signals = signals_;
+    const struct collet_window *window = signals->window;
+    uint64_t sent = port_load_acquire(&window->here.signals[signals->peer]); /* pairs with move(), take_signal() */
+    return sent - window->waited[signals->peer] >= signals->count;
+}
+
+/* A rank that fails here stays behind, as in any call: the communicator is over. */
+enum collet_result collet_wait_signal(int peer, uint64_t count, struct collet_window *window,
+                                      struct collet_comm *comm) {
+    COLLET_TRY(window_enter(comm, window, peer));
+    const struct signals signals = {window, peer, count};
+    const struct rma_awaited awaited = {
+        .comm = comm,
+        .rma = comm->windows->rma,
+        .peer = peer,
+        .what = "a signal of",
+        .hint = ": did that call collet_signal()?",
+        .is_there = has_signals,
+        .about = &signals,
+    };
+    enum collet_result result = comm_remember(comm, await(&awaited));
+    if (result == COLLET_SUCCESS)
+        window->waited[peer] += count;
+    else
+        boot_fail(comm->boot, result, err_last());
+    comm_leave(comm);
+    return result;
+}
