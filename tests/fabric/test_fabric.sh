@@ -238,7 +238,7 @@ one_rail_dies() {
 cable_goes_and_returns() {
     local sent="cat /sys/class/net/eth$1/statistics/tx_bytes" before now deadline
     pull_cable 2 "$1" && wait_for_rows 5 && plug_cable 2 "$1" || return
-    before=$(on 1.side "$sent") deadline=$((SECONDS + 25))
+    before=$(on 1.side "$sent") deadline=$((SECONDS + 100))
     until now=$(on 1.side "$sent") && [ "$now" -gt $((before + 1000000)) ]; do
         [ $SECONDS -lt $deadline ] || { echo "eth$1 sent $before bytes, then $now"; return 1; }
         sleep 0.2
