@@ -45,7 +45,7 @@ help:
 	@echo 'make test-gpu-sim-torch  NCCL'"'"'s backend of PyTorch and its CUDA graphs on that machine (PYTHON= names one with a torch for CUDA)'
 	@echo 'make gallery       a page per algorithm that a browser animates, in build/gallery; with emscripten a playground too'
 	@echo 'make test-playground  the playground in a browser (needs emscripten and Chromium; half a minute of a CPU)'
-	@echo 'make lab1 … lab8   the labs of docs/course (HINT=1: a hint)'
+	@echo 'make lab1 … lab9   the labs of docs/course (HINT=1: a hint)'
 	@echo 'make lab-slow      bad cases made on purpose, beside healthy jobs: docs/slow.md (half a minute)'
 	@echo 'make docs-site     the documents, with search and the gallery, in build/site (installs Sphinx; a minute)'
 	@echo 'make surface       all that users see: names of libraries, knobs, options, columns, lines of the log, metrics (seconds; docs/surface.txt)'

@@ -31,9 +31,11 @@ demo:
 	@echo '    make test                                  all tests (12 to 13 minutes)'
 	@echo '    make help                                  what else there is; README.md goes on from here'
 # 40,000 blocks of 8 KiB, as a key-value cache has them: docs/transfers.md.
+# The same beside NIXL, if `scripts/peers.sh kv` has brought it. Its ends are in one namespace, so tcp between two has no row of it.
+kv_beside = [ ! -d $(BUILD)/nixl ] || PYTHONPATH=$(BUILD)/nixl NIXL_LOG_LEVEL=WARN python3 bench/kv_nixl.py
 demo-kv: $(BUILD)/bin/kv_perf
-	@echo 'in shared memory:' && $(BUILD)/bin/kv_perf --procs 2
-	@echo 'over tcp, on this host:' && COLLET_TRANSPORT=tcp $(BUILD)/bin/kv_perf --procs 2
+	@echo 'in shared memory:' && $(BUILD)/bin/kv_perf --procs 2 && $(kv_beside)
+	@echo 'over tcp, on this host:' && COLLET_TRANSPORT=tcp $(BUILD)/bin/kv_perf --procs 2 && $(kv_beside) --tls tcp
 	@echo 'over tcp, between two network namespaces:' && { scripts/two-hosts.sh --ranks 1 $(BUILD)/bin/kv_perf || [ $$? = 77 ]; }
 test check test-full:
 	@scripts/deps.sh test

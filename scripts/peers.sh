@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# peers.sh get|archive|candidates: the newest MPI libraries of PyPI and oneCCL, which bench-peers.sh measures beside collet.
+# peers.sh get|archive|candidates|kv: the newest MPI libraries of PyPI and oneCCL, which bench-peers.sh measures beside collet.
 #
 #   peers.sh get       puts what runs on one host into $BUILD/peers/{openmpi,mpich,impi,oneccl}: 210 MB to download, 90 MB then
 #   peers.sh archive   packs them with the loops of collet and of each of them, and with the shared libraries that collet's
@@ -9,6 +9,7 @@
 #                      that has neither compiler nor network. The machine's C library must not be older than the last line says.
 #
 #   peers.sh candidates     collet's algorithms for one host, one a line: allreduce ring
+#   peers.sh kv             puts NIXL into $BUILD/nixl, beside which `make demo-kv` measures: 90 MB to download, 310 MB then
 #
 #   peers/loops/      collet_loop  limit_loop  openmpi_loop  mpich_loop  impi_loop  oneccl_loop  candidates
 #         needed/     shared libraries of collet_loop
@@ -69,6 +70,13 @@ get() {
     for each in "${wheels[@]}"; do
         [[ $each == *_devel=* ]] || keep "${each%%[_=]*}" "${each#*=}"
     done
+}
+
+# NIXL moves blocks of host memory without a driver for GPUs. Mooncake's transfer engine cannot be loaded without one (libcuda.so.1).
+get_nixl() {
+    scripts/deps.sh peers || exit 77
+    python3 -m pip install -q --no-deps --only-binary :all: --upgrade --target "$BUILD/nixl" nixl-cu12==1.5.1 numpy ||
+        { echo "peers: PyPI cannot be reached, or has no NIXL for this Python" >&2 && exit 77; }
 }
 
 # ------------------------------------------------------------------------------------------------------------- the archive
@@ -161,5 +169,6 @@ case ${1:-} in
 get) get ;;
 archive) pack ;;
 candidates) candidates ;;
-*) sed -n 's/^# \{0,1\}//; 4,17p' "$0" >&2; exit 2 ;;
+kv) get_nixl ;;
+*) sed -n 's/^# \{0,1\}//; 4,18p' "$0" >&2; exit 2 ;;
 esac
