@@ -46,10 +46,18 @@ time_pairs() {
             awk 'NR % 2 { first = $1; next } { print (first + $1) / 2 }' | sort -g | awk '{ us[NR] = $1 } END { print us[int((NR + 1) / 2)] }')"
 }
 
+# time_blocks TRANSPORT: keeps, as "TRANSPORT blocks", the MiB/s of a transfer of 500 blocks of 8 KiB.
+time_blocks() {
+    settings_for "$1"
+    start_job 1 kv_perf --blocks 500
+    keep "$1 blocks" most "$(end_job | awk '/a transfer, prepared once/ { print 500 * 8192 / 1048576 / ($(NF - 2) / 1000) }')"
+}
+
 # measure_speeds TRANSPORT…: small calls in more detail over the first of them.
 measure_speeds() {
     local transport latency
     keep write_bw most "$(perftest ib_write_bw -b -s 1048576 -n 30 -t 16 | awk '{ print $4 }')"
+    keep write_blocks most "$(perftest ib_write_bw -s 8192 -n 500 -t 16 | awk '{ print $4 }')"
     latency=$(perftest ib_write_lat -s 8 -n 1000)
     keep write_lat_typical least "$(awk '{ print $5 }' <<<"$latency")"
     keep write_lat_average least "$(awk '{ print $6 }' <<<"$latency")"
@@ -57,6 +65,8 @@ measure_speeds() {
     for transport in "$@"; do
         time_calls "$transport" sendrecv -b 1M -e 1M -n 10
         time_calls "$transport" all_reduce -b 8 -e 8 -n 200
+        time_calls "$transport" put -b 8 -e 8 -n 200 # a signal, then a put with a signal
+        time_blocks "$transport"
         time_calls "$transport" all_reduce -b 64K -e 1M -f 4 -n 10
     done
     time_pairs "$1" all_reduce -b 8 -e 8 -n 200
@@ -93,6 +103,10 @@ report_speeds() {
             "half of ib_write_bw -b" "$(half_of "${best[write_bw]:-}")" "≥ 0.85" || status=1
         compare "allreduce, 8 B, $transport: average" "${best[$transport all_reduce 8]:-}" us \
             "ib_write_lat, average" "${best[write_lat_average]:-}" "≤ 2.5" || status=1
+        compare "put of 8 B and signal, $transport" "$(half_of "${best[$transport put 8]:-}")" us \
+            "ib_write_lat, average" "${best[write_lat_average]:-}" "≤ 1.3" || status=1
+        compare "blocks of 8 KiB, $transport" "${best[$transport blocks]:-}" MB/s \
+            "ib_write_bw of 8 KiB" "${best[write_blocks]:-}" "≥ 0.8" || status=1
     done
     compare "allreduce, 8 B, $1: average" "${best[$1 all_reduce 8]:-}" us \
         "ib_write_bw -b -t 1" "${best[write_pair]:-}" "none" || status=1

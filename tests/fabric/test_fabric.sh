@@ -4,7 +4,8 @@
 # test_fabric.sh [TRANSPORT…]: collet between two virtual hosts with software RDMA (lab.sh), two ranks on each, so that
 # shared memory and a network mix. For each transport, in one boot:
 #
-#   conformance     every collective, type and operation, over both protocols; frames of 1500 and 9000 bytes; registered buffers (verbs)
+#   conformance     every collective, type and operation, over both protocols; frames of 1500 and 9000 bytes; registered buffers (verbs);
+#                   puts, gets, and transfers of many blocks
 #   bad networks    loss, delay, reordering: results are exact
 #   outages         a cable out for two seconds, and until the end; a host without power: an error on every rank, no hang
 #   two rails       channels go by them; one of them dies, and one returns; a NIC without a link; the control plane's network dies (verbs)
@@ -107,6 +108,9 @@ check_conformance() {
         check messages_are_sent_from_registered_buffers_and_land_in_them registered_buffers_are_sent_from sendrecv_perf 90 10
         check sums_are_sent_from_registered_buffers_and_land_in_them registered_buffers_are_sent_from all_reduce_perf 90 10
     fi
+    check "puts_are_exact_over_$transport" is_exact 2 put_perf -b 8 -e 64K -f 128 -n 2 -c 1
+    check "gets_are_exact_over_$transport" is_exact 2 get_perf -b 8 -e 64K -f 128 -n 2 -c 1
+    check "blocks_come_into_a_window_over_$transport" is_exact 1 kv_perf --blocks 300
     check "frames_of_1500_bytes_carry_$transport" with_mtu 1500 is_exact 2 all_reduce_perf -b 8 -e 1M -f 8 -n 2
 }
 
