@@ -14,6 +14,7 @@
 
 struct abort_notice {
     struct watch_task task;
+    struct dial dial;
     struct id id;
     struct failure failure;
     bool dials;  /* the meeting point may be in another process */
@@ -27,22 +28,28 @@ static void let_go(struct abort_notice *notice) {
     free(notice);
 }
 
-static void on_answer(void *owner, int place, enum peer_state state, struct wire *wire, const char *why) {
-    struct abort_notice *notice = owner;
-    (void)place, (void)state, (void)why;
-    if (wire != NULL)
-        wire_send(wire, TABLE_ABSENT, &notice->failure, sizeof notice->failure, NULL, 0);
+static void on_answer(struct dial *dial, struct wire *wire) {
+    struct abort_notice *notice = WATCH_OWNER(dial, struct abort_notice, dial);
+    wire_send(wire, TABLE_ABSENT, &notice->failure, sizeof notice->failure, NULL, 0);
     wire_finish(wire);
     let_go(notice);
+}
+
+static void on_no_answer(struct dial *dial) {
+    if (dial_refused_ns(dial) < DIAL_GONE_NS && os_now_ns() - dial->started_ns < DIAL_NS)
+        return;
+    dial_stop(dial);
+    let_go(WATCH_OWNER(dial, struct abort_notice, dial));
 }
 
 static void deliver(struct watch_task *task) {
     struct abort_notice *notice = WATCH_OWNER(task, struct abort_notice, task);
     SCOPED_KEY uint8_t key[SECRET_BYTES];
     id_key(notice->id.secret, "meeting point", NULL, 0, key);
-    if (rendezvous_fail(notice->id.secret, &notice->failure) || !notice->dials ||
-        inquiry_start(&notice->id.set, key, DIAL_GONE_NS, os_now_ns() + DIAL_NS, on_answer, notice, 0) == NULL)
+    if (rendezvous_fail(notice->id.secret, &notice->failure) || !notice->dials)
         let_go(notice);
+    else
+        dial_start(&notice->dial, &notice->id.set, key, 0, on_answer, on_no_answer);
 }
 
 void abort_notice_send(const struct id *id, const struct failure *failure, uint64_t patience_ns) {

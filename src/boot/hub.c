@@ -29,7 +29,6 @@ static enum collet_result hub_create(int nranks, struct watch *watch, struct hub
     letter_queue_init(&hub->outbox);
     hub->references = 1;
     hub->nranks = nranks;
-    hub->silent_rank = -1;
     hub->watch = watch;
     hub->local = arena_get(&hub->arena, n, sizeof *hub->local);
     hub->peers = arena_get(&hub->arena, n, sizeof *hub->peers);

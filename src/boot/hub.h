@@ -75,7 +75,6 @@ struct hub {
     uint64_t *since_ns;
     uint64_t *last_calls; /* [rank] number of collectives that it had begun, if it has said so; else 0 */
     int missing_count;    /* stored after the state that it counts; pairs with boot_missing_count() */
-    int silent_rank;      /* a neighbour in the tree, on another host, has missed heartbeats; −1: none */
 
     uint64_t awake_until_ns; /* this process has slept: after this time others may call it lost; 0: it has not slept */
 

@@ -14,7 +14,7 @@ struct letter {
     int32_t to; /* LETTER_TO_ALL: `key` is the new state of rank `from` */
     int32_t from;
     uint64_t key;
-    uint64_t number; /* set by the courier */
+    uint64_t number; /* set by the link */
     uint32_t bytes;
     char data[];
 };

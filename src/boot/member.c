@@ -11,14 +11,14 @@
  *
  * Read next: rendezvous.c, the other side of the first two phases; tree.h for the third.
  */
-#include "boot/interfaces.h"
 #include "boot/member.h"
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "boot/interfaces.h"
+#include "boot/link.h"
 #include "boot/rendezvous.h"
-#include "boot/route.h"
 #include "boot/tree_serve.h"
 #include "seams/layer.h"
 
@@ -38,6 +38,8 @@ struct member {
     struct watch_task work;
     struct tree tree;
     bool started, failure_told;
+    struct letter_queue goodbyes; /* that wait for letters */
+    struct watch_timer goodbye;   /* for how long they do */
 
     /* The meeting point: */
     struct address_set listener;   /* addresses of the tree's door */
@@ -417,6 +419,28 @@ static void tell_failure(struct member *member) {
     tree_spread_failure(&member->tree);
 }
 
+static void wait_with_goodbye(struct member *member, struct letter *letter) {
+    if (member->goodbyes.first == NULL)
+        watch_timer_set(&member->goodbye, os_now_ns() + BOOT_LETTERS_NS);
+    letter_append(&member->goodbyes, letter);
+}
+
+static void on_goodbye_timer(struct watch_timer *timer) {
+    watch_post(&WATCH_OWNER(timer, struct member, goodbye)->work);
+}
+
+/* Who has heard a goodbye waits for no letter any more. So it is said when the letters of this process have come. */
+static void say_goodbyes(struct member *member) {
+    struct letter *letter;
+    if (member->goodbye.link != NULL && !links_clear(&member->tree))
+        return;
+    watch_timer_stop(&member->goodbye);
+    while ((letter = letter_take(&member->goodbyes)) != NULL) {
+        tree_spread_state(&member->tree, letter->from, (enum peer_state)letter->key, NULL);
+        letter_free(letter);
+    }
+}
+
 static void send_letters(struct member *member) {
     struct hub *hub = member->hub;
     for (;;) {
@@ -425,20 +449,23 @@ static void send_letters(struct member *member) {
         pthread_mutex_unlock(&hub->lock);
         if (letter == NULL)
             return;
-        if (hub->phase == HUB_READY)
-            route_post(&member->tree, letter);
+        if (hub->phase == HUB_READY && letter->to == LETTER_TO_ALL)
+            wait_with_goodbye(member, letter);
+        else if (hub->phase == HUB_READY && hub_state(hub, letter->to, NULL) == PEER_ALIVE)
+            link_post(&member->tree, letter);
         else
             letter_free(letter);
     }
 }
 
-/* May this side end? Only if no rank of this process is left, and no other process needs it to route. After a failure, others may still
+/* May this side end? Only if no rank of this process is left, and no other process needs it in the tree. After a failure, others may still
  * have to agree on who lives. While no parent is connected, a goodbye may have been lost. */
 static bool is_over(const struct member *member) {
     struct hub *hub = member->hub;
     const bool heard = tree_is_heard(&member->tree);
     SCOPED_LOCK(&hub->lock);
-    return hub->nlocal == 0 && (hub->phase != HUB_READY || (hub->missing_count == hub->nranks && heard));
+    return hub->nlocal == 0 && member->goodbyes.first == NULL &&
+           (hub->phase != HUB_READY || (hub->missing_count == hub->nranks && heard));
 }
 
 static void member_destroy(struct member *member) {
@@ -448,6 +475,8 @@ static void member_destroy(struct member *member) {
     leave_meeting_point(member);
     tree_close(&member->tree);
     watch_timer_stop(&member->timer);
+    watch_timer_stop(&member->goodbye);
+    letter_queue_clear(&member->goodbyes);
     hub_release(member->hub);
     free(member);
 }
@@ -463,10 +492,13 @@ static void work(struct watch_task *task) {
     continue_init(member);
     tell_failure(member);
     send_letters(member);
+    say_goodbyes(member);
+    links_go_on();
     check_time(member);
 
     pthread_mutex_lock(&hub->lock);
-    hub->flushes_done = flushes_wanted;
+    if (member->goodbyes.first == NULL)
+        hub->flushes_done = flushes_wanted;
     pthread_cond_broadcast(&hub->flushed);
     pthread_mutex_unlock(&hub->lock);
 
@@ -509,6 +541,8 @@ enum collet_result member_create(struct hub *hub) {
     listener->port = (uint16_t)member->tree.door.port;
     member->hub = hub;
     member->timer.fire = on_init_timer;
+    member->goodbye.fire = on_goodbye_timer;
+    letter_queue_init(&member->goodbyes);
     watch_task_init(&member->work, hub->watch, work);
     hub->work = &member->work;
     hub->references++;

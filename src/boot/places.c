@@ -102,18 +102,6 @@ int places_choose_parent(const struct places *places, int of) {
     return -1;
 }
 
-/* Goes from the target up to one of our neighbours. If it reaches the top, without a neighbour or this process, the target is in a
- * different part of the tree. */
-int places_next_hop(const struct places *places, int parent, int target) {
-    for (int place = target; place != places->self; place = places_parent(place)) {
-        if (places->list[place].edge != NULL)
-            return place;
-        if (place == 0)
-            return parent >= 0 && places->list[parent].edge != NULL ? parent : -1;
-    }
-    return -1; /* below us, but an edge is missing at the moment */
-}
-
 bool places_children_connected(const struct places *places) {
     int first = TREE_ARITY * places->self + 1;
     for (int child = first; child < first + TREE_ARITY && child < places->count; child++)

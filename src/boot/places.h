@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The processes of a communicator as places of a tree: which stands where, which to connect to, which way to send.
+ * The processes of a communicator as places of a tree: which stands where, and which to connect to.
  * Only arithmetic: nothing here sends anything.
  */
 #ifndef COLLET_BOOT_PLACES_H
@@ -18,16 +18,11 @@ struct place {
     int lowest_rank, pid;
     uint64_t process[2];
     struct address_set listener;
-    struct edge *edge;       /* edge of the tree; NULL: not connected */
-    struct edge *shortcut;   /* NULL: none (route.h) */
-    struct inquiry *sought;  /* inquiry that may become a shortcut; NULL: none */
-    bool answered;           /* something has come by the shortcut */
-    bool unreachable;        /* no shortcut reaches it */
-    struct inquiry *inquiry; /* does it live? NULL: no inquiry */
-    bool gone;               /* do not connect to it any more */
-    int moves;               /* number of times that it changed its parent */
-    uint64_t awaited_ns;     /* time since which it should connect to us; 0: it need not */
-    uint64_t accuses_ns;     /* time since which it says that its parent is lost, to which we have an edge; 0: never */
+    struct edge *edge;   /* edge of the tree; NULL: not connected */
+    struct link *link;   /* letters to it, and of it (link.h); NULL: none yet */
+    bool gone;           /* do not connect to it any more */
+    uint64_t awaited_ns; /* time since which it should connect to us; 0: it need not */
+    uint64_t accuses_ns; /* time since which it says that its parent is lost, to which we have an edge; 0: never */
 };
 
 struct places {
@@ -52,10 +47,6 @@ int places_parent(int place);
 /* The parent of a place if some places are gone: its nearest ancestor that is not gone; if all are, the lowest place before it that
  * is not gone. −1: it is the root. */
 int places_choose_parent(const struct places *places, int of);
-
-/* The next hop toward `target`: the neighbour in whose part of the tree it is. parent: the chosen one. −1: none at the
- * moment. */
-int places_next_hop(const struct places *places, int parent, int target);
 
 /* Are the edges to all children connected? A child that has already left counts too. */
 bool places_children_connected(const struct places *places);

@@ -27,8 +27,8 @@ void tree_spread_failure(struct tree *tree) {
     tree_spread(tree, TREE_FAIL, &failure, sizeof failure, NULL);
 }
 
-void tree_say_hello(struct tree *tree, struct edge *edge, enum tree_frame type) {
-    struct hello hello = {.place = tree->places.self};
+void tree_say_hello(struct tree *tree, struct edge *edge, enum tree_frame type, int32_t serial) {
+    struct hello hello = {.place = tree->places.self, .serial = serial};
     memcpy(hello.process, place_of(tree, tree->places.self)->process, sizeof hello.process);
     wire_send(edge->wire, type, &hello, sizeof hello, NULL, 0);
 }

@@ -15,14 +15,13 @@
  *
  *      tree_serve.h    opens, links and closes the tree; takes the frames of its edges; hands the table down
  *      losses.h        finds lost processes by their silence, and gives their children new parents
- *      route.h         letters on their way
+ *      link.h          letters, on connections of their own
  *      tree.h          this file
  */
 #ifndef COLLET_BOOT_TREE_H
 #define COLLET_BOOT_TREE_H
 
 #include "base/os.h"
-#include "boot/courier.h"
 #include "boot/dial.h"
 #include "boot/door.h"
 #include "boot/edge.h"
@@ -34,13 +33,10 @@ struct tree {
     struct door door; /* accepts children */
     struct dial dial; /* dials the parent, while it is not connected */
     struct places places;
-    int parent;         /* place of the parent, connected or dialled; −1: this is the root */
-    uint64_t orphan_ns; /* time since which the parent is not connected; 0: it is, or never was */
-    struct edge *edges; /* all edges, also before their HELLO */
-    struct edge like;   /* template of every edge: the functions for its frames and for its end */
-    struct courier courier;
-    struct edge *shortcuts;        /* connections for letters alone (route.h) */
-    int nshortcuts;                /* also those being dialled; the process counts those of all communicators */
+    int parent;                    /* place of the parent, connected or dialled; −1: this is the root */
+    uint64_t orphan_ns;            /* time since which the parent is not connected; 0: it is, or never was */
+    struct edge *edges;            /* all edges, also before their HELLO */
+    struct edge like;              /* template of every edge: the functions for its frames and for its end */
     struct table table;            /* all ranks; freed when init is complete */
     bool known;                    /* all its cards have come */
     bool running;                  /* init is complete: from now on a lost process is a death, not a failed init */
@@ -53,17 +49,17 @@ struct tree {
 
 enum tree_frame {
     TREE_HELLO = 1, /* struct hello: the first frame toward the parent */
-    TREE_SHORTCUT,  /* struct hello: the first frame on a shortcut. All others there are parcels */
-    TREE_PARCEL,    /* struct parcel, and a letter's data */
+    TREE_LINK,      /* struct hello: the first frame on a link (link.h) */
     TREE_STATE,     /* struct state_news */
     TREE_FAIL,      /* struct failure */
-    TREE_MOVED,     /* struct moved: letters may be lost */
+    TREE_LETTER,    /* on a link: struct letter_head, and a letter's data */
+    TREE_GOT,       /* on a link: uint64_t, the number of letters that have come so far */
     /* further types: the parts of the table (enum table_frame) */
 };
 
-/* The first frame on an edge, and on a shortcut. */
+/* The first frame on an edge, and on a link. */
 struct hello {
-    int32_t place, zero;
+    int32_t place, serial; /* serial: number of a link's connection; 0 on an edge */
     uint64_t process[2];
 };
 
@@ -104,7 +100,7 @@ void tree_forsake(struct edge *edge);
 
 /* ---- news: to all neighbours, but not to `except` ---- */
 
-void tree_say_hello(struct tree *tree, struct edge *edge, enum tree_frame type);
+void tree_say_hello(struct tree *tree, struct edge *edge, enum tree_frame type, int32_t serial);
 void tree_spread(struct tree *tree, enum tree_frame type, const void *news, size_t bytes, const struct edge *except);
 void tree_spread_state(struct tree *tree, int rank, enum peer_state state, const struct edge *except);
 void tree_spread_failure(struct tree *tree);

@@ -9,7 +9,6 @@
 #include "base/config_read.h"
 #include "base/err.h"
 #include "boot/boot.h"
-#include "boot/courier.h"
 #include "boot/hub.h"
 #include "boot/id.h"
 #include "boot/places.h"
