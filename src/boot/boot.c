@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "boot/abort_notice.h"
 #include "boot/edge.h"
 #include "boot/hub.h"
 #include "boot/member.h"
@@ -370,8 +369,10 @@ void boot_say_end(struct boot *boot, enum peer_state state) {
     struct letter *letter = letter_create(LETTER_TO_ALL, boot->rank, state, NULL, 0);
     pthread_mutex_lock(&hub->lock);
     bool last = hub->nlocal == 1;
-    if (letter != NULL)
+    if (letter != NULL) {
+        letter->number = os_now_ns() + BOOT_LETTERS_NS;
         letter_append(&hub->outbox, letter);
+    }
     watch_post(hub->work);
     pthread_mutex_unlock(&hub->lock);
     if (last)

@@ -39,12 +39,6 @@ struct letter_head {
 
 /* ---------------------------------------------------------------------------------------------------- the process's list */
 
-static struct process *the_process(void) {
-    struct process *process = process_lock();
-    process_unlock();
-    return process;
-}
-
 static bool is_idle(const struct link *link) {
     return link->edges != NULL && link->kept.first == NULL && !link->dial.active;
 }
@@ -56,7 +50,7 @@ static bool waits(const struct link *link) {
 /* The one that was used least recently, of those of which this is true; NULL: there is none. */
 static struct link *oldest_that(bool (*is_so)(const struct link *link)) {
     struct link *oldest = NULL;
-    for (struct link *link = the_process()->links; link != NULL; link = link->next)
+    for (struct link *link = process_without_lock()->links; link != NULL; link = link->next)
         if (is_so(link) && (oldest == NULL || link->used_ns < oldest->used_ns))
             oldest = link;
     return oldest;
@@ -70,7 +64,7 @@ static bool close_idle(void) {
 }
 
 void links_open(void) {
-    struct process *process = the_process();
+    struct process *process = process_without_lock();
     if (process->spare == 0)
         OS_DESCRIPTOR(process->spare, eventfd(0, EFD_CLOEXEC));
     if (process->spare < 0)
@@ -78,7 +72,7 @@ void links_open(void) {
 }
 
 bool links_make_room(void) {
-    struct process *process = the_process();
+    struct process *process = process_without_lock();
     if (close_idle())
         return true;
     if (process->spare == 0)
@@ -94,7 +88,7 @@ static bool has_room(void) {
     rlim_t count = 0, most = LINKS_MAX;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max / 4 < most)
         most = limit.rlim_max / 4;
-    for (const struct link *link = the_process()->links; link != NULL; link = link->next)
+    for (const struct link *link = process_without_lock()->links; link != NULL; link = link->next)
         count += link->edges != NULL || link->dial.active;
     return count < most || close_idle();
 }
@@ -228,9 +222,9 @@ static struct link *link_to(struct tree *tree, int number) {
     struct place *place = place_of(tree, number);
     if (place->link != NULL || (place->link = patient_malloc(sizeof *place->link)) == NULL)
         return place->link;
-    *place->link = (struct link){.tree = tree, .place = number, .next = the_process()->links};
+    *place->link = (struct link){.tree = tree, .place = number, .next = process_without_lock()->links};
     letter_queue_init(&place->link->kept);
-    the_process()->links = place->link;
+    process_without_lock()->links = place->link;
     return place->link;
 }
 
@@ -291,14 +285,14 @@ static void forget(struct link *link) {
 void link_forget(struct tree *tree, int number) { forget(place_of(tree, number)->link); }
 
 bool links_clear(const struct tree *tree) {
-    for (const struct link *link = the_process()->links; link != NULL; link = link->next)
+    for (const struct link *link = process_without_lock()->links; link != NULL; link = link->next)
         if (link->tree == tree && link->kept.first != NULL)
             return false;
     return true;
 }
 
 void links_tidy(struct tree *tree, uint64_t idle_ns, uint64_t still_ns) {
-    for (struct link *link = the_process()->links; link != NULL; link = link->next) {
+    for (struct link *link = process_without_lock()->links; link != NULL; link = link->next) {
         if (link->tree != tree || link->edges == NULL || link->dial.active)
             continue;
         if (link->kept.first != NULL && os_now_ns() - link->still_ns >= still_ns)
@@ -311,7 +305,7 @@ void links_tidy(struct tree *tree, uint64_t idle_ns, uint64_t still_ns) {
 }
 
 void links_close(struct tree *tree) {
-    for (struct link **at = &the_process()->links, *link; (link = *at) != NULL;) {
+    for (struct link **at = &process_without_lock()->links, *link; (link = *at) != NULL;) {
         if (link->tree != tree) {
             at = &link->next;
             continue;

@@ -38,8 +38,7 @@ struct member {
     struct watch_task work;
     struct tree tree;
     bool started, failure_told;
-    struct letter_queue goodbyes; /* that wait for letters */
-    struct watch_timer goodbye;   /* for how long they do */
+    struct watch_timer goodbye; /* one waits for letters */
 
     /* The meeting point: */
     struct address_set listener;   /* addresses of the tree's door */
@@ -419,42 +418,34 @@ static void tell_failure(struct member *member) {
     tree_spread_failure(&member->tree);
 }
 
-static void wait_with_goodbye(struct member *member, struct letter *letter) {
-    if (member->goodbyes.first == NULL)
-        watch_timer_set(&member->goodbye, os_now_ns() + BOOT_LETTERS_NS);
-    letter_append(&member->goodbyes, letter);
-}
-
 static void on_goodbye_timer(struct watch_timer *timer) {
     watch_post(&WATCH_OWNER(timer, struct member, goodbye)->work);
 }
 
-/* Who has heard a goodbye waits for no letter any more. So it is said when the letters of this process have come. */
-static void say_goodbyes(struct member *member) {
-    struct letter *letter;
-    if (member->goodbye.link != NULL && !links_clear(&member->tree))
-        return;
-    watch_timer_stop(&member->goodbye);
-    while ((letter = letter_take(&member->goodbyes)) != NULL) {
-        tree_spread_state(&member->tree, letter->from, (enum peer_state)letter->key, NULL);
-        letter_free(letter);
-    }
+/* Takes the next letter of the outbox; NULL: there is none. Who has heard a goodbye waits for no letter any more. So it waits until the
+ * letters before it have come. */
+static struct letter *next_letter(struct member *member) {
+    struct hub *hub = member->hub;
+    const bool clear = links_clear(&member->tree); /* before it takes the hub's lock: that takes the process's */
+    SCOPED_LOCK(&hub->lock);
+    const struct letter *next = hub->outbox.first;
+    if (next == NULL || next->to != LETTER_TO_ALL || clear || os_now_ns() >= next->number)
+        return letter_take(&hub->outbox);
+    watch_timer_set(&member->goodbye, next->number);
+    return NULL;
 }
 
 static void send_letters(struct member *member) {
-    struct hub *hub = member->hub;
-    for (;;) {
-        pthread_mutex_lock(&hub->lock);
-        struct letter *letter = letter_take(&hub->outbox);
-        pthread_mutex_unlock(&hub->lock);
-        if (letter == NULL)
-            return;
-        if (hub->phase == HUB_READY && letter->to == LETTER_TO_ALL)
-            wait_with_goodbye(member, letter);
-        else if (hub->phase == HUB_READY && hub_state(hub, letter->to, NULL) == PEER_ALIVE)
+    struct letter *letter;
+    while ((letter = next_letter(member)) != NULL) {
+        const bool ready = member->hub->phase == HUB_READY;
+        if (ready && letter->to != LETTER_TO_ALL && hub_state(member->hub, letter->to, NULL) == PEER_ALIVE) {
             link_post(&member->tree, letter);
-        else
-            letter_free(letter);
+            continue;
+        }
+        if (ready && letter->to == LETTER_TO_ALL)
+            tree_spread_state(&member->tree, letter->from, (enum peer_state)letter->key, NULL);
+        letter_free(letter);
     }
 }
 
@@ -464,7 +455,7 @@ static bool is_over(const struct member *member) {
     struct hub *hub = member->hub;
     const bool heard = tree_is_heard(&member->tree);
     SCOPED_LOCK(&hub->lock);
-    return hub->nlocal == 0 && member->goodbyes.first == NULL &&
+    return hub->nlocal == 0 && hub->outbox.first == NULL &&
            (hub->phase != HUB_READY || (hub->missing_count == hub->nranks && heard));
 }
 
@@ -476,7 +467,6 @@ static void member_destroy(struct member *member) {
     tree_close(&member->tree);
     watch_timer_stop(&member->timer);
     watch_timer_stop(&member->goodbye);
-    letter_queue_clear(&member->goodbyes);
     hub_release(member->hub);
     free(member);
 }
@@ -492,12 +482,11 @@ static void work(struct watch_task *task) {
     continue_init(member);
     tell_failure(member);
     send_letters(member);
-    say_goodbyes(member);
     links_go_on();
     check_time(member);
 
     pthread_mutex_lock(&hub->lock);
-    if (member->goodbyes.first == NULL)
+    if (hub->outbox.first == NULL)
         hub->flushes_done = flushes_wanted;
     pthread_cond_broadcast(&hub->flushed);
     pthread_mutex_unlock(&hub->lock);
@@ -542,7 +531,6 @@ enum collet_result member_create(struct hub *hub) {
     member->hub = hub;
     member->timer.fire = on_init_timer;
     member->goodbye.fire = on_goodbye_timer;
-    letter_queue_init(&member->goodbyes);
     watch_task_init(&member->work, hub->watch, work);
     hub->work = &member->work;
     hub->references++;

@@ -40,6 +40,8 @@ struct process {
 /* Locks the process. Critical sections are short; a hub's lock may be taken inside. */
 struct process *process_lock(void);
 void process_unlock(void);
+/* For what only the watch thread uses. */
+struct process *process_without_lock(void);
 
 const uint64_t *process_identity(void);
 bool process_is_here(const uint64_t identity[2]);      /* does this identity belong to this process? */

@@ -11,7 +11,7 @@
 #include "boot/boot.h"
 #include "boot/hub.h"
 #include "boot/id.h"
-#include "boot/places.h"
+#include "boot/tree.h"
 #include "boot/watch.h"
 #include "common/fair.h"
 #include "common/local_boots.h"

@@ -3,7 +3,7 @@
  * What ranks and the meeting point tell each other at init: cards, tables, nodes, failures, rejections, agreed knobs.
  */
 #include "base/config_read.h"
-#include "boot/places.h"
+#include "boot/tree.h"
 #include "boot/table.h"
 #include "fuzz.h"
 
