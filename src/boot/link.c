@@ -16,7 +16,7 @@
 #define LATE_ROUND 8         /* a link that does not stand after so many is worth a line in the log */
 
 /* The letters between this process and another one. It stays until the tree is closed, whether it stands or not. */
-struct link {
+struct peer_link {
     struct tree *tree;
     int place;          /* of the other process */
     struct edge *edges; /* the first one is in use; NULL: the link does not stand */
@@ -28,7 +28,7 @@ struct link {
     uint64_t sent, got;       /* number of letters sent so far, and received so far */
     uint64_t still_ns;        /* time since which the first letter of `kept` has waited, or the link has stood */
     uint64_t used_ns;
-    struct link *next;
+    struct peer_link *next;
 };
 
 /* Header of a letter on its way; the data follow. */
@@ -39,25 +39,25 @@ struct letter_head {
 
 /* ---------------------------------------------------------------------------------------------------- the process's list */
 
-static bool is_idle(const struct link *link) {
+static bool is_idle(const struct peer_link *link) {
     return link->edges != NULL && link->kept.first == NULL && !link->dial.active;
 }
 
-static bool waits(const struct link *link) {
+static bool waits(const struct peer_link *link) {
     return link->edges == NULL && link->kept.first != NULL && !link->dial.active;
 }
 
 /* The one that was used least recently, of those of which this is true; NULL: there is none. */
-static struct link *oldest_that(bool (*is_so)(const struct link *link)) {
-    struct link *oldest = NULL;
-    for (struct link *link = process_without_lock()->links; link != NULL; link = link->next)
+static struct peer_link *oldest_that(bool (*is_so)(const struct peer_link *link)) {
+    struct peer_link *oldest = NULL;
+    for (struct peer_link *link = process_without_lock()->links; link != NULL; link = link->next)
         if (is_so(link) && (oldest == NULL || link->used_ns < oldest->used_ns))
             oldest = link;
     return oldest;
 }
 
 static bool close_idle(void) {
-    struct link *link = oldest_that(is_idle);
+    struct peer_link *link = oldest_that(is_idle);
     if (link != NULL)
         edge_finish(link->edges);
     return link != NULL;
@@ -88,19 +88,19 @@ static bool has_room(void) {
     rlim_t count = 0, most = LINKS_MAX;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max / 4 < most)
         most = limit.rlim_max / 4;
-    for (const struct link *link = process_without_lock()->links; link != NULL; link = link->next)
+    for (const struct peer_link *link = process_without_lock()->links; link != NULL; link = link->next)
         count += link->edges != NULL || link->dial.active;
     return count < most || close_idle();
 }
 
 /* --------------------------------------------------------------------------------------------------------- connections */
 
-static void send_letter(struct link *link, const struct letter *letter) {
+static void send_letter(struct peer_link *link, const struct letter *letter) {
     const struct letter_head head = {letter->to, letter->from, letter->key, letter->number};
     wire_send(link->edges->wire, TREE_LETTER, &head, sizeof head, letter->data, letter->bytes);
 }
 
-static bool take_letter(struct link *link, const struct edge *edge, const struct frame *frame) {
+static bool take_letter(struct peer_link *link, const struct edge *edge, const struct frame *frame) {
     const struct tree *tree = link->tree;
     struct letter_head head;
     const int nranks = tree->hub->nranks, *of_rank = tree->places.of_rank;
@@ -122,7 +122,7 @@ static bool take_letter(struct link *link, const struct edge *edge, const struct
     return true;
 }
 
-static bool take_got(struct link *link, const struct frame *frame) {
+static bool take_got(struct peer_link *link, const struct frame *frame) {
     uint64_t got;
     if (frame->bytes != sizeof got)
         return false;
@@ -136,7 +136,7 @@ static bool take_got(struct link *link, const struct frame *frame) {
 }
 
 static bool on_link_frame(struct edge *edge, const struct frame *frame) {
-    struct link *link = edge->owner;
+    struct peer_link *link = edge->owner;
     dial_stop(&link->dial);
     link->deadline_ns = link->pause_ns = 0;
     link->used_ns = os_now_ns();
@@ -153,7 +153,7 @@ static void on_link_lost(struct edge *edge, enum peer_state state, const char *w
     links_go_on(); /* its letters are kept, or another link has room now */
 }
 
-static struct edge template_of(struct link *link) {
+static struct edge template_of(struct peer_link *link) {
     return (struct edge){
         .place = link->place,
         .max_bytes = link->tree->like.max_bytes,
@@ -164,7 +164,7 @@ static struct edge template_of(struct link *link) {
 }
 
 /* The first edge has come: it replaces another one, and brings what is kept. */
-static void stand(struct link *link) {
+static void stand(struct peer_link *link) {
     dial_stop(&link->dial);
     while (link->edges->next != NULL)
         edge_finish(link->edges->next);
@@ -176,10 +176,10 @@ static void stand(struct link *link) {
         send_letter(link, letter);
 }
 
-static void seek(struct link *link);
+static void seek(struct peer_link *link);
 
 static void on_proven(struct dial *by, struct wire *wire) {
-    struct link *link = WATCH_OWNER(by, struct link, dial);
+    struct peer_link *link = WATCH_OWNER(by, struct peer_link, dial);
     const struct edge like = template_of(link);
     struct edge *edge = edge_create(wire, &like, &link->edges);
     if (edge == NULL) {
@@ -192,17 +192,17 @@ static void on_proven(struct dial *by, struct wire *wire) {
 }
 
 static void on_round_failed(struct dial *by) {
-    struct link *link = WATCH_OWNER(by, struct link, dial);
+    struct peer_link *link = WATCH_OWNER(by, struct peer_link, dial);
     char name[HUB_NAME_BYTES];
     if (by->exhausted)
         links_make_room();
-    if (by->round != LATE_ROUND)
+    if (by->round != LATE_ROUND || link->kept.first == NULL)
         return;
     hub_name_rank(link->tree->hub, place_of(link->tree, link->place)->lowest_rank, name);
     log_warn(BOOT, "cannot connect to %s, for which there are letters: %s", name, by->trouble);
 }
 
-static void seek(struct link *link) {
+static void seek(struct peer_link *link) {
     const struct place *place = place_of(link->tree, link->place);
     SCOPED_KEY uint8_t key[SECRET_BYTES];
     place_key(link->tree, place, key);
@@ -210,7 +210,7 @@ static void seek(struct link *link) {
 }
 
 void links_go_on(void) {
-    struct link *link;
+    struct peer_link *link;
     while ((link = oldest_that(waits)) != NULL && has_room())
         seek(link);
 }
@@ -218,18 +218,18 @@ void links_go_on(void) {
 /* ------------------------------------------------------------------------------------------------------------- for others */
 
 /* The link to a process; NULL: no memory. */
-static struct link *link_to(struct tree *tree, int number) {
+static struct peer_link *link_to(struct tree *tree, int number) {
     struct place *place = place_of(tree, number);
     if (place->link != NULL || (place->link = patient_malloc(sizeof *place->link)) == NULL)
         return place->link;
-    *place->link = (struct link){.tree = tree, .place = number, .next = process_without_lock()->links};
+    *place->link = (struct peer_link){.tree = tree, .place = number, .next = process_without_lock()->links};
     letter_queue_init(&place->link->kept);
     process_without_lock()->links = place->link;
     return place->link;
 }
 
 void link_post(struct tree *tree, struct letter *letter) {
-    struct link *link = link_to(tree, tree->places.of_rank[letter->to]);
+    struct peer_link *link = link_to(tree, tree->places.of_rank[letter->to]);
     if (link == NULL) {
         letter_free(letter);
         hub_give_up(tree->hub, COLLET_ERR_NO_MEMORY, "no memory for the connections of the control plane");
@@ -248,13 +248,9 @@ void link_post(struct tree *tree, struct letter *letter) {
 
 bool link_take(struct tree *tree, struct edge *edge, const struct frame *frame) {
     struct hello hello;
-    if (frame->bytes != sizeof hello || !tree->known)
+    if (!tree->known || !tree_read_hello(tree, frame, &hello))
         return false;
-    memcpy(&hello, frame->data, sizeof hello);
-    if (hello.place < 0 || hello.place >= tree->places.count || hello.place == tree->places.self ||
-        memcmp(hello.process, place_of(tree, hello.place)->process, sizeof hello.process) != 0)
-        return false;
-    struct link *link = link_to(tree, hello.place);
+    struct peer_link *link = link_to(tree, hello.place);
     if (link == NULL || (link->edges != NULL && (hello.serial < link->serial ||
                                                  (hello.serial == link->serial && hello.place > tree->places.self))))
         return false;
@@ -267,12 +263,12 @@ bool link_take(struct tree *tree, struct edge *edge, const struct frame *frame) 
 }
 
 void link_read(struct tree *tree, int number) {
-    struct link *link = place_of(tree, number)->link;
+    struct peer_link *link = place_of(tree, number)->link;
     if (link != NULL && link->edges != NULL)
         edge_read_all(link->edges);
 }
 
-static void forget(struct link *link) {
+static void forget(struct peer_link *link) {
     if (link == NULL)
         return;
     dial_stop(&link->dial);
@@ -285,14 +281,14 @@ static void forget(struct link *link) {
 void link_forget(struct tree *tree, int number) { forget(place_of(tree, number)->link); }
 
 bool links_clear(const struct tree *tree) {
-    for (const struct link *link = process_without_lock()->links; link != NULL; link = link->next)
+    for (const struct peer_link *link = process_without_lock()->links; link != NULL; link = link->next)
         if (link->tree == tree && link->kept.first != NULL)
             return false;
     return true;
 }
 
 void links_tidy(struct tree *tree, uint64_t idle_ns, uint64_t still_ns) {
-    for (struct link *link = process_without_lock()->links; link != NULL; link = link->next) {
+    for (struct peer_link *link = process_without_lock()->links; link != NULL; link = link->next) {
         if (link->tree != tree || link->edges == NULL || link->dial.active)
             continue;
         if (link->kept.first != NULL && os_now_ns() - link->still_ns >= still_ns)
@@ -305,7 +301,7 @@ void links_tidy(struct tree *tree, uint64_t idle_ns, uint64_t still_ns) {
 }
 
 void links_close(struct tree *tree) {
-    for (struct link **at = &process_without_lock()->links, *link; (link = *at) != NULL;) {
+    for (struct peer_link **at = &process_without_lock()->links, *link; (link = *at) != NULL;) {
         if (link->tree != tree) {
             at = &link->next;
             continue;
@@ -317,7 +313,7 @@ void links_close(struct tree *tree) {
 }
 
 void link_ask(struct tree *tree, int number, uint64_t deadline_ns) {
-    struct link *link = link_to(tree, number);
+    struct peer_link *link = link_to(tree, number);
     if (link == NULL || link->deadline_ns != 0)
         return;
     link->deadline_ns = deadline_ns;
@@ -327,7 +323,7 @@ void link_ask(struct tree *tree, int number, uint64_t deadline_ns) {
 }
 
 enum peer_state link_verdict(const struct tree *tree, int number, const char **why) {
-    const struct link *link = place_of(tree, number)->link;
+    const struct peer_link *link = place_of(tree, number)->link;
     if (link == NULL || link->deadline_ns == 0)
         return PEER_ALIVE;
     *why = link->dial.trouble;

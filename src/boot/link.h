@@ -17,7 +17,7 @@
  * The sender keeps each letter until the receiver says that it has it. A connection that takes over sends anew what is kept:
  *
  *      #7 #8 #9 kept ─────── #7, #8, #9 ───────▶  #7 is the next: delivers it; one that it had before: drops it
- *      forgets #7    ◀──────── has 7 ──────────   says so for each that comes
+ *      forgets #7    ◀─── has all before #8 ───   says so for each that comes
  *
  * TCP orders and resends. It does not help if an interface dies while both ends live. So a link that stands still for half of
  * COLLET_HEARTBEAT_TIMEOUT is dialled again, at all addresses of the other end. Both ends may dial at once. So each connection has a

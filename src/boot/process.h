@@ -32,7 +32,7 @@ struct process {
     struct collet_comm *free_handles;    /* handles of destroyed communicators, for reuse */
     struct status_socket *status_socket; /* NULL: none yet */
     struct rendezvous *meetings;         /* only for the watch thread, without the lock */
-    struct link *links;                  /* likewise: of all communicators (boot/link.h) */
+    struct peer_link *links;             /* likewise: of all communicators (boot/link.h) */
     int spare;                           /* likewise: a descriptor that is set aside for a link; 0: none */
     struct pending *pending; /* likewise: unproven connections at its doors (boot/door.h), the oldest first */
 };

@@ -142,6 +142,14 @@ void tree_say_hello(struct tree *tree, struct edge *edge, enum tree_frame type, 
     wire_send(edge->wire, type, &hello, sizeof hello, NULL, 0);
 }
 
+bool tree_read_hello(const struct tree *tree, const struct frame *frame, struct hello *hello) {
+    if (frame->bytes != sizeof *hello)
+        return false;
+    memcpy(hello, frame->data, sizeof *hello);
+    return hello->place >= 0 && hello->place < tree->places.count && hello->place != tree->places.self &&
+           (!tree->known || same_process(hello->process, place_of(tree, hello->place)->process));
+}
+
 /* ------------------------------------------------------------------------------------------------------------- edges */
 
 struct edge *tree_add_edge(struct tree *tree, struct wire *wire, int place) {

@@ -37,11 +37,11 @@ struct place {
     int lowest_rank, pid;
     uint64_t process[2];
     struct address_set listener;
-    struct edge *edge;   /* edge of the tree; NULL: not connected */
-    struct link *link;   /* letters to it, and of it (link.h); NULL: none yet */
-    bool gone;           /* do not connect to it any more */
-    uint64_t awaited_ns; /* time since which it should connect to us; 0: it need not */
-    uint64_t accuses_ns; /* time since which it says that its parent is lost, to which we have an edge; 0: never */
+    struct edge *edge;      /* edge of the tree; NULL: not connected */
+    struct peer_link *link; /* letters to it, and of it (link.h); NULL: none yet */
+    bool gone;              /* do not connect to it any more */
+    uint64_t awaited_ns;    /* time since which it should connect to us; 0: it need not */
+    uint64_t accuses_ns;    /* time since which it says that its parent is lost, to which we have an edge; 0: never */
 };
 
 struct places {
@@ -145,6 +145,8 @@ void tree_forsake(struct edge *edge);
 /* ---- news: to all neighbours, but not to `except` ---- */
 
 void tree_say_hello(struct tree *tree, struct edge *edge, enum tree_frame type, int32_t serial);
+/* False: it is nonsense. If the table is known, it is checked that this process has that place. */
+bool tree_read_hello(const struct tree *tree, const struct frame *frame, struct hello *hello);
 void tree_spread(struct tree *tree, enum tree_frame type, const void *news, size_t bytes, const struct edge *except);
 void tree_spread_state(struct tree *tree, int rank, enum peer_state state, const struct edge *except);
 void tree_spread_failure(struct tree *tree);

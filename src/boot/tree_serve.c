@@ -77,16 +77,11 @@ bool tree_take_table(struct tree *tree, const struct frame *frame) {
 
 static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *frame) {
     struct hello hello;
-    if (frame->bytes != sizeof hello)
-        return false;
-    memcpy(&hello, frame->data, sizeof hello);
-    if (hello.place <= tree->places.self || hello.place >= tree->places.count)
+    if (!tree_read_hello(tree, frame, &hello) || hello.place < tree->places.self)
         return false;
     struct place *place = place_of(tree, hello.place);
     if (!tree->known) /* places_fill() compares it with the table later */
         memcpy(place->process, hello.process, sizeof hello.process);
-    else if (memcmp(hello.process, place->process, sizeof hello.process) != 0)
-        return false;
     if (place->edge != NULL) /* the process has given up that edge, or it would not come again */
         edge_destroy(place->edge);
     edge->place = hello.place;

@@ -184,7 +184,7 @@ static void letters_that_are_not_confirmed_come_by_the_next_connection(void **st
 static void a_link_that_stands_still_is_dialled_again(void **state) {
     (void)state;
     assert_non_null(link_comes(1));
-    const struct link *link = place_of(&tree, 0)->link;
+    const struct peer_link *link = place_of(&tree, 0)->link;
     links_tidy(&tree, UINT64_MAX, 0);
     assert_false(link->dial.active); /* nothing waits */
     link_post(&tree, letter_create(0, 1, 7, "abc", 3));

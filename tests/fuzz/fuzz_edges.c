@@ -100,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         uint8_t kind = fuzz_byte(&input);
         struct edge *edge = kind & 0x80 && tree.edges->next != NULL ? tree.edges->next : tree.edges;
         struct frame frame = {.type = TREE_HELLO + (kind >> 4 & 7) % 6};
-        const struct link *link = place_of(&tree, kind & 0x80 ? 2 : 0)->link;
+        const struct peer_link *link = place_of(&tree, kind & 0x80 ? 2 : 0)->link;
         if (frame.type >= TREE_LETTER && link != NULL && link->edges != NULL)
             edge = link->edges;
         frame.bytes = make_frame(&input, frame.type, kind & 15, bytes);
