@@ -4,7 +4,7 @@
  * have to hear of it.
  *
  *    init          boot_join ─▶ hub ─▶ watch: member.c ─▶ meeting point (rendezvous.c), tree.c
- *    messages      boot_send ─▶ mailbox of a rank here, or outbox ─▶ watch ─▶ tree ─▶ … ─▶ mailbox ─▶ boot_try_recv
+ *    messages      boot_send ─▶ mailbox of a rank here, or outbox ─▶ watch ─▶ link.c ─▶ mailbox ─▶ boot_try_recv
  *
  * Read next: hub.h, then member.c.
  */
@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "boot/abort_notice.h"
 #include "boot/edge.h"
 #include "boot/hub.h"
 #include "boot/member.h"
@@ -230,12 +229,12 @@ enum collet_result boot_check(const struct boot *boot) {
 
 /* Waits until the watch has given the news to the kernel, usually for microseconds. The process may be about to exit. Without
  * the news, others would take it for dead, and would not hear why. */
-static void await_flush(struct hub *hub) {
+static void await_flush(struct hub *hub, uint64_t limit_ns) {
     struct timespec until;
     if (hub->work == NULL)
         return;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += BOOT_TELL_NS;
+    until.tv_nsec += (long)limit_ns;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     SCOPED_LOCK(&hub->lock);
@@ -251,7 +250,7 @@ void boot_fail(struct boot *boot, enum collet_result code, const char *text) {
     bool outsider = boot->rejected != COLLET_SUCCESS; /* a rejected rank may not make the others fail */
     pthread_mutex_unlock(&hub->lock);
     if (!outsider && hub_fail(hub, code, boot->rank, text))
-        await_flush(hub);
+        await_flush(hub, BOOT_TELL_NS);
 }
 
 void boot_derive_key(const struct boot *boot, const char *what, const void *whom, size_t whom_bytes,
@@ -357,8 +356,6 @@ int boot_first_gone(const struct boot *boot) {
     return first;
 }
 
-int boot_silent_rank(const struct boot *boot) { return __atomic_load_n(&boot->hub->silent_rank, __ATOMIC_RELAXED); }
-
 int boot_missing_count(const struct boot *boot) { return __atomic_load_n(&boot->hub->missing_count, __ATOMIC_ACQUIRE); }
 
 /* ------------------------------------------------------------------------------------------------------------- goodbye */
@@ -372,12 +369,14 @@ void boot_say_end(struct boot *boot, enum peer_state state) {
     struct letter *letter = letter_create(LETTER_TO_ALL, boot->rank, state, NULL, 0);
     pthread_mutex_lock(&hub->lock);
     bool last = hub->nlocal == 1;
-    if (letter != NULL)
+    if (letter != NULL) {
+        letter->number = os_now_ns() + BOOT_LETTERS_NS;
         letter_append(&hub->outbox, letter);
+    }
     watch_post(hub->work);
     pthread_mutex_unlock(&hub->lock);
     if (last)
-        await_flush(hub);
+        await_flush(hub, BOOT_TELL_NS + (hub_failed(hub) == COLLET_SUCCESS ? BOOT_LETTERS_NS : 0));
 }
 
 void boot_destroy(struct boot *boot) {
@@ -391,7 +390,7 @@ void boot_destroy(struct boot *boot) {
     if (member && !ready) {
         snprintf(text, sizeof text, "rank %d left while the communicator was created", boot->rank);
         hub_fail(hub, COLLET_ERR_REMOTE, boot->rank, text);
-        await_flush(hub); /* also of a failure that the watch has found, and has not passed on yet */
+        await_flush(hub, BOOT_TELL_NS); /* also of a failure that the watch has found, and has not passed on yet */
     } else if (member) {
         boot_say_end(boot, PEER_LEFT);
     }

@@ -6,7 +6,8 @@
  *   get_unique_id ─▶ meeting point (rendezvous.c): every rank proves that it knows the id's secret, says who it is, and
  *                    gets the table of all ranks
  *   table ─────────▶ a tree over processes (tree.c): one TCP connection per edge, served by the process's watch thread
- *                    (watch.c), which routes messages, sends heartbeats and looks at pidfds of processes on this host
+ *                    (watch.c), which sends heartbeats, passes on news and looks at pidfds of processes on this host
+ *   messages ──────▶ links between any two processes (link.c), dialled at first use
  *
  * Ranks of one process share a hub and reach each other through memory. An id that is for the ranks of one process names no
  * meeting point: the hub itself is where they meet, without a socket and without a watch.
@@ -117,18 +118,16 @@ enum collet_result boot_explain(enum collet_result result, enum collet_result (*
 /* The rank that died, or was lost, before all others; −1: none. */
 int boot_first_gone(const struct boot *boot);
 
-/* A rank on another host that has missed some heartbeats, while messages may go through its process; −1: none. */
-int boot_silent_rank(const struct boot *boot);
-
 /* The number of ranks that are dead or have left; one load, cheap in a wait loop. */
 int boot_missing_count(const struct boot *boot);
 
-/* Tells the other ranks that this rank has left, or that its process ends. Waits until that is sent, at most BOOT_TELL_NS. */
+/* Tells the other ranks that this rank has left, or that its process ends. They hear it when the letters of this process have come, or
+ * after BOOT_LETTERS_NS: a rank may be stopped. Waits until that is sent. */
 void boot_say_end(struct boot *boot, enum peer_state state);
 
-/* Says goodbye to the other ranks (unless the communicator failed) and frees boot. NULL is fine. The hub goes on routing messages of other
- * processes, until they have left or this process exits. The last rank of a process waits until the kernel has its goodbye, at most
- * BOOT_TELL_NS, so the process may then exit. */
+/* Says goodbye to the other ranks (unless the communicator failed) and frees boot. NULL is fine. The hub goes on passing news to other
+ * processes, until they have left or this process exits. The last rank of a process waits until the kernel has its goodbye, so the
+ * process may then exit: at most BOOT_TELL_NS if the communicator has failed, else BOOT_LETTERS_NS longer. */
 #define BOOT_TELL_NS 200000000
 void boot_destroy(struct boot *boot);
 

@@ -34,11 +34,7 @@ struct pending {
 };
 
 /* The list of pending connections at all doors of this process, oldest first. Only the watch thread uses it, so it needs no lock. */
-static struct pending **oldest(void) {
-    struct process *process = process_lock();
-    process_unlock();
-    return &process->pending;
-}
+static struct pending **oldest(void) { return &process_without_lock()->pending; }
 
 /* Have unproven connections used up their share of this process's descriptors? */
 static bool is_crowded(void) {

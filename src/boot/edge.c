@@ -99,8 +99,7 @@ static bool read_once(struct edge *edge) {
     return got >= 0 && open;
 }
 
-/* Reads everything that has come. A dead process's last messages, perhaps its goodbye, are read before the news of its death. */
-static bool read_all(struct edge *edge) {
+bool edge_read_all(struct edge *edge) {
     bool dry = false;
     while (!dry) {
         struct wire *wire = edge->wire;
@@ -116,7 +115,7 @@ void edge_read(struct edge *edge) { read_once(edge); }
 static void on_pidfd(struct watch_fd *pidfd, uint32_t events) {
     struct edge *edge = WATCH_OWNER(pidfd, struct edge, pidfd);
     (void)events;
-    if (read_all(edge))
+    if (edge_read_all(edge))
         edge->lost(edge, PEER_DEAD, "its process ended");
 }
 
@@ -148,7 +147,7 @@ void edge_beat(struct edge *edge, uint64_t silence_ns) {
     const bool ended = edge->pid != 0 && edge->pidfd.fd < 0 && kill(edge->pid, 0) != 0 && errno == ESRCH;
     const bool silent = silence_ns != 0 && edge_silence_ns(edge) > silence_ns;
     /* Decides after reading: a dead process may have said goodbye, or this process may have slept. */
-    if ((!ended && !silent) || !read_all(edge))
+    if ((!ended && !silent) || !edge_read_all(edge))
         return;
     if (ended)
         edge->lost(edge, PEER_DEAD, "its process ended");

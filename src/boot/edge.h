@@ -35,6 +35,9 @@ struct edge {
 /* Takes ownership of the wire; on failure (NULL) destroys it. Call edge_read() next: frames may have come with the handshake. */
 struct edge *edge_create(struct wire *wire, const struct edge *like, struct edge **list);
 void edge_read(struct edge *edge);
+/* Reads all that has come. A dead process's last messages, perhaps its goodbye, are read before the news of its death. False: the edge
+ * has ended. */
+bool edge_read_all(struct edge *edge);
 /* Moves the edge to another owner and its list. */
 void edge_become(struct edge *edge, const struct edge *like, struct edge **list);
 

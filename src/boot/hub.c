@@ -14,6 +14,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ------------------------------------------------------------------------------------------------------------ letters */
+
+void letter_queue_init(struct letter_queue *queue) { *queue = (struct letter_queue){.end = &queue->first}; }
+
+void letter_append(struct letter_queue *queue, struct letter *letter) {
+    letter->next = NULL;
+    *queue->end = letter;
+    queue->end = &letter->next;
+}
+
+struct letter *letter_take(struct letter_queue *queue) {
+    struct letter *letter = queue->first;
+    if (letter != NULL && (queue->first = letter->next) == NULL)
+        queue->end = &queue->first;
+    return letter;
+}
+
+void letter_free(struct letter *letter) {
+    if (letter != NULL)
+        sodium_memzero(letter->data, letter->bytes);
+    free(letter);
+}
+
+void letter_free_at(struct letter **letter) { letter_free(*letter); }
+
+void letter_queue_clear(struct letter_queue *queue) {
+    struct letter *letter;
+    while ((letter = letter_take(queue)) != NULL)
+        letter_free(letter);
+}
+
+struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes) {
+    struct letter *letter = patient_malloc(sizeof *letter + bytes);
+    if (letter == NULL)
+        return NULL;
+    *letter = (struct letter){.to = to, .from = from, .key = key, .bytes = (uint32_t)bytes};
+    if (data != NULL)
+        memcpy(letter->data, data, bytes);
+    return letter;
+}
+
 /* --------------------------------------------------------------------------------------------------------------- life */
 
 static enum collet_result hub_create(int nranks, struct watch *watch, struct hub **hub_p) {
@@ -29,7 +70,6 @@ static enum collet_result hub_create(int nranks, struct watch *watch, struct hub
     letter_queue_init(&hub->outbox);
     hub->references = 1;
     hub->nranks = nranks;
-    hub->silent_rank = -1;
     hub->watch = watch;
     hub->local = arena_get(&hub->arena, n, sizeof *hub->local);
     hub->peers = arena_get(&hub->arena, n, sizeof *hub->peers);
@@ -268,7 +308,7 @@ void boot_count_at(struct boot *boot, const uint64_t *calls) {
     process_unlock();
 }
 
-/* ------------------------------------------------------------------------------------------------------------------- letters */
+/* ---------------------------------------------------------------------------------------------------------- mailboxes */
 
 static struct letter_queue *mailbox_of(struct boot *boot, int from, uint64_t key) {
     uint64_t hash = (key ^ ((uint64_t)from << 32)) * 0x9e3779b97f4a7c15u;

@@ -14,7 +14,6 @@
 #include "base/memory.h"
 #include "base/wait.h"
 #include "boot/id.h"
-#include "boot/letter.h"
 #include "boot/message.h"
 #include "boot/peer.h"
 #include "boot/watch.h"
@@ -23,6 +22,35 @@
 
 struct card;
 struct failure;
+
+/* ---- letters: messages between ranks, on their way and in mailboxes ---- */
+
+/* A message to a rank, or a notice to all ranks. */
+struct letter {
+    struct letter *next;
+    int32_t to; /* LETTER_TO_ALL: `key` is the new state of rank `from` */
+    int32_t from;
+    uint64_t key;
+    uint64_t number; /* set by the link. Of a notice: the time until which it waits for the letters before it */
+    uint32_t bytes;
+    char data[];
+};
+#define LETTER_TO_ALL (-1)
+
+struct letter_queue {
+    struct letter *first, **end;
+};
+void letter_queue_init(struct letter_queue *queue);
+void letter_queue_clear(struct letter_queue *queue); /* frees all of them */
+void letter_append(struct letter_queue *queue, struct letter *letter);
+struct letter *letter_take(struct letter_queue *queue); /* takes the first one; NULL: empty */
+/* Creates a letter; NULL: no memory. data NULL: the caller writes the data. */
+struct letter *letter_create(int to, int from, uint64_t key, const void *data, size_t bytes);
+void letter_free(struct letter *letter); /* wipes it first: it may contain another communicator's id. NULL is fine */
+#define SCOPED_LETTER __attribute__((cleanup(letter_free_at)))
+void letter_free_at(struct letter **letter);
+
+/* ---- ranks ---- */
 
 /* The difference between rank 0's clock and this host's (clock.c). */
 struct boot_clock {
@@ -75,7 +103,6 @@ struct hub {
     uint64_t *since_ns;
     uint64_t *last_calls; /* [rank] number of collectives that it had begun, if it has said so; else 0 */
     int missing_count;    /* stored after the state that it counts; pairs with boot_missing_count() */
-    int silent_rank;      /* a neighbour in the tree, on another host, has missed heartbeats; −1: none */
 
     uint64_t awake_until_ns; /* this process has slept: after this time others may call it lost; 0: it has not slept */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define ID_MAGIC "clID"
-#define ID_VERSION 6 /* changes with the handshake and the frames, too (auth.c) */
+#define ID_VERSION 7 /* changes with the handshake and the frames, too (auth.c) */
 #define SECRET_MIN_CHARACTERS 16
 #define STRETCH_PASSES 2
 #define STRETCH_BYTES (16 << 20)

@@ -3,45 +3,26 @@
 
 #include "base/log.h"
 #include "boot/edge.h"
-#include "boot/route.h"
+#include "boot/link.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define DIAL_PATIENCE_NS 5000000000ull
-#define BEATS_MISSED 2
+#define BEATS_IDLE 2
 /* A dead process's kernel has ended all its edges by this time, if it can be reached. */
 #define JUDGEMENT_NS 1000000000ull
-#define INQUIRY_MIN_NS 2500000000ull /* minimum time for the answer of a busy process */
+#define ANSWER_MIN_NS 2500000000ull /* minimum time for the answer of a busy process */
 #define NEVER_NS (UINT64_MAX / 2)
 #define WORD_NS 1000000000ull /* maximum time in which the meeting point says why init has failed */
 
-/* --------------------------------------------------------------------------------------------------------- inquiries */
+/* --------------------------------------------------------------------------------------------------------- questions */
 
 /* COLLET_HEARTBEAT_TIMEOUT, but at least the time that a connection needs; without that timeout, centuries. */
 static uint64_t patience_ns(const struct tree *tree) {
     if (tree->silence_ns == 0)
         return NEVER_NS;
     return tree->silence_ns > DIAL_PATIENCE_NS ? tree->silence_ns : DIAL_PATIENCE_NS;
-}
-
-static void on_inquiry_result(void *owner, int number, enum peer_state state, struct wire *wire, const char *why) {
-    struct tree *tree = owner;
-    wire_destroy(wire);
-    struct place *place = place_of(tree, number);
-    place->inquiry = NULL;
-    if (state != PEER_ALIVE && place->edge == NULL && !place->gone)
-        losses_add(tree, number, state, why);
-}
-
-/* Asks a process whether it is still there, as part of the communicator. */
-static void inquire(struct tree *tree, int number, uint64_t deadline_ns) {
-    struct place *place = place_of(tree, number);
-    SCOPED_KEY uint8_t key[SECRET_BYTES];
-    if (place->inquiry != NULL)
-        return;
-    place_key(tree, place, key);
-    place->inquiry = inquiry_start(&place->listener, key, DIAL_GONE_NS, deadline_ns, on_inquiry_result, tree, number);
 }
 
 /* A process on another host is lost, or silent. Is its host lost? Asks all other processes there at once, except those to which this
@@ -52,7 +33,7 @@ static void suspect_host_of(struct tree *tree, int suspect, uint64_t deadline_ns
     for (int number = 0; number < tree->places.count; number++)
         if (node_of(tree, number) == node_of(tree, suspect) && !place_of(tree, number)->gone &&
             place_of(tree, number)->edge == NULL)
-            inquire(tree, number, deadline_ns);
+            link_ask(tree, number, deadline_ns);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ losses */
@@ -62,13 +43,6 @@ static bool anyone_alive(const struct tree *tree, int place) {
         if (tree->places.of_rank[rank] == place && hub_state(tree->hub, rank, NULL) == PEER_ALIVE)
             return true;
     return false;
-}
-
-/* Marks a process: it is not asked, or connected to, any more. */
-static void place_gone(struct place *place) {
-    place->gone = true;
-    inquiry_stop(place->inquiry);
-    place->inquiry = NULL;
 }
 
 void losses_add(struct tree *tree, int number, enum peer_state state, const char *why) {
@@ -82,7 +56,8 @@ void losses_add(struct tree *tree, int number, enum peer_state state, const char
         watch_timer_set(&tree->lost_early, os_now_ns() + WORD_NS);
         return;
     }
-    place_gone(place);
+    link_read(tree, number);
+    place->gone = true;
     for (int rank = place->lowest_rank; rank < hub->nranks; rank++) {
         if (tree->places.of_rank[rank] != number || !hub_set_state(hub, rank, state, 0))
             continue;
@@ -97,7 +72,7 @@ void losses_add(struct tree *tree, int number, enum peer_state state, const char
                  state == PEER_DEAD ? "died" : "was lost", why);
         hub_give_up(tree->hub, COLLET_ERR_REMOTE, text);
     }
-    courier_forget(&tree->courier, number);
+    link_forget(tree, number);
     suspect_host_of(tree, number, os_now_ns() + patience_ns(tree));
     if (number == tree->parent)
         losses_find_parent(tree);
@@ -171,10 +146,9 @@ bool losses_take_news(struct tree *tree, const struct edge *from, const struct f
         return true;
     } else if (hub_set_state(tree->hub, news.rank, (enum peer_state)news.state, news.calls)) {
         tree_spread_state(tree, news.rank, (enum peer_state)news.state, from);
-        if (news.state != PEER_LEFT)
-            place_gone(place_of(tree, place)); /* ranks die with their process */
+        place_of(tree, place)->gone |= news.state != PEER_LEFT; /* ranks die with their process */
         if (!anyone_alive(tree, place))
-            courier_forget(&tree->courier, place);
+            link_forget(tree, place);
         if (news.state == PEER_LOST)
             leave(tree, place_of(tree, place));
         else if (tree->dial.active && place_of(tree, tree->parent)->gone)
@@ -197,13 +171,11 @@ static void on_parent(struct dial *dial, struct wire *wire) {
         log_info(BOOT, "the process of rank %d was silent, and answers by a new connection", tree_parent_rank(tree));
         tree_forsake(silent);
     }
-    tree_say_hello(tree, edge, TREE_HELLO);
+    tree_say_hello(tree, edge, TREE_HELLO, 0);
     tree->orphan_ns = 0;
     tree_edge_up(tree, edge);
-    if (tree->running) {
+    if (tree->running)
         tree_watch_neighbour(tree, edge);
-        route_say_moved(tree);
-    }
     edge_read(edge);
 }
 
@@ -269,7 +241,17 @@ static void look_for_orphans(struct tree *tree) {
             losses_add(tree, number, ended ? PEER_DEAD : PEER_LOST,
                        "it was lost together with the process it was connected to");
         else if (now_ns - place->awaited_ns > JUDGEMENT_NS)
-            inquire(tree, number, NEVER_NS);
+            link_ask(tree, number, NEVER_NS);
+    }
+}
+
+/* Processes to which this one has no edge may have been asked whether they live. */
+static void hear_answers(struct tree *tree) {
+    for (int number = 0; number < tree->places.count; number++) {
+        const char *why;
+        const enum peer_state state = link_verdict(tree, number, &why);
+        if (state != PEER_ALIVE && place_of(tree, number)->edge == NULL && !place_of(tree, number)->gone)
+            losses_add(tree, number, state, why);
     }
 }
 
@@ -292,20 +274,16 @@ static void look_for_parent(struct tree *tree) {
 /* A process that is silent for half of the timeout may soon be lost. Until then it will be known whether its whole host is lost. */
 static void look_for_silence(struct tree *tree) {
     const uint64_t now_ns = os_now_ns();
-    int silent_rank = -1;
     for (const struct edge *edge = tree->edges; edge != NULL; edge = edge->next) {
         const uint64_t silence_ns = edge->place >= 0 ? edge_silence_ns(edge) : 0;
-        if (silence_ns > BEATS_MISSED * tree->beat_ns && !is_on_our_host(tree, edge->place))
-            silent_rank = place_of(tree, edge->place)->lowest_rank;
         const bool may_be_lost = tree->silence_ns != 0 && silence_ns > tree->silence_ns / 2;
         if (edge->place == tree->parent)
             seek_silent_parent(tree, may_be_lost);
         if (!may_be_lost)
             continue;
         const uint64_t left_ns = silence_ns < tree->silence_ns ? tree->silence_ns - silence_ns : 0;
-        suspect_host_of(tree, edge->place, now_ns + (left_ns > INQUIRY_MIN_NS ? left_ns : INQUIRY_MIN_NS));
+        suspect_host_of(tree, edge->place, now_ns + (left_ns > ANSWER_MIN_NS ? left_ns : ANSWER_MIN_NS));
     }
-    __atomic_store_n(&tree->hub->silent_rank, silent_rank, __ATOMIC_RELAXED); /* only for texts */
 }
 
 /* If this process slept too long, the others have lost it. It must count itself as lost: neighbours that were silent too cannot tell it. */
@@ -331,7 +309,8 @@ static void beat(struct watch_timer *timer) {
     look_for_silence(tree);
     look_for_parent(tree);
     look_for_orphans(tree);
-    route_tidy(tree, BEATS_MISSED * tree->beat_ns);
+    hear_answers(tree);
+    links_tidy(tree, BEATS_IDLE * tree->beat_ns, tree->silence_ns != 0 ? tree->silence_ns / 2 : DIAL_PATIENCE_NS);
 }
 
 void losses_begin(struct tree *tree) {

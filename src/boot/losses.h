@@ -15,7 +15,7 @@
  *
  * The heartbeat: from when the table is known, each process sends one to its neighbours every COLLET_HEARTBEAT, and looks who is silent.
  *
- *    a neighbour            silent for COLLET_HEARTBEAT_TIMEOUT: it is lost. For half of it: its whole host is asked (dial.h)
+ *    a neighbour            silent for COLLET_HEARTBEAT_TIMEOUT: it is lost. For half of it: its whole host is asked (link.h)
  *    the parent             may be silent because the network is dead that the edge goes by. So after half of that time its child comes
  *                           to it again, by whichever of its addresses answers
  *    children of the lost   should come here. If they do not, they were lost, too

@@ -11,14 +11,14 @@
  *
  * Read next: rendezvous.c, the other side of the first two phases; tree.h for the third.
  */
-#include "boot/interfaces.h"
 #include "boot/member.h"
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "boot/interfaces.h"
+#include "boot/link.h"
 #include "boot/rendezvous.h"
-#include "boot/route.h"
 #include "boot/tree_serve.h"
 #include "seams/layer.h"
 
@@ -38,6 +38,7 @@ struct member {
     struct watch_task work;
     struct tree tree;
     bool started, failure_told;
+    struct watch_timer goodbye; /* one waits for letters */
 
     /* The meeting point: */
     struct address_set listener;   /* addresses of the tree's door */
@@ -417,28 +418,45 @@ static void tell_failure(struct member *member) {
     tree_spread_failure(&member->tree);
 }
 
-static void send_letters(struct member *member) {
+static void on_goodbye_timer(struct watch_timer *timer) {
+    watch_post(&WATCH_OWNER(timer, struct member, goodbye)->work);
+}
+
+/* Takes the next letter of the outbox; NULL: there is none. Who has heard a goodbye waits for no letter any more. So it waits until the
+ * letters before it have come. */
+static struct letter *next_letter(struct member *member) {
     struct hub *hub = member->hub;
-    for (;;) {
-        pthread_mutex_lock(&hub->lock);
-        struct letter *letter = letter_take(&hub->outbox);
-        pthread_mutex_unlock(&hub->lock);
-        if (letter == NULL)
-            return;
-        if (hub->phase == HUB_READY)
-            route_post(&member->tree, letter);
-        else
-            letter_free(letter);
+    const bool clear = links_clear(&member->tree); /* before it takes the hub's lock: that takes the process's */
+    SCOPED_LOCK(&hub->lock);
+    const struct letter *next = hub->outbox.first;
+    if (next == NULL || next->to != LETTER_TO_ALL || clear || os_now_ns() >= next->number)
+        return letter_take(&hub->outbox);
+    watch_timer_set(&member->goodbye, next->number);
+    return NULL;
+}
+
+static void send_letters(struct member *member) {
+    struct letter *letter;
+    while ((letter = next_letter(member)) != NULL) {
+        const bool ready = member->hub->phase == HUB_READY;
+        if (ready && letter->to != LETTER_TO_ALL && hub_state(member->hub, letter->to, NULL) == PEER_ALIVE) {
+            link_post(&member->tree, letter);
+            continue;
+        }
+        if (ready && letter->to == LETTER_TO_ALL)
+            tree_spread_state(&member->tree, letter->from, (enum peer_state)letter->key, NULL);
+        letter_free(letter);
     }
 }
 
-/* May this side end? Only if no rank of this process is left, and no other process needs it to route. After a failure, others may still
+/* May this side end? Only if no rank of this process is left, and no other process needs it in the tree. After a failure, others may still
  * have to agree on who lives. While no parent is connected, a goodbye may have been lost. */
 static bool is_over(const struct member *member) {
     struct hub *hub = member->hub;
     const bool heard = tree_is_heard(&member->tree);
     SCOPED_LOCK(&hub->lock);
-    return hub->nlocal == 0 && (hub->phase != HUB_READY || (hub->missing_count == hub->nranks && heard));
+    return hub->nlocal == 0 && hub->outbox.first == NULL &&
+           (hub->phase != HUB_READY || (hub->missing_count == hub->nranks && heard));
 }
 
 static void member_destroy(struct member *member) {
@@ -448,6 +466,7 @@ static void member_destroy(struct member *member) {
     leave_meeting_point(member);
     tree_close(&member->tree);
     watch_timer_stop(&member->timer);
+    watch_timer_stop(&member->goodbye);
     hub_release(member->hub);
     free(member);
 }
@@ -463,10 +482,12 @@ static void work(struct watch_task *task) {
     continue_init(member);
     tell_failure(member);
     send_letters(member);
+    links_go_on();
     check_time(member);
 
     pthread_mutex_lock(&hub->lock);
-    hub->flushes_done = flushes_wanted;
+    if (hub->outbox.first == NULL)
+        hub->flushes_done = flushes_wanted;
     pthread_cond_broadcast(&hub->flushed);
     pthread_mutex_unlock(&hub->lock);
 
@@ -509,6 +530,7 @@ enum collet_result member_create(struct hub *hub) {
     listener->port = (uint16_t)member->tree.door.port;
     member->hub = hub;
     member->timer.fire = on_init_timer;
+    member->goodbye.fire = on_goodbye_timer;
     watch_task_init(&member->work, hub->watch, work);
     hub->work = &member->work;
     hub->references++;

@@ -13,6 +13,8 @@
 struct boot;
 
 #define BOOT_MESSAGE_BYTES 1024 /* maximum length of a message */
+#define BOOT_LETTERS_NS                                                                                                \
+    1000000000ull /* maximum time for which a goodbye waits until the messages before it have come */
 
 /* The subject of a message. Its key begins with the subject, so no room takes another room's message. Sender and receiver agree on the
  * rest of the key. */

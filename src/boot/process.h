@@ -32,13 +32,16 @@ struct process {
     struct collet_comm *free_handles;    /* handles of destroyed communicators, for reuse */
     struct status_socket *status_socket; /* NULL: none yet */
     struct rendezvous *meetings;         /* only for the watch thread, without the lock */
-    int shortcuts;                       /* likewise: number of shortcuts of all communicators (boot/route.h) */
+    struct peer_link *links;             /* likewise: of all communicators (boot/link.h) */
+    int spare;                           /* likewise: a descriptor that is set aside for a link; 0: none */
     struct pending *pending; /* likewise: unproven connections at its doors (boot/door.h), the oldest first */
 };
 
 /* Locks the process. Critical sections are short; a hub's lock may be taken inside. */
 struct process *process_lock(void);
 void process_unlock(void);
+/* For what only the watch thread uses. */
+struct process *process_without_lock(void);
 
 const uint64_t *process_identity(void);
 bool process_is_here(const uint64_t identity[2]);      /* does this identity belong to this process? */

@@ -5,7 +5,7 @@
  *      guests                                    meeting point
  *      (handshake, auth.h)  ◀──────────────────▶ door
  *      JOIN card            ───────────────────▶ writes it into the table; REJECTs one that cannot be right, and init ends
- *      ABSENT failure       ───────────────────▶ instead: this rank will not come (abort_notice.h), and init ends
+ *      ABSENT failure       ───────────────────▶ instead: this rank will not come (abort_notice_send()), and init ends
  *      ASK                  ───────────────────▶ a guest that has waited for long
  *                           ◀─────────────────── NEWS: the ranks that are missing
  *                           ◀─────────────────── SEAT: where it stands in the tree, once the last rank has come; and to the
@@ -24,21 +24,23 @@
  *
  * It belongs to the watch thread. Read next: member.c, the guests' side.
  */
-#include "boot/interfaces.h"
 #include "boot/rendezvous.h"
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "boot/door.h"
-#include "boot/hub.h"
+#include "boot/interfaces.h"
 #include "boot/patience.h"
-#include "boot/places.h"
+#include "boot/tree.h"
 
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#define NOTICE_DIAL_NS 1000000000ull
+#define NOTICE_NAP_NS 200000
 
 enum meeting_state { MEETING_GATHERS, MEETING_LINKS, MEETING_FAILED };
 
@@ -82,8 +84,7 @@ static struct wire *guest_leave(struct guest *guest) {
 
 /* Queued messages for guests are sent first. */
 static void meeting_destroy(struct rendezvous *meeting) {
-    struct rendezvous **link = &process_lock()->meetings;
-    process_unlock(); /* only the watch thread uses the list */
+    struct rendezvous **link = &process_without_lock()->meetings;
     while (*link != meeting)
         link = &(*link)->next;
     *link = meeting->next;
@@ -397,8 +398,7 @@ static void on_meeting_exhausted(struct door *door, const char *text) {
 static void start_meeting(struct watch_task *task) {
     struct rendezvous *meeting = WATCH_OWNER(task, struct rendezvous, start);
     SCOPED_KEY uint8_t key[SECRET_BYTES];
-    struct process *process = process_lock();
-    process_unlock();
+    struct process *process = process_without_lock();
     meeting->next = process->meetings;
     process->meetings = meeting;
     id_key(meeting->secret, "meeting point", NULL, 0, key);
@@ -436,12 +436,70 @@ enum collet_result rendezvous_open(struct id *id) {
 }
 
 bool rendezvous_fail(const uint8_t secret[SECRET_BYTES], const struct failure *failure) {
-    struct rendezvous *meeting = process_lock()->meetings;
-    process_unlock();
+    struct rendezvous *meeting = process_without_lock()->meetings;
     while (meeting != NULL && memcmp(meeting->secret, secret, SECRET_BYTES) != 0)
         meeting = meeting->next;
     if (meeting == NULL || meeting->state == MEETING_FAILED)
         return false;
     meeting_fail(meeting, failure);
     return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------- abort notices */
+
+struct abort_notice {
+    struct watch_task task;
+    struct dial dial;
+    struct id id;
+    struct failure failure;
+    bool dials;  /* the meeting point may be in another process */
+    int holders; /* its creator and the watch; the last one frees it */
+};
+
+static void let_go(struct abort_notice *notice) {
+    if (__atomic_sub_fetch(&notice->holders, 1, __ATOMIC_ACQ_REL) > 0) /* pairs with itself */
+        return;
+    sodium_memzero(notice, sizeof *notice);
+    free(notice);
+}
+
+static void on_answer(struct dial *dial, struct wire *wire) {
+    struct abort_notice *notice = WATCH_OWNER(dial, struct abort_notice, dial);
+    wire_send(wire, TABLE_ABSENT, &notice->failure, sizeof notice->failure, NULL, 0);
+    wire_finish(wire);
+    let_go(notice);
+}
+
+static void on_no_answer(struct dial *dial) {
+    if (dial_refused_ns(dial) < DIAL_GONE_NS && os_now_ns() - dial->started_ns < NOTICE_DIAL_NS)
+        return;
+    dial_stop(dial);
+    let_go(WATCH_OWNER(dial, struct abort_notice, dial));
+}
+
+static void deliver(struct watch_task *task) {
+    struct abort_notice *notice = WATCH_OWNER(task, struct abort_notice, task);
+    SCOPED_KEY uint8_t key[SECRET_BYTES];
+    id_key(notice->id.secret, "meeting point", NULL, 0, key);
+    if (rendezvous_fail(notice->id.secret, &notice->failure) || !notice->dials)
+        let_go(notice);
+    else
+        dial_start(&notice->dial, &notice->id.set, key, 0, on_answer, on_no_answer);
+}
+
+void abort_notice_send(const struct id *id, const struct failure *failure, uint64_t patience_ns) {
+    const uint64_t limit_ns = os_now_ns() + patience_ns;
+    struct watch *watch;
+    struct abort_notice *notice;
+    if (id->set.count == 0 || watch_start(&watch) != COLLET_SUCCESS || (notice = calloc(1, sizeof *notice)) == NULL)
+        return;
+    notice->id = *id;
+    notice->failure = *failure;
+    notice->dials = patience_ns > 0;
+    notice->holders = 2;
+    watch_task_init(&notice->task, watch, deliver);
+    watch_post(&notice->task);
+    while (__atomic_load_n(&notice->holders, __ATOMIC_ACQUIRE) == 2 && os_now_ns() < limit_ns)
+        nanosleep(&(struct timespec){.tv_nsec = NOTICE_NAP_NS}, NULL);
+    let_go(notice);
 }

@@ -16,4 +16,13 @@ enum collet_result rendezvous_open(struct id *id);
  * or is over. */
 bool rendezvous_fail(const uint8_t secret[SECRET_BYTES], const struct failure *failure);
 
+/* An abort notice: tells the meeting point that a rank will not come: failure->rank, or −1 for no rank in particular. All that come there
+ * hear why, so nobody waits for it. Returns when that is told, when it cannot be told, or after patience_ns: the process may exit right after
+ * it. patience_ns 0: only if the meeting point is in this process.
+ *
+ *      begin_rank() fails ──▶ notice ──▶ watch: the meeting point is in this process? it is told
+ *                                               in another one? dial ──▶ prove the secret ──▶ TABLE_ABSENT
+ */
+void abort_notice_send(const struct id *id, const struct failure *failure, uint64_t patience_ns);
+
 #endif

@@ -15,32 +15,72 @@
  *
  *      tree_serve.h    opens, links and closes the tree; takes the frames of its edges; hands the table down
  *      losses.h        finds lost processes by their silence, and gives their children new parents
- *      route.h         letters on their way
+ *      link.h          letters, on connections of their own
  *      tree.h          this file
  */
 #ifndef COLLET_BOOT_TREE_H
 #define COLLET_BOOT_TREE_H
 
 #include "base/os.h"
-#include "boot/courier.h"
 #include "boot/dial.h"
 #include "boot/door.h"
 #include "boot/edge.h"
 #include "boot/hub.h"
-#include "boot/places.h"
+#include "boot/table.h"
+
+/* ---- places: which process stands where, and which to connect to. Only arithmetic ---- */
+
+#define TREE_ARITY 8
+
+/* A process. Its number (place) counts processes by lowest rank, so rank 0 is in place 0. The parent of place p is (p−1) / 8. */
+struct place {
+    int lowest_rank, pid;
+    uint64_t process[2];
+    struct address_set listener;
+    struct edge *edge;      /* edge of the tree; NULL: not connected */
+    struct peer_link *link; /* letters to it, and of it (link.h); NULL: none yet */
+    bool gone;              /* do not connect to it any more */
+    uint64_t awaited_ns;    /* time since which it should connect to us; 0: it need not */
+    uint64_t accuses_ns;    /* time since which it says that its parent is lost, to which we have an edge; 0: never */
+};
+
+struct places {
+    struct arena arena; /* owns the arrays */
+    int count, self;
+    struct place *list;
+    int *of_rank;
+};
+
+/* Creates the places of all ranks' processes. */
+enum collet_result places_create(struct places *places, const struct card *cards, int nranks);
+/* Creates the places from this process's seat, which has their number and the parent. */
+enum collet_result places_create_seat(struct places *places, const struct seat *seat, int nranks);
+/* Fills in the rest from the table. REMOTE, without a text: the table contradicts the seat, or what connected processes said.
+ * NO_MEMORY. */
+enum collet_result places_fill(struct places *places, const struct card *cards, int nranks);
+void places_destroy(struct places *places); /* does nothing if zeroed */
+
+/* The original parent of a place; −1: it is the root. */
+int places_parent(int place);
+
+/* The parent of a place if some places are gone: its nearest ancestor that is not gone; if all are, the lowest place before it that
+ * is not gone. −1: it is the root. */
+int places_choose_parent(const struct places *places, int of);
+
+/* Are the edges to all children connected? A child that has already left counts too. */
+bool places_children_connected(const struct places *places);
+
+/* ---- the tree ---- */
 
 struct tree {
     struct hub *hub;
     struct door door; /* accepts children */
     struct dial dial; /* dials the parent, while it is not connected */
     struct places places;
-    int parent;         /* place of the parent, connected or dialled; −1: this is the root */
-    uint64_t orphan_ns; /* time since which the parent is not connected; 0: it is, or never was */
-    struct edge *edges; /* all edges, also before their HELLO */
-    struct edge like;   /* template of every edge: the functions for its frames and for its end */
-    struct courier courier;
-    struct edge *shortcuts;        /* connections for letters alone (route.h) */
-    int nshortcuts;                /* also those being dialled; the process counts those of all communicators */
+    int parent;                    /* place of the parent, connected or dialled; −1: this is the root */
+    uint64_t orphan_ns;            /* time since which the parent is not connected; 0: it is, or never was */
+    struct edge *edges;            /* all edges, also before their HELLO */
+    struct edge like;              /* template of every edge: the functions for its frames and for its end */
     struct table table;            /* all ranks; freed when init is complete */
     bool known;                    /* all its cards have come */
     bool running;                  /* init is complete: from now on a lost process is a death, not a failed init */
@@ -53,17 +93,17 @@ struct tree {
 
 enum tree_frame {
     TREE_HELLO = 1, /* struct hello: the first frame toward the parent */
-    TREE_SHORTCUT,  /* struct hello: the first frame on a shortcut. All others there are parcels */
-    TREE_PARCEL,    /* struct parcel, and a letter's data */
+    TREE_LINK,      /* struct hello: the first frame on a link (link.h) */
     TREE_STATE,     /* struct state_news */
     TREE_FAIL,      /* struct failure */
-    TREE_MOVED,     /* struct moved: letters may be lost */
+    TREE_LETTER,    /* on a link: struct letter_head, and a letter's data */
+    TREE_GOT,       /* on a link: uint64_t, the number of letters that have come so far */
     /* further types: the parts of the table (enum table_frame) */
 };
 
-/* The first frame on an edge, and on a shortcut. */
+/* The first frame on an edge, and on a link. */
 struct hello {
-    int32_t place, zero;
+    int32_t place, serial; /* serial: number of a link's connection; 0 on an edge */
     uint64_t process[2];
 };
 
@@ -104,7 +144,9 @@ void tree_forsake(struct edge *edge);
 
 /* ---- news: to all neighbours, but not to `except` ---- */
 
-void tree_say_hello(struct tree *tree, struct edge *edge, enum tree_frame type);
+void tree_say_hello(struct tree *tree, struct edge *edge, enum tree_frame type, int32_t serial);
+/* False: it is nonsense. If the table is known, it is checked that this process has that place. */
+bool tree_read_hello(const struct tree *tree, const struct frame *frame, struct hello *hello);
 void tree_spread(struct tree *tree, enum tree_frame type, const void *news, size_t bytes, const struct edge *except);
 void tree_spread_state(struct tree *tree, int rank, enum peer_state state, const struct edge *except);
 void tree_spread_failure(struct tree *tree);

@@ -3,15 +3,14 @@
 
 #include "base/log.h"
 #include "boot/edge.h"
+#include "boot/link.h"
 #include "boot/losses.h"
 #include "boot/process.h"
-#include "boot/route.h"
 
 #include <errno.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct parcel) + BOOT_MESSAGE_BYTES <= TABLE_PART_BYTES,
-               "an edge's longest frame is a part of the table");
+_Static_assert(2 * BOOT_MESSAGE_BYTES <= TABLE_PART_BYTES, "an edge's longest frame is a part of the table");
 
 /* --------------------------------------------------------------------------------------------------------- the table */
 
@@ -78,16 +77,11 @@ bool tree_take_table(struct tree *tree, const struct frame *frame) {
 
 static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *frame) {
     struct hello hello;
-    if (frame->bytes != sizeof hello)
-        return false;
-    memcpy(&hello, frame->data, sizeof hello);
-    if (hello.place <= tree->places.self || hello.place >= tree->places.count)
+    if (!tree_read_hello(tree, frame, &hello) || hello.place < tree->places.self)
         return false;
     struct place *place = place_of(tree, hello.place);
     if (!tree->known) /* places_fill() compares it with the table later */
         memcpy(place->process, hello.process, sizeof hello.process);
-    else if (memcmp(hello.process, place->process, sizeof hello.process) != 0)
-        return false;
     if (place->edge != NULL) /* the process has given up that edge, or it would not come again */
         edge_destroy(place->edge);
     edge->place = hello.place;
@@ -102,14 +96,12 @@ static bool on_hello(struct tree *tree, struct edge *edge, const struct frame *f
 static bool on_edge_frame(struct edge *edge, const struct frame *frame) {
     struct tree *tree = edge->owner;
     struct failure failure;
-    if (edge->place < 0 && frame->type == TREE_SHORTCUT)
-        return route_take_shortcut(tree, edge, frame);
+    if (edge->place < 0 && frame->type == TREE_LINK)
+        return link_take(tree, edge, frame);
     if (edge->place < 0)
         return frame->type == TREE_HELLO && on_hello(tree, edge, frame);
     switch (frame->type) {
-    case TREE_PARCEL: return route_take(tree, frame);
     case TREE_STATE: return losses_take_news(tree, edge, frame);
-    case TREE_MOVED: return route_take_moved(tree, edge, frame);
     case TREE_FAIL:
         if (!failure_read(frame->data, frame->bytes, &failure))
             return false;
@@ -147,16 +139,18 @@ static void on_child(struct door *door, struct wire *wire) {
         edge_read(edge);
 }
 
-/* A connection waits, but there is no descriptor. If it needs no edge of the tree, it only wanted a shortcut, and uses the tree. */
+/* A connection waits, but there is no descriptor. If no edge of the tree is missing, it is a link, which tries again. */
 static void on_door_exhausted(struct door *door, const char *text) {
     struct tree *tree = WATCH_OWNER(door, struct tree, door);
     bool needed = !tree->running;
+    if (links_make_room())
+        return;
     for (int number = tree->places.self + 1; number < tree->places.count && !needed; number++)
         needed = losses_awaits(tree, number);
     if (needed)
         hub_give_up(tree->hub, COLLET_ERR_SYSTEM, text);
     else
-        log_trace(BOOT, "no shortcut: %s", text);
+        log_trace(BOOT, "no link: %s", text);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- life */
@@ -184,7 +178,7 @@ enum collet_result tree_link(struct tree *tree, const struct seat *seat) {
         door_close(&tree->door);
         return COLLET_SUCCESS;
     }
-    COLLET_TRY(route_open(tree));
+    links_open();
     SCOPED_KEY uint8_t key[SECRET_BYTES];
     id_key(tree->hub->id.secret, "tree", process_identity(), 2 * sizeof(uint64_t), key);
     COLLET_TRY(door_serve(&tree->door, key, on_child, on_door_exhausted));
@@ -205,9 +199,7 @@ void tree_close(struct tree *tree) {
     watch_timer_stop(&tree->lost_early);
     while (tree->edges != NULL)
         edge_finish(tree->edges);
-    route_close(tree);
-    for (int place = 0; place < tree->places.count; place++)
-        inquiry_stop(place_of(tree, place)->inquiry);
+    links_close(tree);
     table_free(&tree->table);
     places_destroy(&tree->places);
 }

@@ -5,7 +5,7 @@
 #include "base/os.h"
 #include "boot/boot.h"
 #include "boot/dial.h"
-#include "boot/places.h"
+#include "boot/tree.h"
 #include "boot/table.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The control plane at work: letters, their ways through the tree, and agreed knobs.
+ * The control plane at work: letters, the links by which they go, and agreed knobs.
  */
 #include "base/config_read.h"
 #include "common/boot_case.h"
@@ -122,21 +122,6 @@ static void local_ranks_share_failures_and_goodbyes(void **state) {
     boot_destroy(NULL);
 }
 
-/* Makes *places those of process `self`, connected to its parent and children. Returns its parent. */
-static int stand_at(struct places *places, int self) {
-    static char edge; /* only compared with NULL */
-    for (int child = 0; child < places->count; child++) {
-        places->self = child;
-        bool connected = !places->list[child].gone && places_choose_parent(places, child) == self;
-        places->list[child].edge = connected ? (struct edge *)(void *)&edge : NULL;
-    }
-    places->self = self;
-    int parent = places_choose_parent(places, self);
-    if (parent >= 0)
-        places->list[parent].edge = (struct edge *)(void *)&edge;
-    return parent;
-}
-
 static void a_table_that_finds_no_memory_is_not_called_wrong(void **state) {
     (void)state;
     struct card cards[3] = {{.process = {5}}, {.process = {6}}, {.process = {5}}};
@@ -153,12 +138,12 @@ static void a_table_that_finds_no_memory_is_not_called_wrong(void **state) {
     places_destroy(&places);
 }
 
-static void letters_find_their_way_whoever_is_gone(void **state) {
+static void all_that_live_are_below_one_root_whoever_is_gone(void **state) {
     (void)state;
     const int counts[] = {1, 2, 9, 10, 40, 75};
     srand(1);
     for (int round = 0; round < 24; round++) {
-        int n = counts[round % 6];
+        int n = counts[round % 6], lowest = 0;
         struct card *cards = calloc((size_t)n, sizeof *cards);
         struct places places;
         for (int i = 0; i < n; i++)
@@ -167,40 +152,19 @@ static void letters_find_their_way_whoever_is_gone(void **state) {
         assert_int_equal(places.count, n);
         for (int i = 0; i < n; i++)
             places.list[i].gone = round >= 6 && rand() % 3 == 0;
-        for (int from = 0; from < n; from++) {
-            for (int to = 0; to < n; to++) {
-                if (places.list[from].gone || places.list[to].gone)
-                    continue;
-                int at = from, hops = 0;
-                while (at != to && at >= 0 && hops++ < n)
-                    at = places_next_hop(&places, stand_at(&places, at), to);
-                assert_int_equal(at, to);
+        while (lowest < n && places.list[lowest].gone)
+            lowest++;
+        for (int from = lowest; from < n; from++) {
+            int at = from, hops = 0;
+            for (int parent; !places.list[from].gone && (parent = places_choose_parent(&places, at)) >= 0;
+                 at = parent) {
+                assert_true(!places.list[parent].gone && parent < at && hops++ < n);
             }
+            assert_int_equal(at, places.list[from].gone ? from : lowest);
         }
         places_destroy(&places);
         free(cards);
     }
-}
-
-static int carried; /* parcels */
-
-static void count_parcel(struct courier *courier, struct parcel *parcel, const void *data, size_t bytes) {
-    (void)courier, (void)parcel, (void)data, (void)bytes;
-    carried++;
-}
-
-/* This thread is no watch, so a timer that was set would be the end of it. */
-static void letters_over_edges_that_live_need_no_timer(void **state) {
-    (void)state;
-    struct courier courier = {.carry = count_parcel};
-    const struct parcel confirmation = {.to_place = 0, .from_place = 2, .to = -1, .next = 1};
-    assert_int_equal(courier_init(&courier, 0, 3), COLLET_SUCCESS);
-    courier_send(&courier, 2, letter_create(2, 0, 1, "a", 1));
-    courier_send(&courier, 2, letter_create(2, 0, 1, "b", 1));
-    assert_null(courier.timer.link);
-    assert_true(courier_receive(&courier, &confirmation, NULL, 0));
-    assert_int_equal(carried, 2);
-    courier_fini(&courier);
 }
 
 /* ----------------------------------------------------------------------------------------------------- many processes */
@@ -216,7 +180,7 @@ ssize_t send(int fd, const void *data, size_t bytes, int flags) {
 
 enum { FAR_PROCESSES = 16, FAR_LETTERS = 4 };
 
-/* Do letters between these two pass 1, and then the root? Below 1 are 9 to 15. */
+/* Do 1 and the root stand between these two in the tree? Below 1 are 9 to 15. */
 static bool are_far(int a, int b) { return (a >= 9) != (b >= 9) && a > 1 && b > 1; }
 
 /* So long that heartbeats are few bytes beside it, also on a machine where an exchange takes seconds. */
@@ -253,6 +217,9 @@ static void exchange_far(struct member *member, int index, uint64_t key) {
                 EXPECT(recv_far(member, rank, key) == 100 * rank + number);
 }
 
+/* All letters of an exchange: between 2 … 8 and 9 … 15, in both directions. */
+static const size_t FAR_BYTES = 2 * 7 * 7 * FAR_LETTERS * sizeof(struct far_letter);
+
 /* Of the root, in an exchange of all that are far from each other. */
 static size_t bytes_of_exchange(struct member *member, int index, uint64_t key, int barrier) {
     size_t before = __atomic_load_n(&sent_bytes, __ATOMIC_RELAXED);
@@ -279,8 +246,7 @@ static void await_descriptors(int most) {
     }
 }
 
-/* Of other letters the tree is the way, of those about connections at most some that found no shortcut. The last ones come when
- * shortcuts have been idle, and are closed. */
+/* The last letters come when links have been idle, and are closed. */
 static void far_exchange(int index) {
     struct member member;
     configure(&member);
@@ -290,28 +256,26 @@ static void far_exchange(int index) {
     join(&member, FAR_PROCESSES, index);
     EXPECT(poll_init(&member) == COLLET_SUCCESS);
     meet(0, FAR_PROCESSES);
-    const size_t by_tree = bytes_of_exchange(&member, index, 7, 1);
     const int before = open_descriptors();
-    meet(2, FAR_PROCESSES);
-    const size_t by_shortcuts = bytes_of_exchange(&member, index, boot_key(BOOT_OFFER, 7), 3);
-    if (index == 0 && by_shortcuts > by_tree / 4)
-        fprintf(stderr, "the root sent %zu bytes, and %zu without shortcuts\n", by_shortcuts, by_tree);
-    EXPECT(index != 0 || by_shortcuts <= by_tree / 4); /* a busy machine sends beats while it waits */
+    meet(1, FAR_PROCESSES);
+    const size_t by_root = bytes_of_exchange(&member, index, 7, 2);
+    if (index == 0 && by_root > FAR_BYTES / 4)
+        fprintf(stderr, "the root sent %zu bytes of %zu\n", by_root, FAR_BYTES);
+    EXPECT(index != 0 || by_root <= FAR_BYTES / 4); /* a busy machine sends beats while it waits */
     await_descriptors(before);
     meet(4, FAR_PROCESSES);
-    exchange_far(&member, index, boot_key(BOOT_OFFER, 8));
     exchange_far(&member, index, 8);
     EXPECT(boot_missing_count(member.boot) == 0);
     meet(5, FAR_PROCESSES);
     boot_destroy(member.boot);
 }
 
-static void letters_about_connections_do_not_pass_the_root(void **state) {
+static void letters_do_not_pass_the_root(void **state) {
     (void)state;
     run(FAR_PROCESSES, far_exchange);
 }
 
-enum { FEW = 2, NONE = 3, FEW_DESCRIPTORS = 24 }; /* processes that have room for few shortcuts, and for none */
+enum { FEW = 2, NONE = 3, FEW_DESCRIPTORS = 24 }; /* processes that have room for few links, and for one */
 
 static void limit_descriptors(int most) {
     const struct rlimit limit = {.rlim_cur = (rlim_t)most, .rlim_max = (rlim_t)most};
@@ -344,6 +308,9 @@ static void far_exchange_without_room(int index) {
             send_number(&member, to, key, index);
     for (int from = 9; (index == FEW || index == NONE) && from < FAR_PROCESSES; from++)
         EXPECT(recv_number(&member, from, key) == from);
+    for (int to = 0; (index == FEW || index == NONE) && to < FAR_PROCESSES; to++)
+        send_number(&member, to, key + 1, index);
+    EXPECT(recv_number(&member, FEW, key + 1) == FEW && recv_number(&member, NONE, key + 1) == NONE);
     EXPECT(boot_failed(member.boot) == 0);
     meet(2, FAR_PROCESSES);
     if (index == FEW || index == NONE)
@@ -351,9 +318,76 @@ static void far_exchange_without_room(int index) {
     boot_destroy(member.boot);
 }
 
-static void letters_find_processes_that_have_no_room_for_shortcuts(void **state) {
+static void letters_find_processes_that_have_no_room_for_links(void **state) {
     (void)state;
     run(FAR_PROCESSES, far_exchange_without_room);
+}
+
+/* All pairs dial at the same time. Of each two connections one stays. */
+static void dial_at_once(int index) {
+    struct member member;
+    configure(&member);
+    member.config.heartbeat = 60000; /* no link is idle for two beats */
+    if (index == 0)
+        publish_id();
+    join(&member, FAR_PROCESSES, index);
+    EXPECT(poll_init(&member) == COLLET_SUCCESS);
+    meet(0, FAR_PROCESSES);
+    const int before = open_descriptors();
+    meet(1, FAR_PROCESSES);
+    exchange_all(&member, FAR_PROCESSES, index, 7);
+    meet(2, FAR_PROCESSES);
+    await_descriptors(before + FAR_PROCESSES - 1);
+    meet(3, FAR_PROCESSES);
+    boot_destroy(member.boot);
+}
+
+static void of_two_that_dial_at_once_one_link_stays(void **state) {
+    (void)state;
+    run(FAR_PROCESSES, dial_at_once);
+}
+
+enum { BREAKS = 40, LETTERS_A_BREAK = 20, DESCRIPTORS_MOST = 256 };
+
+static bool is_tcp(int fd) {
+    int domain = 0, listens = 1;
+    socklen_t bytes = sizeof domain;
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && (domain == AF_INET || domain == AF_INET6) &&
+           getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && !listens;
+}
+
+/* Both ends send, and both break each connection that was not there before, in the midst of it. */
+static void break_links(int index) {
+    struct member member;
+    bool before[DESCRIPTORS_MOST];
+    begin(&member, 2, index);
+    meet(0, 2);
+    usleep(100000); /* the meeting point has closed its connections */
+    for (int fd = 0; fd < DESCRIPTORS_MOST; fd++)
+        before[fd] = is_tcp(fd);
+    meet(1, 2);
+    for (int round = 0; round < BREAKS; round++) {
+        for (int k = 0; k < LETTERS_A_BREAK; k++)
+            send_number(&member, 1 - index, 7, round * LETTERS_A_BREAK + k);
+        usleep((useconds_t)(rand() % 3000));
+        for (int fd = 0; fd < DESCRIPTORS_MOST; fd++)
+            if (!before[fd] && is_tcp(fd))
+                shutdown(fd, SHUT_RDWR);
+    }
+    for (int k = 0; k < BREAKS * LETTERS_A_BREAK; k++)
+        EXPECT(recv_number(&member, 1 - index, 7) == k);
+    int number;
+    size_t bytes;
+    meet(2, 2);
+    EXPECT(boot_try_recv(member.boot, 1 - index, 7, &number, sizeof number, &bytes) == COLLET_IN_PROGRESS);
+    EXPECT(boot_missing_count(member.boot) == 0);
+    meet(3, 2);
+    boot_destroy(member.boot);
+}
+
+static void letters_come_once_and_in_order_when_links_break(void **state) {
+    (void)state;
+    run(2, break_links);
 }
 
 static void five_exchange(int index) {
@@ -474,13 +508,14 @@ int main(void) {
         CASE(local_ranks_share_failures_and_goodbyes),
         CASE(a_broken_wire_is_explained_by_news_that_come_later),
         CASE(a_table_that_finds_no_memory_is_not_called_wrong),
-        CASE(letters_find_their_way_whoever_is_gone),
-        cmocka_unit_test(letters_over_edges_that_live_need_no_timer),
+        CASE(all_that_live_are_below_one_root_whoever_is_gone),
         CASE(five_processes_exchange_messages_and_hear_of_a_failure),
         CASE(agreed_knobs_are_rank_zeros_and_host_ids_make_nodes),
         CASE(two_processes_of_two_ranks_are_polled_in_one_thread),
-        CASE(letters_about_connections_do_not_pass_the_root),
-        CASE(letters_find_processes_that_have_no_room_for_shortcuts),
+        CASE(letters_do_not_pass_the_root),
+        CASE(letters_find_processes_that_have_no_room_for_links),
+        CASE(of_two_that_dial_at_once_one_link_stays),
+        CASE(letters_come_once_and_in_order_when_links_break),
         CASE(a_process_that_made_the_id_may_fork_its_ranks),
     };
     return cmocka_run_group_tests_name("boot", tests, NULL, NULL);

@@ -178,6 +178,7 @@ static void network_dies(int index) {
     join(&member, n, index);
     EXPECT(poll_init(&member) == COLLET_SUCCESS);
     meet(0, n);
+    exchange_all(&member, n, index, 4); /* now there are links */
     let_the_network_die();
     meet(1, n);
     exchange_all(&member, n, index, 5);

@@ -75,10 +75,43 @@ static void a_process_that_will_never_come_again_is_not_waited_for(void **state)
     run_with_victim(3, 0, goodbyes_cross_a_death);
 }
 
+enum { LAST_LETTERS = 100 };
+
+/* Rank 2 leaves while its first connection to rank 1 is made. */
+static void leave_after_letters(int index) {
+    struct member member;
+    begin(&member, 3, index);
+    meet(0, 3);
+    for (int k = 0; index == 2 && k < LAST_LETTERS; k++)
+        send_number(&member, 1, 7, k);
+    const uint64_t begun_ns = os_now_ns();
+    if (index == 2) {
+        boot_destroy(member.boot);
+        shared->port = os_now_ns() - begun_ns < BOOT_LETTERS_NS; /* a goodbye waits no longer */
+    }
+    if (index == 1)
+        await_state(&member, 2, PEER_LEFT, LIMIT_NS);
+    int ncome = 0, number;
+    size_t bytes;
+    while (index == 1 && ncome < LAST_LETTERS &&
+           boot_try_recv(member.boot, 2, 7, &number, sizeof number, &bytes) == COLLET_SUCCESS && number == ncome)
+        ncome++;
+    meet(1, 3);
+    EXPECT(index != 1 || ncome == LAST_LETTERS || shared->port == 0);
+    if (index != 2)
+        boot_destroy(member.boot);
+}
+
+static void a_goodbye_comes_after_the_letters(void **state) {
+    (void)state;
+    run(3, leave_after_letters);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(a_goodbye_that_dies_with_the_root_is_said_again),
         CASE(a_process_that_will_never_come_again_is_not_waited_for),
+        CASE(a_goodbye_comes_after_the_letters),
     };
     return cmocka_run_group_tests_name("boot_goodbyes", tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "boot/boot.h"
-#include "boot/places.h"
+#include "boot/tree.h"
 #include "boot/table.h"
 #include "common/guests.h"
 

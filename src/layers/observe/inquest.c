@@ -280,28 +280,14 @@ static void add_end(struct inquest *inquest, uint64_t calls) {
         add(inquest, "rank %d has made this call and waits for nobody in it", inquest->at);
 }
 
-/* Finds a rank of this host whose process is stopped; −1: none. */
-static int find_stopped(const struct conn_owner *owner, int first) {
-    const int node = owner->peers[owner->rank].node;
-    for (int k = 0; k < owner->nranks; k++) {
-        const int rank = (first + k) % owner->nranks;
-        if (owner->peers[rank].node == node && os_process_is(owner->peers[rank].pid, OS_STOPPED))
-            return rank;
-    }
-    return -1;
-}
-
-/* No answer came. Questions and answers pass through other processes, so the stopped process may be one of those. */
+/* No answer came. */
 static void add_silence(struct inquest *inquest, const struct conn_owner *owner) {
-    const int stopped = find_stopped(owner, inquest->at), silent = boot_silent_rank(owner->boot);
-    const struct peer_info *peer = &owner->peers[stopped >= 0 ? stopped : inquest->at];
-    if (stopped >= 0)
-        add(inquest, "rank %d is stopped (process %d, by a signal or a debugger)", stopped, peer->pid);
+    const struct peer_info *peer = &owner->peers[inquest->at];
+    if (peer->node == owner->peers[owner->rank].node && os_process_is(peer->pid, OS_STOPPED))
+        add(inquest, "rank %d is stopped (process %d, by a signal or a debugger)", inquest->at, peer->pid);
     else
         add(inquest, "rank %d does not answer: its process (host %s, pid %d) is stopped, or out of reach", inquest->at,
             peer->host, peer->pid);
-    if (silent >= 0)
-        add(inquest, "nothing is heard of rank %d (host %s)", silent, owner->peers[silent].host);
 }
 
 /* Does the chain go on to rank `next`? It ends if that rank is already part of it. Counts the link. */

@@ -9,7 +9,7 @@
 #ifndef COLLET_LAYERS_OBSERVE_STATUS_H
 #define COLLET_LAYERS_OBSERVE_STATUS_H
 
-#include "boot/letter.h"
+#include "boot/hub.h"
 #include "layers/observe/comms.h"
 
 #define STATUS_CALLS 6
