@@ -6,7 +6,7 @@
  *   try ─┼─ STEPPED: one step is done
  *        └─ DONE: all steps of all rounds are done
  *
- *   one step:  ready?  ──▶  borrow  ──▶  gather operands  ──▶  reduce into places  ──▶  publish what was sent, return what was read
+ *   one step:  ready?  ──▶  gather operands  ──▶  reduce into places  ──▶  publish what was sent, return what was read
  *                                   ▲── the next piece ──╯
  *
  * A worker's whole state is (round, pc), and how many operands of the current step have arrived. If a step is BUSY, the caller chooses
@@ -57,14 +57,6 @@ PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct pr
     return interp_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;
 }
 
-/* Was any operand of the step lent? (Call it after all operands have arrived.) */
-PORT_FN int interp_is_lent(const struct interp_op *op, const struct prog_step *step) {
-    for (int k = 0; k < step->recv_count; k++)
-        if (fifo_header(interp_recv_end(op, step->recv_first + k))->loan.address != 0)
-            return 1;
-    return 0;
-}
-
 /* Has any slot of the step a plain payload? Then a fence must come after the step has written and read payloads, and before it stores
  * counters. Slots with lines need no fence, because lines have flags. */
 PORT_FN int interp_needs_fence(const struct interp_op *op, const struct prog_step *step, uint32_t everywhere) {
@@ -111,10 +103,6 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
 
 /* Reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]. The executor passes this function in. */
 typedef void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count);
-/* Fetches the payloads that the step's peers have lent. BUSY: not all payloads have come yet. The executor passes this function in. It is
- * called only if a payload was lent. */
-typedef enum interp_result interp_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
-                                         const struct interp_piece *piece);
 
 PORT_FN enum interp_result interp_advance(struct interp_worker *w) {
     w->arrived = 0;
@@ -154,18 +142,13 @@ PORT_FN struct interp_try interp_try_of(const struct interp_worker *w) {
 
 /* everywhere: see proto_at(). */
 PORT_FN enum interp_result interp_try_step(struct interp_worker *w, const struct interp_try *next,
-                                           interp_reduce *reduce, interp_borrow *borrow, uint32_t everywhere) {
+                                           interp_reduce *reduce, uint32_t everywhere) {
     const struct interp_op *op = interp_op_of(w);
     const struct prog_step *step = next->step;
     const uint32_t bytes = next->bytes;
     if (interp_skips(op, bytes))
         return interp_advance(w);
     enum interp_result ready = interp_ready(w, step, bytes, everywhere);
-    if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows_from - 1 < bytes &&
-        interp_is_lent(op, step)) {
-        const struct interp_piece piece = next->piece; /* This copy lets the compiler keep *next in registers */
-        ready = borrow(w, step, bytes, &piece);
-    }
     if (ready != INTERP_STEPPED)
         return ready;
 

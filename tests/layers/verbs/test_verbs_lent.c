@@ -29,22 +29,24 @@ static char *place_of(uint64_t step) { return program + step % PLACES * PLACE_BY
 /* Once its call is over, the program does with its memory what it likes. */
 static void scribble(void) { memset(program, (int)fake_random(), sizeof program); }
 
-/* As slots_publish(), but the payload stays in memory of the program. The slot has something else. */
+/* As slots_publish() of a Simple slot, but the payload stays in memory of the program. The slot has something else. */
 static void publish_lent(struct conn *conn) {
     uint64_t step = conn->end.position;
     struct fifo_slot_header *header = fifo_header(&conn->end);
     char *place = place_of(step);
     *header = slots_header(conn, step);
-    memset(fifo_slot_at(&conn->end, fifo_word_protocol(header->word), step), 0x55, slots_bytes(conn, step));
+    memset(fifo_slot_at(&conn->end, PROTOCOL_SIMPLE, step), 0x55, slots_bytes(conn, step));
     for (uint32_t i = 0; i < slots_bytes(conn, step); i++)
         place[i] = (char)(step * 7 + i);
     conn->end.loans.lending = (uintptr_t)place;
-    loan_note(&conn->end.loans, &header->loan, step + 1);
+    header->word = fifo_word(PROTOCOL_DIRECT, slots_bytes(conn, step));
+    direct_note(&conn->end.loans, &header->loan, step + 1);
     fifo_publish(&conn->end);
 }
 
 static void publish(struct conn *conn) {
-    if (slots_mix(conn->end.position + 5) % 3 == 0)
+    const uint64_t step = conn->end.position;
+    if (slots_mix(step + 5) % 3 == 0 || fifo_word_protocol(slots_header(conn, step).word) != PROTOCOL_SIMPLE)
         slots_publish(conn);
     else
         publish_lent(conn);
@@ -301,11 +303,13 @@ static void say_landings(struct conn *conn) {
 /* As slots_consume(), where the payload may have landed. Its place is the program's again. */
 static int consume_landed(struct conn *conn) {
     uint64_t step = conn->end.position;
-    const struct fifo_slot_header *header = fifo_header(&conn->end);
-    uint32_t bytes = slots_bytes(conn, step);
-    char *slot = fifo_slot_at(&conn->end, fifo_word_protocol(header->word), step);
-    bool landed = header->loan.address != 0;
+    struct fifo_slot_header *header = fifo_header(&conn->end);
+    const uint32_t bytes = slots_bytes(conn, step), word = slots_header(conn, step).word;
+    char *slot = fifo_slot_at(&conn->end, fifo_word_protocol(word), step);
+    bool landed = direct_is_lent(header);
     if (landed) {
+        assert_int_equal(fifo_word_bytes(header->word), bytes);
+        header->word = word;
         assert_ptr_equal((char *)(uintptr_t)header->loan.address, landing_place(step));
         memcpy(slot, landing_place(step), bytes);
         memset(landing_place(step), 0x77, bytes);
