@@ -14,7 +14,7 @@
 static uint32_t stream_mask(const struct interp_op *op, const struct prog_step *step) {
     int first_slot = step->store_region != STEP_NONE;
     uint32_t mask = first_slot && op->stream_stores;
-    if (proto_has_lines(op->args.protocol)) /* lines are filled later, by proto_put() */
+    if (proto_has_lines(op->args.protocol)) /* lines are filled later, by interp_finish() */
         return mask;
     for (int k = 0; k < step->send_count && first_slot + k < 32; k++)
         mask |= (uint32_t)exec_end_streams(op->send_ends[step->send_first + k]) << (first_slot + k);

@@ -45,7 +45,7 @@ PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct pr
     for (uint32_t k = w->arrived; k < (uint32_t)step->recv_count; k++) {
         struct fifo_end *end = interp_recv_end(interp_op_of(w), step->recv_first + k);
         uint32_t kind = proto_at(everywhere, args->protocol, end);
-        enum interp_result ready = proto_ready(kind, args, end, bytes, interp_scratch(w, k));
+        enum interp_result ready = PROTO_CALL(kind, ready, args, end, bytes, interp_scratch(w, k));
         if (ready != INTERP_STEPPED) {
             w->arrived = k;
             w->blocked_on = (uint32_t)step->recv_first + k;
@@ -77,11 +77,13 @@ PORT_FN void interp_hand_over(const struct interp_op *op, const struct prog_step
         port_fence(); /* One fence for all counters of the step */
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = interp_send_end(op, step->send_first + k);
-        proto_publish(proto_at(everywhere, args->protocol, end), args, end, bytes);
+        uint32_t kind = proto_at(everywhere, args->protocol, end);
+        PROTO_CALL(kind, publish, args, end, bytes);
     }
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = interp_recv_end(op, step->recv_first + k);
-        proto_consume(proto_at(everywhere, args->protocol, end), end);
+        uint32_t kind = proto_at(everywhere, args->protocol, end);
+        PROTO_CALL(kind, consume, end);
     }
 }
 
@@ -93,8 +95,8 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
         struct fifo_end *end = interp_send_end(op, step->send_first + k);
         uint32_t kind = proto_at(everywhere, args->protocol, end);
         if (result != NULL)
-            proto_put(kind, args, end, result, bytes);
-        proto_seal(kind, args, end, bytes);
+            PROTO_CALL(kind, put, args, end, result, bytes);
+        PROTO_CALL(kind, seal, args, end, bytes);
     }
     interp_hand_over(op, step, bytes, everywhere);
 }

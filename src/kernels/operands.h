@@ -122,7 +122,8 @@ PORT_FN const char *interp_slot(const struct interp_worker *w, const struct prog
                                 uint32_t everywhere) {
     const struct work_args *args = &interp_op_of(w)->args;
     const struct fifo_end *end = interp_recv_end(interp_op_of(w), step->recv_first + k);
-    return proto_operand(proto_at(everywhere, args->protocol, end), args, end, bytes, interp_scratch(w, (uint32_t)k));
+    uint32_t kind = proto_at(everywhere, args->protocol, end);
+    return PROTO_CALL(kind, operand, args, end, bytes, interp_scratch(w, (uint32_t)k));
 }
 
 /* Lists the addresses of a step's operands for its first piece, in order. Returns the number of operands. bytes: the payload of a slot of
@@ -155,7 +156,8 @@ PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step
         interp_dst(w)[n++] = interp_store(interp_op_of(w), step, 0, w->round, piece);
     for (int k = 0; k < step->send_count; k++) {
         const struct fifo_end *end = interp_send_end(interp_op_of(w), step->send_first + k);
-        char *place = proto_place(proto_at(everywhere, args->protocol, end), args, end, bytes);
+        uint32_t kind = proto_at(everywhere, args->protocol, end);
+        char *place = PROTO_CALL(kind, place, args, end, bytes);
         if (place != NULL)
             interp_dst(w)[n++] = place;
         else

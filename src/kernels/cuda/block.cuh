@@ -29,7 +29,7 @@ BLOCK_FN enum work_failure lines_step(struct block_memory *m, const struct prog_
         struct fifo_end *end = interp_send_end(&m->op, step->send_first + k);
         uint32_t kind = proto_kind(P::number, end);
         if (proto_has_lines(kind) || port_lane() == 0)
-            proto_seal(kind, &m->op.args, end, bytes);
+            PROTO_CALL(kind, seal, &m->op.args, end, bytes);
     }
     if ((failure = failure_of_any(failure)) == WORK_FINE && port_lane() == 0)
         interp_hand_over(&m->op, step, bytes, PROTO_EACH_END);

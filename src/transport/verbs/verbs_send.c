@@ -212,8 +212,7 @@ static bool add_step(struct conn *conn, struct write_batch *batch, uint64_t step
     int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn], rail = index / VERBS_QPS_MAX;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
     const struct fifo_slot_header *header = &conn->end.headers[slot];
-    const uint32_t word = wire_word(header), protocol = fifo_word_protocol(word);
-    uint32_t bytes = fifo_word_bytes(word);
+    uint32_t word = wire_word(header), protocol = fifo_word_protocol(word), bytes = fifo_word_bytes(word);
     struct pledge_keys keys;
     bool lent = is_lent(conn, rail, step, &keys);
     const struct verbs_landing *landing = verbs_landing_of(conn, step, bytes, rail);
