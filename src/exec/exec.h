@@ -23,8 +23,8 @@
 struct exec_call;
 
 /* Visits a worker of a call: tries its steps until the worker is blocked, is done, or has had its turn. For each protocol there is a
- * compiled copy of this function. One more copy, for programs with ends over wires, asks each end for its protocol (PROTO_EACH_END). Traced
- * ranks have their own copies of all these. */
+ * compiled copy of this function (visit.h). One more copy, for programs with ends over wires, asks each end for its protocol
+ * (PROTO_EACH_END). Another one is for calls with direct ends. Traced ranks have their own copies of all these. */
 typedef enum collet_result exec_visit(struct exec_call *call, struct interp_worker *w, bool *moved);
 typedef exec_visit *const exec_visits[PROTOCOL_COUNT]; /* [protocol of a call] */
 
@@ -36,14 +36,6 @@ struct exec_meeting {
     int arrived; /* Rank 0: number of ranks that have come */
 };
 
-/* May a program's ends lend payloads, and may they borrow them? */
-struct exec_loans {
-    uint32_t lends_from, borrows_from, lands_from; /* As in struct interp_op */
-    bool receives;                                 /* As in struct interp_op */
-    /* Ends lend and offer only memory of these commons; NULL: any memory. */
-    const struct commons *only;
-};
-
 struct exec_program {
     /* [channel]: a program, which this struct owns. All have the same collective, algorithm, root and number of slices. */
     struct prog **progs;
@@ -52,13 +44,14 @@ struct exec_program {
     int nchannels;
     int nconns, nready; /* Number of connections of all channels. The first nready are READY */
     struct conn **conns;
-    int nremote;                   /* Number of connections over a wire */
-    const exec_visits *visits;     /* The functions that visit its workers (exec_visits_of()) */
-    uint32_t trace_mask;           /* A call of the present kind is not traced if its number has one of these bits */
-    struct interp_op *ops;         /* [channel]: what the workers of the channel share */
-    struct interp_op *pair_ops;    /* [worker]: only for a pairwise collective, whose workers have different counts */
-    struct exec_loans loans;       /* Loans of calls of the present kind */
-    uint64_t ops_id;               /* args_id of the call that filled ops; 0: there was none yet */
+    int nremote;                  /* Number of connections over a wire */
+    const exec_visits *visits;    /* The functions that visit its workers (exec_visits_of()) */
+    uint32_t trace_mask;          /* A call of the present kind is not traced if its number has one of these bits */
+    struct interp_op *ops;        /* [channel]: what the workers of the channel share */
+    struct interp_op *pair_ops;   /* [worker]: only for a pairwise collective, whose workers have different counts */
+    exec_visit *visit;            /* Visits the workers first in a call of the present kind */
+    struct direct_worker *direct; /* [worker]: what direct ends need (layers/memory/exec_direct.c); NULL: nothing yet */
+    uint64_t ops_id;              /* args_id of the call that filled ops; 0: there was none yet */
     struct interp_worker *workers; /* Workers of all channels */
     /* [channel]: index of its first worker. One more entry holds the number of workers. */
     int *first_worker;
@@ -129,6 +122,7 @@ struct exec_call {
     reduce_fn reduce;
     struct chan *chan;
     enum exec_state state;
+    exec_visit *visit;      /* Visits its workers, if it is RUNNING */
     int running;            /* Number of workers that are not done */
     uint64_t idle_since_ns; /* Time of the first look that found no progress; 0: the last look found progress */
     int waits_for;          /* If the call makes no progress: a rank that it waits for; −1: none is known yet */
@@ -162,35 +156,11 @@ enum collet_result exec_pairs_check(const struct exec_call *call, const struct i
 /* Makes progress with the connections of a call's program. SUCCESS: all are READY. IN_PROGRESS: some are not READY yet. */
 enum collet_result exec_connect_call(struct exec_call *call, bool *moved);
 
-/* ---- loans (exec_loans.c) ---- */
+/* ---- direct ends (layers/memory/exec_direct.c) ---- */
 
-/* The loans of a program whose connections are ready. */
-struct exec_loans exec_loans_of(const struct exec_program *program);
-
-/* An interp_borrow: see kernels/interp.h. */
-enum interp_result exec_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
-                               const struct interp_piece *piece);
-
-/* Has any of the first nworkers workers lent a payload in this call? */
-static inline bool exec_has_lent(const struct exec_program *program, int nworkers) {
-    for (int k = 0; k < nworkers; k++)
-        if (program->workers[k].lent > 0)
-            return true;
-    return false;
-}
-
-/* Tells the producers where they may put the payloads of the worker's next slots. */
-void exec_announce(struct interp_worker *w);
-/* Adds the places that consumers have offered to the places of a step's result. Returns the number of places. */
-int exec_land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes, uint32_t *stream_mask);
-/* Call it after the result is computed: the operating system copies the result to offered places that only the operating system can
- * reach. */
-void exec_carry(struct interp_worker *w, const struct prog_step *step, uint32_t bytes);
-/* Call it at the start of a call: decides whether the call's channels may lend its buffers, and offer them as landings. */
-void exec_lend(const struct exec_call *call);
-
-/* Called by a waiting rank: copies parts of the payloads that it has lent. */
-void exec_help(const struct exec_program *program, bool *moved);
+/* Called when a call of another kind begins. The function that visits its workers, if ends may lend payloads, or borrow them
+ * (fifo/proto_direct.h); NULL: none does. */
+exec_visit *exec_direct_visit(const struct exec_call *call);
 
 /* Call it after a failure, before the call returns: makes peers stop using the call's buffers. */
 void exec_stop_loans(const struct exec_call *call);

@@ -210,6 +210,7 @@ void exec_program_destroy(struct exec_program *program) {
     free(program->workers);
     free(program->first_worker);
     free(program->copies);
+    free(program->direct);
     free(program->conns);
     destroy_progs(program->progs, program->nchannels);
     free(program);

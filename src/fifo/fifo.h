@@ -134,11 +134,4 @@ PORT_FN void fifo_consumed(struct fifo_end *end) {
     fifo_tell_head(end);
 }
 
-/* Called by a producer: has the consumer finished with all payloads that this end has lent? */
-PORT_FN int fifo_loans_are_over(struct fifo_end *end) {
-    if ((int64_t)(end->loans.until - end->seen) > 0)
-        end->seen = fifo_load_head(end);
-    return (int64_t)(end->loans.until - end->seen) <= 0;
-}
-
 #endif

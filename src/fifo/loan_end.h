@@ -44,7 +44,7 @@ void commons_view_close(struct commons_view *view); /* NULL is fine */
 /* Maps the other process's commons now. False: view is NULL, or the commons cannot be mapped; then the log says why. */
 bool commons_view_map(struct commons_view *view);
 
-/* How an end reaches the other end's memory. Those of GPUs come first: each asks more of the memory than the one before (struct interp_op). */
+/* How an end reaches the other end's memory. Those of GPUs come first: each asks more of the memory than the one before (struct interp_lends). */
 enum loan_way {
     LOAN_NONE,
     LOAN_GPU, /* The other end is in the same process and on the same GPU: by address, whatever memory that is */
@@ -80,10 +80,9 @@ struct loan_team {
 #define LOAN_STOPPED 0x80000000u /* A bit of `claimed`: nobody may claim another part */
 #define LOAN_STOP_NS 2000000000ull
 
-/* The part of a slot's header that describes a loan. */
+/* The part of a slot's header that describes a loan. It counts if the slot's word is of Direct. */
 struct fifo_loan {
-    /* The payload's address in the producer's memory; LOAN_LANDED; or 0: the payload is in the slot. */
-    uint64_t address;
+    uint64_t address; /* The payload's address in the producer's memory; or LOAN_LANDED */
     /* The address where the consumer wants the payload; 0: the consumer has not said yet; or LOAN_REFUSED. GPUs: the payload's place
      * (struct loan_team), 0 if it has none; or LOAN_EVERYWHERE, LOAN_RETURNS. */
     uint64_t to;
@@ -153,38 +152,10 @@ PORT_FN uint64_t loan_offset(const struct loan_end *end, uint64_t address) {
     return !PORT_IS_GPU && end->commons != NULL ? commons_offset(end->commons, address) : 0;
 }
 
-/* Does a producer lend this payload? (If `least` is 0, least - 1 is the largest number: no payload is longer.). */
-PORT_FN int loan_is_worth(const struct loan_end *end, uint64_t address, uint32_t bytes) {
-    uint32_t least = loan_offset(end, address) != 0 ? end->least_common_bytes : end->least_bytes;
-    return least - 1 < bytes && (PORT_IS_GPU || end->only == NULL || end->only(address, bytes));
-}
-
-/* Can the other end reach this address only by a copy that the operating system makes? */
-PORT_FN int loan_is_by_kernel(const struct loan_end *end, uint64_t address) {
-    return end->way == LOAN_HOST && loan_offset(end, address) == 0;
-}
-
 /* The address where the payload of a position is to be stored; NULL: in its slot. */
 static inline char *loan_landing_at(const struct loan_end *end, uint64_t position, uint32_t bytes) {
     const struct loan_landing *landing = &end->landings[position % LOAN_LANDINGS];
     return landing->position == position && landing->bytes == bytes ? landing->to : NULL;
-}
-
-/* Writes the loan of the producer's next slot into its header. next: the position behind that slot. */
-PORT_FN void loan_note(struct loan_end *end, struct fifo_loan *loan, uint64_t next) {
-    loan->address = end->lending;
-    if (end->lending <= LOAN_LANDED) {
-        end->lending = 0;
-        return;
-    }
-    loan->offset = end->way == LOAN_WINDOW ? end->lending_window : loan_offset(end, end->lending);
-    loan->to = end->lending_to;
-    loan->to_offset = end->lending_result;
-    loan->claimed = 0;
-    loan->done = !PORT_IN_BLOCK && end->busy && loan_is_by_kernel(end, loan->address) ? LOAN_ALONE : 0;
-    end->lending = end->lending_to = end->lending_result = 0;
-    if (end->way != LOAN_WIRE) /* Over a wire the transport knows when the loan ends */
-        end->until = next;
 }
 
 #endif

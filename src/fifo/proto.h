@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions that a step calls, whatever the protocol. proto_ready() calls simple_ready(), ll_ready() or ll128_ready(), and so on:
- * each protocol has a function of each kind, in proto_<name>.h. Only this file chooses among them.
+ * The functions that a step calls, whatever the protocol. PROTO_CALL(kind, ready, …) calls simple_ready(), ll_ready(), ll128_ready() or
+ * direct_ready(), and so on: each protocol has a function of each kind, in proto_<name>.h. Only this file chooses among them.
  *
  *    consumer    ready     has the slot arrived? The payload of a slot with lines is copied to scratch as it arrives
  *                operand   returns where the slot's payload is now
@@ -18,61 +18,32 @@
 #ifndef COLLET_FIFO_PROTO_H
 #define COLLET_FIFO_PROTO_H
 
+#include "fifo/proto_direct.h"
 #include "fifo/proto_ll.h"
 #include "fifo/proto_ll128.h"
-#include "fifo/proto_simple.h"
 
 PORT_FN uint32_t proto_kind(uint32_t protocol, const struct fifo_end *end) {
+    if (protocol >= PROTOCOL_COUNT)
+        __builtin_unreachable(); /* No call has the protocol Direct. So the compiler leaves out its code here */
     return end->remote ? (uint32_t)PROTOCOL_SIMPLE : protocol;
 }
 
 /* A step calls these functions with `everywhere`: the protocol kind of all its ends, or PROTO_EACH_END to ask each end. If `everywhere`
  * is a compile-time constant, the compiler removes the code of all other protocols. */
-#define PROTO_EACH_END ((uint32_t)PROTOCOL_COUNT)
+#define PROTO_EACH_END (PROTOCOL_DIRECT + 1)
 PORT_FN uint32_t proto_at(uint32_t everywhere, uint32_t protocol, const struct fifo_end *end) {
     return everywhere == PROTO_EACH_END ? proto_kind(protocol, end) : everywhere;
 }
 
-PORT_FN int proto_has_lines(uint32_t kind) { return protocol_line_bytes(kind) > protocol_unit_bytes(kind); }
+/* Slots of all other protocols are lines with flags. */
+PORT_FN int proto_has_lines(uint32_t kind) { return kind != PROTOCOL_SIMPLE && kind != PROTOCOL_DIRECT; }
 
 /* The function `verb` of a protocol, such as ll_ready(). If `kind` is a compile-time constant, one call is left. */
 #define PROTO_CALL(kind, verb, ...)                                                                                    \
-    ((kind) == PROTOCOL_SIMPLE ? simple_##verb(__VA_ARGS__)                                                            \
-     : (kind) == PROTOCOL_LL   ? ll_##verb(__VA_ARGS__)                                                                \
-                               : ll128_##verb(__VA_ARGS__))
+    ((kind) == PROTOCOL_SIMPLE   ? simple_##verb(__VA_ARGS__)                                                          \
+     : (kind) == PROTOCOL_LL     ? ll_##verb(__VA_ARGS__)                                                              \
+     : (kind) == PROTOCOL_DIRECT ? direct_##verb(__VA_ARGS__)                                                          \
+                                 : ll128_##verb(__VA_ARGS__))
 typedef char proto_call_names_each_protocol[PROTOCOL_COUNT == 3 ? 1 : -1];
-
-/* ---- consumer ---- */
-
-PORT_FN enum interp_result proto_ready(uint32_t kind, const struct work_args *args, struct fifo_end *end,
-                                       uint32_t bytes, char *scratch) {
-    return PROTO_CALL(kind, ready, args, end, bytes, scratch);
-}
-
-PORT_FN const char *proto_operand(uint32_t kind, const struct work_args *args, const struct fifo_end *end,
-                                  uint32_t bytes, const char *scratch) {
-    return PROTO_CALL(kind, operand, args, end, bytes, scratch);
-}
-
-PORT_FN void proto_consume(uint32_t kind, struct fifo_end *end) { PROTO_CALL(kind, consume, end); }
-
-/* ---- producer ---- */
-
-PORT_FN char *proto_place(uint32_t kind, const struct work_args *args, const struct fifo_end *end, uint32_t bytes) {
-    return PROTO_CALL(kind, place, args, end, bytes);
-}
-
-PORT_FN void proto_put(uint32_t kind, const struct work_args *args, const struct fifo_end *end, const char *from,
-                       uint32_t bytes) {
-    PROTO_CALL(kind, put, args, end, from, bytes);
-}
-
-PORT_FN void proto_seal(uint32_t kind, const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
-    PROTO_CALL(kind, seal, args, end, bytes);
-}
-
-PORT_FN void proto_publish(uint32_t kind, const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
-    PROTO_CALL(kind, publish, args, end, bytes);
-}
 
 #endif

@@ -10,7 +10,7 @@
  *
  * The consumer waits for two cache lines, one after the other: for tail, then for the data. LL exists because it needs only one.
  * In return a payload of Simple is plain memory: reductions read operands from slots and write results into slots at full speed,
- * without a copy in between. fifo_place.h says where in its slot a payload lies, and loan.h when it lies outside its slot.
+ * without a copy in between. fifo_place.h says where in its slot a payload lies.
  *
  * Over a wire these functions serve every protocol. Each slot lies in the area of its protocol.
  */
@@ -43,14 +43,11 @@ PORT_FN enum interp_result simple_ready(const struct work_args *args, struct fif
 PORT_FN const char *simple_operand(const struct work_args *args, const struct fifo_end *end, uint32_t bytes,
                                    const char *scratch) {
     (void)scratch;
-    return end->loans.taken != NULL ? end->loans.taken : simple_payload(args, end, bytes);
+    return simple_payload(args, end, bytes);
 }
 
 /* Goes to the next slot. The producer does not know yet: fifo_tell_head() tells it later. */
-PORT_FN void simple_leave(struct fifo_end *end) {
-    end->loans.taken = NULL;
-    end->position++;
-}
+PORT_FN void simple_leave(struct fifo_end *end) { end->position++; }
 
 PORT_FN void simple_consume(struct fifo_end *end) {
     simple_leave(end);
@@ -77,8 +74,6 @@ PORT_FN void simple_seal(const struct work_args *args, struct fifo_end *end, uin
     header->sequence = args->sequence;
     if (!PORT_IS_GPU)
         header->place.roams = end->place.roams;
-    if (end->loans.way != LOAN_NONE)
-        loan_note(&end->loans, &header->loan, end->position + 1);
 }
 
 /* Goes to the next slot. The consumer does not know yet: fifo_tell_tail() tells it later. */

@@ -24,11 +24,14 @@
 #define PROTOCOL_ENUM(NAME, name, text, slots, unit, line, costs) PROTOCOL_##NAME,
 enum protocol { PROTOCOLS(PROTOCOL_ENUM) PROTOCOL_COUNT };
 
+/* No protocol of calls, but of slots and ends in calls of Simple: proto_direct.h. */
+#define PROTOCOL_DIRECT ((uint32_t)PROTOCOL_COUNT)
+
 enum protocol_slots { PROTOCOL_LONG, PROTOCOL_SHORT, PROTOCOL_LINES };
 
-/* Maximum number of protocols: a slot's header and the wires have three bits for the protocol (fifo.h). */
+/* Maximum number of protocols, with Direct: a slot's header and the wires have three bits for the protocol (fifo.h). */
 #define PROTOCOLS_MAX 8
-typedef char protocol_count_is_small[PROTOCOL_COUNT <= PROTOCOLS_MAX ? 1 : -1];
+typedef char protocol_count_is_small[PROTOCOL_COUNT < PROTOCOLS_MAX ? 1 : -1];
 
 /* The table's columns as functions, for host and device. */
 #define PROTOCOL_SLOTS(NAME, name, text, slots, unit, line, costs) protocol == PROTOCOL_##NAME ? PROTOCOL_##slots:

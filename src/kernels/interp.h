@@ -6,7 +6,7 @@
  *   try ─┼─ STEPPED: one step is done
  *        └─ DONE: all steps of all rounds are done
  *
- *   one step:  ready?  ──▶  borrow  ──▶  gather operands  ──▶  reduce into places  ──▶  publish what was sent, return what was read
+ *   one step:  ready?  ──▶  gather operands  ──▶  reduce into places  ──▶  publish what was sent, return what was read
  *                                   ▲── the next piece ──╯
  *
  * A worker's whole state is (round, pc), and how many operands of the current step have arrived. If a step is BUSY, the caller chooses
@@ -45,7 +45,7 @@ PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct pr
     for (uint32_t k = w->arrived; k < (uint32_t)step->recv_count; k++) {
         struct fifo_end *end = interp_recv_end(interp_op_of(w), step->recv_first + k);
         uint32_t kind = proto_at(everywhere, args->protocol, end);
-        enum interp_result ready = proto_ready(kind, args, end, bytes, interp_scratch(w, k));
+        enum interp_result ready = PROTO_CALL(kind, ready, args, end, bytes, interp_scratch(w, k));
         if (ready != INTERP_STEPPED) {
             w->arrived = k;
             w->blocked_on = (uint32_t)step->recv_first + k;
@@ -55,14 +55,6 @@ PORT_FN enum interp_result interp_ready(struct interp_worker *w, const struct pr
     }
     w->arrived = (uint32_t)step->recv_count;
     return interp_has_credit(w, step) ? INTERP_STEPPED : INTERP_BUSY;
-}
-
-/* Was any operand of the step lent? (Call it after all operands have arrived.) */
-PORT_FN int interp_is_lent(const struct interp_op *op, const struct prog_step *step) {
-    for (int k = 0; k < step->recv_count; k++)
-        if (fifo_header(interp_recv_end(op, step->recv_first + k))->loan.address != 0)
-            return 1;
-    return 0;
 }
 
 /* Has any slot of the step a plain payload? Then a fence must come after the step has written and read payloads, and before it stores
@@ -85,11 +77,13 @@ PORT_FN void interp_hand_over(const struct interp_op *op, const struct prog_step
         port_fence(); /* One fence for all counters of the step */
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = interp_send_end(op, step->send_first + k);
-        proto_publish(proto_at(everywhere, args->protocol, end), args, end, bytes);
+        uint32_t kind = proto_at(everywhere, args->protocol, end);
+        PROTO_CALL(kind, publish, args, end, bytes);
     }
     for (int k = 0; k < step->recv_count; k++) {
         struct fifo_end *end = interp_recv_end(op, step->recv_first + k);
-        proto_consume(proto_at(everywhere, args->protocol, end), end);
+        uint32_t kind = proto_at(everywhere, args->protocol, end);
+        PROTO_CALL(kind, consume, end);
     }
 }
 
@@ -101,8 +95,8 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
         struct fifo_end *end = interp_send_end(op, step->send_first + k);
         uint32_t kind = proto_at(everywhere, args->protocol, end);
         if (result != NULL)
-            proto_put(kind, args, end, result, bytes);
-        proto_seal(kind, args, end, bytes);
+            PROTO_CALL(kind, put, args, end, result, bytes);
+        PROTO_CALL(kind, seal, args, end, bytes);
     }
     interp_hand_over(op, step, bytes, everywhere);
 }
@@ -111,10 +105,6 @@ PORT_FN void interp_finish(const struct interp_op *op, const struct prog_step *s
 
 /* Reduces w->src[0 … nsrc−1] into w->dst[0 … ndst−1]. The executor passes this function in. */
 typedef void interp_reduce(struct interp_worker *w, const struct prog_step *step, int ndst, int nsrc, uint64_t count);
-/* Fetches the payloads that the step's peers have lent. BUSY: not all payloads have come yet. The executor passes this function in. It is
- * called only if a payload was lent. */
-typedef enum interp_result interp_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
-                                         const struct interp_piece *piece);
 
 PORT_FN enum interp_result interp_advance(struct interp_worker *w) {
     w->arrived = 0;
@@ -154,18 +144,13 @@ PORT_FN struct interp_try interp_try_of(const struct interp_worker *w) {
 
 /* everywhere: see proto_at(). */
 PORT_FN enum interp_result interp_try_step(struct interp_worker *w, const struct interp_try *next,
-                                           interp_reduce *reduce, interp_borrow *borrow, uint32_t everywhere) {
+                                           interp_reduce *reduce, uint32_t everywhere) {
     const struct interp_op *op = interp_op_of(w);
     const struct prog_step *step = next->step;
     const uint32_t bytes = next->bytes;
     if (interp_skips(op, bytes))
         return interp_advance(w);
     enum interp_result ready = interp_ready(w, step, bytes, everywhere);
-    if (ready == INTERP_STEPPED && !proto_has_lines(everywhere) && op->borrows_from - 1 < bytes &&
-        interp_is_lent(op, step)) {
-        const struct interp_piece piece = next->piece; /* This copy lets the compiler keep *next in registers */
-        ready = borrow(w, step, bytes, &piece);
-    }
     if (ready != INTERP_STEPPED)
         return ready;
 

@@ -122,7 +122,8 @@ PORT_FN const char *interp_slot(const struct interp_worker *w, const struct prog
                                 uint32_t everywhere) {
     const struct work_args *args = &interp_op_of(w)->args;
     const struct fifo_end *end = interp_recv_end(interp_op_of(w), step->recv_first + k);
-    return proto_operand(proto_at(everywhere, args->protocol, end), args, end, bytes, interp_scratch(w, (uint32_t)k));
+    uint32_t kind = proto_at(everywhere, args->protocol, end);
+    return PROTO_CALL(kind, operand, args, end, bytes, interp_scratch(w, (uint32_t)k));
 }
 
 /* Lists the addresses of a step's operands for its first piece, in order. Returns the number of operands. bytes: the payload of a slot of
@@ -144,60 +145,19 @@ PORT_FN int interp_changes(const struct interp_op *op, const struct prog_step *s
     return nsrc > 1 || (step->finish && op->args.divisor > 1) || interp_scaled(op, step) >= 0;
 }
 
-/* The region in which the memory lies that a step lends. */
-PORT_FN uint32_t interp_lent_region(const struct interp_op *op, const struct prog_step *step) {
-    return step->lends == STEP_LENDS_OPERAND ? interp_local_at(op, step->locals_first)->region : STEP_OUT;
-}
-
-/* Is the payload lent to this peer? If only the operating system can reach a payload, the peer must copy it before it reduces. If every
- * rank reduces, each copies its part. But a root that reduces alone would also copy alone, so then other ranks send through slots. */
-PORT_FN int interp_lends_to(const struct interp_op *op, const struct loan_end *end, uint64_t payload, uint32_t bytes) {
-    return loan_is_worth(end, payload, bytes) && !(op->root_reduces && loan_is_by_kernel(end, payload));
-}
-
-/* Lends the result to the peers that can read it directly. Returns the number of these peers. */
-PORT_FN int interp_lend(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
-                        uint32_t everywhere) {
-    int operand = step->lends == STEP_LENDS_OPERAND, n = 0;
-    if (proto_has_lines(everywhere) || interp_op_of(w)->lends_from - 1 >= bytes || !step->lends)
-        return 0;
-    uint32_t lent = interp_op_of(w)->lends[interp_lent_region(interp_op_of(w), step)];
-    if (lent == 0 || (operand && interp_changes(interp_op_of(w), step, nsrc)) ||
-        (step->lends_apart && !interp_op_of(w)->apart))
-        return 0;
-    uint64_t payload = (uint64_t)(uintptr_t)(operand ? interp_src(w)[0] : interp_dst(w)[0]);
-    for (int k = 0; k < step->send_count; k++) {
-        struct fifo_end *end = interp_send_end(interp_op_of(w), step->send_first + k);
-        int lends = proto_at(everywhere, interp_op_of(w)->args.protocol, end) == PROTOCOL_SIMPLE &&
-                    interp_lends_to(interp_op_of(w), &end->loans, payload, bytes) &&
-                    (!PORT_IN_BLOCK || lent >= end->loans.way);
-        end->loans.lending = lends ? payload : 0;
-        end->loans.lending_window = lent - (LOAN_WINDOW - 1);
-        if (!PORT_IN_BLOCK)
-            end->loans.busy = interp_op_of(w)->receives;
-        n += lends;
-    }
-    w->lent += (uint32_t)n;
-    return n;
-}
-
 /* Lists the places for the result of a step's first piece. Returns the number of places. A place in this rank's memory comes first. A slot
- * whose payload is lent has no place. A slot with lines is filled later, from w->result. This is another place if the step has one piece;
- * or scratch; or the only operand, if the step passes it on unchanged. */
+ * with lines is filled later, from w->result. This is another place if the step has one piece; or scratch; or the only operand, if the
+ * step passes it on unchanged. */
 PORT_FN int interp_scatter(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, int nsrc,
                            const struct interp_piece *piece, uint32_t everywhere) {
     const struct work_args *args = &interp_op_of(w)->args;
     int n = 0, puts = 0;
     if (step->store_region != STEP_NONE)
         interp_dst(w)[n++] = interp_store(interp_op_of(w), step, 0, w->round, piece);
-    int nlent = interp_lend(w, step, bytes, nsrc, everywhere);
-    if (nlent == step->send_count)
-        return n;
     for (int k = 0; k < step->send_count; k++) {
         const struct fifo_end *end = interp_send_end(interp_op_of(w), step->send_first + k);
-        if (nlent > 0 && end->loans.lending != 0)
-            continue;
-        char *place = proto_place(proto_at(everywhere, args->protocol, end), args, end, bytes);
+        uint32_t kind = proto_at(everywhere, args->protocol, end);
+        char *place = PROTO_CALL(kind, place, args, end, bytes);
         if (place != NULL)
             interp_dst(w)[n++] = place;
         else

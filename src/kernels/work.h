@@ -31,7 +31,7 @@ PORT_FN int interp_block_takes(const struct prog_step *step) {
            step->recv_count + step->locals_count <= (int)INTERP_BLOCK_OPERANDS;
 }
 
-/* A region that lies in a window is lent by all ways up to LOAN_WINDOW (struct interp_op). Numbers of windows begin at 1; 0: it lies in
+/* A region that lies in a window is lent by all ways up to LOAN_WINDOW (struct interp_lends). Numbers of windows begin at 1; 0: it lies in
  * none. */
 PORT_FN uint8_t work_lent_in(uint32_t window) { return (uint8_t)(LOAN_WINDOW - 1 + window); }
 PORT_FN uint32_t work_lent_window(uint32_t lent) { return lent >= LOAN_WINDOW ? lent - (LOAN_WINDOW - 1) : 0; }
@@ -47,7 +47,7 @@ struct work_block {
     const struct loan_team *teams; /* [LOAN_WINDOWS]: teams of the rank's windows */
     struct interp_memory memory;
     uint32_t nsteps, npeers, channel;
-    uint32_t lends_from; /* As in struct interp_op */
+    uint32_t lends_from; /* As `from` in struct interp_lends */
     uint32_t returns;    /* 1: results may be stored where their operands were lent (kernels/cuda/block_push.cuh) */
 };
 
@@ -81,7 +81,7 @@ struct work {
     struct work_args args;
     uint32_t nblocks;
     uint32_t collective;         /* enum prog_collective, for error texts */
-    uint8_t lends[STEP_REGIONS]; /* As in struct interp_op */
+    uint8_t lends[STEP_REGIONS]; /* As `regions` in struct interp_lends */
 };
 
 /* Maximum number of works in a launch: this many fit into 4 KiB, which every driver allows for kernel arguments. */

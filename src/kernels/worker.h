@@ -31,15 +31,6 @@ struct interp_op {
     /* Host: [region][block]: first element and count of each block; NULL: `geometry` says where blocks lie. */
     const struct span *extents[STEP_REGIONS];
     struct work_args args;
-    /* Minimum bytes of a payload that any end lends (layers/memory/loan.h); 0: no end lends. */
-    uint32_t lends_from;
-    /* [region]: 0: the region is not lent; host: 1: it is; GPUs: it is lent by all ways up to this one (work_lent_in()). */
-    uint8_t lends[STEP_REGIONS];
-    uint32_t root_reduces;  /* Host: 1: only the root reduces (interp_lends_to()) */
-    uint32_t borrows_from;  /* Host: minimum bytes of a payload that any end borrows; 0: no end borrows */
-    uint32_t lands_from;    /* Host: minimum bytes of a payload that may go to its final place directly; 0: none may */
-    uint32_t receives;      /* Host: 1: this rank also receives, so it has no time to help borrowers */
-    uint32_t apart;         /* Host: 1: IN and OUT do not overlap, and payloads may be lent, or land */
     uint32_t stream_stores; /* Host: 1: steps store local results past the caches, where they would not stay */
     const void *reduce;     /* Host: reduce_fn */
     const void *multiply;   /* Host: multiply_fn */
@@ -50,19 +41,16 @@ struct interp_worker {
     uint32_t first_step, nsteps; /* The worker's steps: op->steps[first_step … +nsteps−1] */
     uint32_t pc;                 /* Number of the current step among the worker's steps */
     uint64_t round;
-    uint32_t arrived;         /* Number of the current step's operands that have arrived from peers */
-    uint32_t lent;            /* Number of slots of this call whose payload was lent */
-    uint32_t done;            /* 1: all steps of all rounds are done */
-    uint32_t blocked_on;      /* After BUSY or MISMATCH: peer table entry of the peer that the worker waits for */
-    uint32_t blocked_sending; /* After BUSY: 1: a credit is missing; 0: an operand is missing */
-    /* Host: with said_round, the first step whose landings are not announced yet (exec_loans.c). */
-    uint32_t said_pc;
-    uint64_t said_round;
-    const void **src;        /* Addresses of the step's operands. The list has room for the largest step */
-    void **dst;              /* Addresses of the step's places. The list has room for the largest step */
-    const void *result;      /* Address of the step's result, for protocols that copy it into their slots */
-    char *scratch;           /* Room for one operand per peer, and for the result (interp_scratch()) */
-    uint32_t scratch_stride; /* Bytes from one operand's room in scratch to the next */
+    uint32_t arrived;             /* Number of the current step's operands that have arrived from peers */
+    uint32_t done;                /* 1: all steps of all rounds are done */
+    uint32_t blocked_on;          /* After BUSY or MISMATCH: peer table entry of the peer that the worker waits for */
+    uint32_t blocked_sending;     /* After BUSY: 1: a credit is missing; 0: an operand is missing */
+    const void **src;             /* Addresses of the step's operands. The list has room for the largest step */
+    void **dst;                   /* Addresses of the step's places. The list has room for the largest step */
+    const void *result;           /* Address of the step's result, for protocols that copy it into their slots */
+    char *scratch;                /* Room for one operand per peer, and for the result (interp_scratch()) */
+    uint32_t scratch_stride;      /* Bytes from one operand's room in scratch to the next */
+    struct direct_worker *direct; /* Host: what the worker lends and borrows (exec_direct.c); NULL: it never has */
     /* Host, with COLLET_TRACE: os_ticks() when the worker began to wait; 0: it does not wait. */
     uint64_t waits_since;
 };

@@ -51,8 +51,7 @@ static size_t wire_bytes(const struct conn *conn, const struct fifo_slot_header 
 /* The address of the payload: its slot, or lent memory, which the executor keeps unchanged until the call is over. */
 static char *payload_of(const struct conn *conn, const struct wire_frame *frame) {
     const struct fifo_slot_header *header = header_of(conn, frame->step);
-    bool lent = conn->end.loans.way == LOAN_WIRE && header->loan.address != 0;
-    return lent ? (char *)(uintptr_t)header->loan.address : wire_payload_at(conn, frame);
+    return direct_is_lent(header) ? (char *)(uintptr_t)header->loan.address : wire_payload_at(conn, frame);
 }
 
 static char *sealed_at(const struct conn *conn, uint64_t step) {
@@ -134,7 +133,7 @@ static bool send_slots(struct conn *conn, struct tcp_socket *socket, uint64_t ta
 static void sum_slots(struct conn *conn, uint64_t tail) {
     struct tcp_end *end = conn->impl;
     for (; end->summed != tail; end->summed++) {
-        uint32_t word = header_of(conn, end->summed)->word;
+        uint32_t word = wire_word(header_of(conn, end->summed));
         struct wire_frame frame = {.word = word, .step = end->summed};
         end->crcs[end->summed & (conn->end.nslots - 1)] = crc32c(0, payload_of(conn, &frame), fifo_word_bytes(word));
     }

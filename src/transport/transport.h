@@ -79,9 +79,9 @@ struct transport {
     void (*close)(struct conn *conn);
 };
 
-/* Is the connection idle, and is nothing lent to its consumer any more? */
-static inline bool conn_is_idle(struct conn *conn) {
-    return fifo_loans_are_over(&conn->end) && (conn->transport->idle == NULL || conn->transport->idle(conn));
+/* Has the wire of the connection nothing to do? */
+static inline bool conn_is_idle(const struct conn *conn) {
+    return conn->transport->idle == NULL || conn->transport->idle(conn);
 }
 
 /* Consumer: writes that the data of a step changed on the way, on which link, and how that was found. */

@@ -10,6 +10,7 @@
 #define COLLET_TRANSPORT_WIRE_H
 
 #include "base/crc32c.h"
+#include "fifo/proto_direct.h"
 #include "transport/conn.h"
 
 #include <stddef.h>
@@ -46,10 +47,15 @@ static inline uint32_t wire_frame_crc(const struct wire_frame *frame) {
     return crc32c(0, frame, offsetof(struct wire_frame, frame_crc));
 }
 
+/* Producer: the word of a published slot, for the other end. Where this rank has the payload does not matter there. */
+static inline uint32_t wire_word(const struct fifo_slot_header *header) {
+    return direct_is_lent(header) ? fifo_word(PROTOCOL_SIMPLE, fifo_word_bytes(header->word)) : header->word;
+}
+
 /* Producer: the frame of a published slot. */
 static inline struct wire_frame wire_frame_of(const struct conn *conn, uint64_t step, uint32_t payload_crc) {
     const struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
-    struct wire_frame frame = {header->word, header->signature, header->sequence, step, payload_crc, 0};
+    struct wire_frame frame = {wire_word(header), header->signature, header->sequence, step, payload_crc, 0};
     if (conn->owner->config->checksum)
         frame.frame_crc = wire_frame_crc(&frame);
     return frame;
@@ -92,7 +98,7 @@ static inline void wire_deliver(struct conn *conn, uint32_t word, uint32_t signa
                                 const char *landed) {
     uint64_t step = *conn->end.tail;
     struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
-    header->word = word;
+    header->word = landed != NULL ? fifo_word(PROTOCOL_DIRECT, fifo_word_bytes(word)) : word;
     header->signature = signature;
     header->sequence = sequence;
     header->loan.address = (uintptr_t)landed;

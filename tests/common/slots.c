@@ -15,7 +15,8 @@ uint64_t slots_mix(uint64_t x) {
 }
 
 static uint32_t protocol_of(uint64_t step) {
-    return slots_pattern.whole ? PROTOCOL_SIMPLE : (uint32_t)(slots_mix(step + 1) % PROTOCOL_COUNT);
+    const bool simple = slots_pattern.whole || slots_pattern.simple;
+    return simple ? PROTOCOL_SIMPLE : (uint32_t)(slots_mix(step + 1) % PROTOCOL_COUNT);
 }
 
 /* Mostly small, sometimes the whole slot. */

@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 struct slots_pattern {
-    bool whole; /* Simple slots, all full; else of all protocols and lengths */
+    bool whole;  /* Simple slots, all full; else of all protocols and lengths */
+    bool simple; /* Simple slots, of all lengths */
     uint64_t (*call_of)(
         uint64_t step); /* steps of one call have equal signatures and sequence numbers; NULL: each its own */
 };

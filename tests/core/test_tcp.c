@@ -112,7 +112,7 @@ static void what_the_sockets_do_not_take_is_sent_later(void **state) {
 /* A slot of so many bytes, whose payload stays where it is. */
 static void publish_lent(struct conn *producer, const char *payload, uint32_t bytes) {
     struct fifo_slot_header *header = fifo_header(&producer->end);
-    header->word = fifo_word(PROTOCOL_SIMPLE, bytes);
+    header->word = fifo_word(PROTOCOL_DIRECT, bytes);
     header->loan.address = (uintptr_t)payload;
     fifo_publish(&producer->end);
 }
@@ -140,6 +140,7 @@ static void payloads_go_from_memory_to_memory_that_waits_for_them(void **state) 
         assert_true(transport_tcp.idle(pair.producer));
         assert_true(fifo_has_data(end));
         const char *slot = fifo_slot_at(end, PROTOCOL_SIMPLE, end->position);
+        assert_int_equal(fifo_header(end)->word, fifo_word(k == 0 ? PROTOCOL_DIRECT : PROTOCOL_SIMPLE, lengths[k]));
         assert_ptr_equal((char *)(uintptr_t)fifo_header(end)->loan.address, k == 0 ? theirs : NULL);
         assert_memory_equal(k == 0 ? theirs : slot, mine[k], lengths[k]);
         simple_consume(end);

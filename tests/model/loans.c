@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of loans (src/layers/memory/loan.c) between two threads, of a process or of two. The producer lends payloads of two parts, and
- * the consumer takes them, through a connection of two slots:
+ * The model of Direct (src/fifo/proto_direct.h) and its loans (src/layers/memory/loan.c), between two threads, of a process or of two. The
+ * producer lends payloads of two parts, and the consumer takes them, through a connection of two slots:
  *
  *      producer (thread 0)                                   consumer (thread 1)
  *      fills a buffer, lends it, publishes its slot  ─────▶  copies parts to where it wants them, or reads them in place
@@ -59,6 +59,7 @@ struct scenario {
     bool offers;      /* the consumer does */
     bool fan;         /* two consumers, which read the payload in place, or copy it */
     bool leaves;      /* its call fails at any time */
+    int lends;        /* the producer lends so many payloads; those behind them go through slots. 0: all are lent */
     bool busy;        /* the producer says that it will not help */
     bool
         shares; /* in some execution the producer copies to where the consumer wants a payload: else nothing is gained */
@@ -70,6 +71,8 @@ static const struct scenario scenarios[] = {
     {"2 payloads, copied by both", .messages = 2, .helps = true, .shares = true},
     {"2 payloads, copied into slots", FETCHES_TO_SLOT, 2, .helps = true},
     {"3 payloads, read in place", HOLDS, 3, .helps = true},
+    {"2 payloads, copied by the consumer, and then one in the slot of the first", .messages = 3, .lends = 2},
+    {"2 payloads, read in place, and then one in the slot of the first", HOLDS, 3, .helps = true, .lends = 2},
     {"a payload, and both calls fail", .messages = 1, .helps = true, .fails = true},
     {"a payload that is read in place, and both calls fail", HOLDS, 1, .helps = true, .fails = true},
     {"a payload that is read in place, and the producer's call fails", HOLDS, 1, .fails = true, .alone = true},
@@ -121,6 +124,7 @@ static const struct scenario scenarios[] = {
     {"a fan: 3 payloads, copied", .messages = 3, .fan = true},
     {"a fan: 3 payloads, read in place", HOLDS, 3, .fan = true},
     {"a fan: 2 payloads, read in the commons", HOLDS, 2, .lent = BY_COMMONS, .apart = true, .fan = true},
+    {"a fan: 2 payloads, read in place, and then one in the slot of the first", HOLDS, 3, .fan = true, .lends = 2},
     {"a fan: a payload that is copied, and all calls fail", .messages = 1, .fails = true, .fan = true},
     {"a fan: a payload that is read in place, and all calls fail", HOLDS, 1, .fails = true, .fan = true},
     {"a fan: a payload that is read in place, and the producer's call fails", HOLDS, 1, .fails = true, .alone = true,
@@ -149,6 +153,7 @@ struct arena {
 };
 _Static_assert(sizeof(struct arena) <= MODEL_ARENA_BYTES, "all fits");
 
+static const struct work_args args = {.protocol = PROTOCOL_SIMPLE, .signature = 7, .sequence = 1};
 static struct arena *arena(void) { return (struct arena *)(void *)model_arena; }
 /* Both halves are the same number: half a copy shows. */
 static uint64_t word_of(int message, int k) { return ((uint64_t)(1 + message) * 100 + (uint64_t)k) * 0x100000001u; }
@@ -252,17 +257,17 @@ static void prepare(const struct model *model) {
 /* It has copied to where the consumer wants a payload, in some execution. No thread reads it. */
 static bool has_shared;
 
-/* What is not lent goes through its slot. */
+/* What is not lent goes through its slot. Sealed last: then the loan may have landed. */
 static void send(const struct scenario *s, struct fifo_end *end, int message) {
-    struct fifo_slot_header *header = fifo_header(end);
     uint64_t *payload = arena()->lent[message];
     for (int k = 0; k < PAYLOAD_BYTES / 8; k++)
         payload[k] = word_of(message, k);
-    header->word = fifo_word(PROTOCOL_SIMPLE, PAYLOAD_BYTES);
-    if (loan_is_worth(&end->loans, (uintptr_t)payload, PAYLOAD_BYTES))
+    const bool may_lend = s->lends == 0 || message < s->lends;
+    if (may_lend && direct_is_worth(&end->loans, (uintptr_t)payload, PAYLOAD_BYTES))
         end->loans.lending = (uintptr_t)payload;
-    else
-        memcpy(slot_at(end, end->position), payload, PAYLOAD_BYTES);
+    char *place = direct_place(&args, end, PAYLOAD_BYTES);
+    if (place != NULL)
+        memcpy(place, payload, PAYLOAD_BYTES);
     const bool lends = s->offers && end->loans.lending != 0;
     char *offered = lends ? loan_land_there(end, PAYLOAD_BYTES) : NULL;
     if (offered != NULL) {
@@ -271,13 +276,13 @@ static void send(const struct scenario *s, struct fifo_end *end, int message) {
     } else if (lends && loan_will_carry(end, PAYLOAD_BYTES))
         end->loans.lending = loan_carry(end, payload, PAYLOAD_BYTES);
     has_shared |= end->loans.lending == LOAN_LANDED;
-    loan_note(&end->loans, &header->loan, end->position + 1);
-    fifo_publish(end);
+    direct_seal(&args, end, PAYLOAD_BYTES);
+    direct_publish(&args, end, PAYLOAD_BYTES);
 }
 
 static void produce(const struct scenario *s) {
     struct fifo_end *end = &arena()->ends[0];
-    while (arena()->filled < s->messages || (!s->fails && !fifo_loans_are_over(end))) {
+    while (arena()->filled < s->messages || (!s->fails && !direct_is_over(end))) {
         bool moved = false;
         if (arena()->filled < s->messages && fifo_has_credit(end)) {
             send(s, end, arena()->filled++);
@@ -301,14 +306,16 @@ static void produce(const struct scenario *s) {
 /* Where the payload is; NULL: not yet. */
 static const uint64_t *take(struct fifo_end *end, const struct scenario *s, int message,
                             uint64_t (*got)[PAYLOAD_BYTES / 8]) {
-    if (!fifo_has_data(end))
+    const enum interp_result ready = direct_ready(&args, end, PAYLOAD_BYTES, NULL);
+    if (ready == INTERP_MISMATCH)
+        model_fail("message %d is of another call", message);
+    if (ready == INTERP_BUSY)
         return NULL;
-    if (!loan_is_open(end))
-        return (const void *)slot_at(end, end->position);
-    if (s->taking == HOLDS && loan_is_near(end, PAYLOAD_BYTES))
-        return loan_hold(end, PAYLOAD_BYTES) ? (const void *)end->loans.taken : NULL;
     char *to = s->taking == FETCHES ? (char *)got[message] : NULL;
-    return loan_fetch(end, PAYLOAD_BYTES, to) ? (const void *)end->loans.taken : NULL;
+    bool holds = s->taking == HOLDS && loan_is_open(end) && loan_is_near(end, PAYLOAD_BYTES);
+    if (holds ? !loan_hold(end, PAYLOAD_BYTES) : loan_is_open(end) && !loan_fetch(end, PAYLOAD_BYTES, to))
+        return NULL;
+    return (const void *)direct_operand(&args, end, PAYLOAD_BYTES, NULL);
 }
 
 /* For as many slots as there are. What was at the place before, the consumer has used. */
@@ -345,8 +352,7 @@ static void consume(const struct scenario *s, int consumer) {
             if (s->fails && !s->alone) /* the call fails before it consumes the slot */
                 break;
             ++*consumed;
-            end->loans.taken = NULL;
-            fifo_consumed(end);
+            direct_consume(end);
         } else if (s->leaves || (s->fails && fifo_has_data(end)))
             break; /* it fails while the producer still copies, or after the producer has stopped */
         else

@@ -61,7 +61,7 @@ copies_for_model() {
 # One line each: file, program of perl -0p, what it does. N: which of the lines with such a call.
 mutants_of_accesses() {
     local file call n count
-    for file in fifo/fifo.h fifo/proto_ll.h fifo/proto_ll128.h layers/memory/loan.c layers/memory/commons.c \
+    for file in fifo/fifo.h fifo/proto_direct.h fifo/proto_ll.h fifo/proto_ll128.h layers/memory/loan.c layers/memory/commons.c \
         layers/windows/{onesided,send,receive}.c layers/windows/op.h; do
         for call in port_load_acquire port_store_release port_store_fenced port_line_store port_line_load \
             __ATOMIC_ACQUIRE __ATOMIC_RELEASE __ATOMIC_SEQ_CST __atomic_fetch_add __atomic_fetch_or SCOPED_LOCK; do
@@ -121,7 +121,7 @@ every_access_has_a_mutant() {
 models_of() { # file
     case $1 in
     api/* | base/* | layers/streams/*) echo wake ;;
-    layers/memory/loan.c) echo loans ;;
+    layers/memory/loan.c | fifo/proto_direct.h) echo loans ;;
     layers/memory/commons.c) echo commons ;;
     layers/windows/*) echo windows ;;
     fifo/fifo.h) echo slots loans ;;
@@ -134,7 +134,7 @@ is_noticed() { # number, file, program
     mkdir -p "$folder/$(dirname "$2")"
     perl -0pe "$3" "src/$2" >"$folder/$2" || return 1
     ! cmp -s "src/$2" "$folder/$2" || { echo "it changes nothing: $3"; return 1; }
-    [ "$2" != fifo/fifo.h ] || { mkdir -p "$folder/layers/memory" && cp "$build/small/layers/memory/loan.c" "$folder/layers/memory/"; }
+    [[ $2 != fifo/@(fifo|proto_direct).h ]] || { mkdir -p "$folder/layers/memory" && cp "$build/small/layers/memory/loan.c" "$folder/layers/memory/"; }
     for_model "$folder"
     for model in $(models_of "$2"); do
         compile_checked "$folder/checked" "$model" "$folder" >"$folder/log" 2>&1 || { cat "$folder/log"; return 1; }

@@ -328,7 +328,7 @@ static bool visit(struct rank *rank, struct interp_worker *w) {
     if (w->done)
         return false;
     const struct interp_try next = interp_try_of(w);
-    enum interp_result result = interp_try_step(w, &next, sum_up, NULL, PROTO_EACH_END);
+    enum interp_result result = interp_try_step(w, &next, sum_up, PROTO_EACH_END);
     if (result == INTERP_MISMATCH)
         model_fail("a slot of another call");
     if (result == INTERP_DONE) {

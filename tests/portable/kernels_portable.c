@@ -40,18 +40,11 @@ PORT_FN void portable_reduce(struct interp_worker *w, const struct prog_step *st
     }
 }
 
-/* Nothing is lent. */
-PORT_FN enum interp_result portable_borrow(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
-                                           const struct interp_piece *piece) {
-    (void)w, (void)step, (void)bytes, (void)piece;
-    return INTERP_STEPPED;
-}
-
 ENTRY void portable_run(struct interp_worker *worker) {
     enum interp_result result;
     do {
         const struct interp_try next = interp_try_of(worker);
-        result = interp_try_step(worker, &next, portable_reduce, portable_borrow, PROTO_EACH_END);
+        result = interp_try_step(worker, &next, portable_reduce, PROTO_EACH_END);
     } while (result == INTERP_BUSY || result == INTERP_STEPPED);
     worker->done = result == INTERP_DONE;
 }

@@ -29,7 +29,7 @@ BLOCK_FN enum work_failure lines_step(struct block_memory *m, const struct prog_
         struct fifo_end *end = interp_send_end(&m->op, step->send_first + k);
         uint32_t kind = proto_kind(P::number, end);
         if (proto_has_lines(kind) || port_lane() == 0)
-            proto_seal(kind, &m->op.args, end, bytes);
+            PROTO_CALL(kind, seal, &m->op.args, end, bytes);
     }
     if ((failure = failure_of_any(failure)) == WORK_FINE && port_lane() == 0)
         interp_hand_over(&m->op, step, bytes, PROTO_EACH_END);
@@ -82,13 +82,15 @@ BLOCK_FN void block_begin(struct block_memory *m, const struct work *work) {
     w->op = op;
     w->first_step = 0;
     w->nsteps = own->nsteps;
-    w->lent = 0;
+    m->lent = 0;
     /* This block waits for a loan at every end. A loan that this block does not copy may be copied by another block. */
-    op->lends_from = ends_fit(own) ? own->lends_from : 0;
-    for (int region = 0; region < STEP_REGIONS; region++)
-        op->lends[region] = work->lends[region];
-    op->apart = 1; /* if not, the host has left IN out of `lends` */
-    op->root_reduces = 0;
+    m->lends.from = ends_fit(own) ? own->lends_from : 0;
+    for (int region = 0; region < STEP_REGIONS; region++) {
+        m->lends.regions[region] = work->lends[region];
+        m->team.windows[region] = (uint8_t)work_lent_window(work->lends[region]);
+    }
+    m->lends.apart = 1; /* if not, the host has left IN out of `lends` */
+    m->lends.root_reduces = 0;
     m->untold.send_count = m->untold.recv_count = 0;
     m->stops = 0;
     m->team.teams = own->teams;
@@ -161,7 +163,7 @@ BLOCK_FN enum work_failure block_end(struct block_memory *m, struct work_status 
     enum work_failure failure = WORK_FINE;
     if (port_lane() == 0)
         counters_tell_if_any(m);
-    if (port_lane() == 0 && m->worker.lent > 0)
+    if (port_lane() == 0 && m->lent > 0)
         failure = loans_wait(m, m->own.npeers, status);
     return failure_of_any(failure);
 }
@@ -170,7 +172,7 @@ BLOCK_FN enum work_failure block_end(struct block_memory *m, struct work_status 
  * only if all their ends find room in shared memory. */
 BLOCK_SELDOM void block_take_back(struct block_memory *m) {
     m = block_own(m);
-    for (uint32_t k = 0; m->worker.lent > 0 && k < m->own.npeers; k++) {
+    for (uint32_t k = 0; m->lent > 0 && k < m->own.npeers; k++) {
         uint32_t place = INTERP_BLOCK_PEERS + k;
         if (m->at[place] == place_at(place))
             loans_end(interp_block_end(m, m->at[place]), m->began_at[place]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loans between GPUs (layers/memory/loan.h): a slot of Simple says where the payload lies in memory of the producer's GPU, and the
+ * Loans between GPUs (fifo/proto_direct.h): a slot says where the payload lies in memory of the producer's GPU, and the
  * consumer's block reads it there. Nobody copies parts, and nobody helps:
  *
  *    producer's block                     the slot's header             consumer's block
@@ -20,6 +20,7 @@
 #define COLLET_KERNELS_CUDA_BLOCK_LOANS_CUH
 
 #include "kernels/cuda/block_wait.cuh"
+#include "kernels/lend.h"
 
 #define LOAN_READING 1u /* in `claimed` */
 
@@ -36,7 +37,7 @@ BLOCK_FN const char *loan_reached(const struct fifo_end *end, const struct fifo_
  * False: its owner has taken it back. */
 BLOCK_FN bool loan_take(struct fifo_end *end) {
     struct fifo_loan *loan = &fifo_header(end)->loan;
-    if (end->loans.way == LOAN_NONE || loan->address <= LOAN_LANDED)
+    if (end->loans.way == LOAN_NONE || !direct_is_lent(fifo_header(end)) || loan->address == LOAN_LANDED)
         return true;
     end->loans.taken = loan_reached(end, loan);
     return port_flag_swap(&loan->claimed, LOAN_READING) == 0;
@@ -53,9 +54,11 @@ BLOCK_FN void loan_leave(struct fifo_end *end) {
 
 /* Ends a loan. When this returns, nobody reads the memory any more, unless the reader was stopped while it read. */
 BLOCK_FN void loan_end_one(const struct fifo_end *end, uint64_t position) {
-    const void *header = port_global(&end->headers[position & (end->nslots - 1)]);
-    struct fifo_loan *loan = &((struct fifo_slot_header *)header)->loan;
-    if (loan->address == 0 || port_flag_swap(&loan->claimed, LOAN_STOPPED) != LOAN_READING)
+    struct fifo_slot_header *header =
+        (struct fifo_slot_header *)port_global(&end->headers[position & (end->nslots - 1)]);
+    struct fifo_loan *loan = &header->loan;
+    if (!direct_is_lent(header) || loan->address == LOAN_LANDED ||
+        port_flag_swap(&loan->claimed, LOAN_STOPPED) != LOAN_READING)
         return;
     uint64_t began_ns = port_clock_ns();
     for (uint32_t looks = 0;
@@ -84,7 +87,7 @@ BLOCK_SELDOM enum work_failure loans_wait(struct interp_block *block, uint32_t n
     for (uint32_t k = 0; k < n && failure == WORK_FINE; k++) {
         uint32_t at = block->at[INTERP_BLOCK_PEERS + k];
         block->worker.blocked_on = k;
-        while (at != INTERP_NO_END && failure == WORK_FINE && !fifo_loans_are_over(interp_block_end(block, at)))
+        while (at != INTERP_NO_END && failure == WORK_FINE && !direct_is_over(interp_block_end(block, at)))
             failure = block_pause(&wait, status);
     }
     return failure;

@@ -27,6 +27,8 @@ struct block_untold {
 
 struct block_memory : interp_block {
     struct work_block own;
+    struct interp_lends lends;
+    uint32_t lent; /* number of slots of this call whose payload was lent */
     struct block_team team;
     uint32_t window_first; /* of the worker's steps */
     struct prog_step window[BLOCK_WINDOW_STEPS];

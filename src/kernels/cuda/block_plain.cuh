@@ -33,7 +33,8 @@ BLOCK_FN void places_list(struct block_memory *m, const struct prog_step *step, 
         push_places(m, step);
         return;
     }
-    m->lists.ndst = (uint32_t)interp_scatter(&m->worker, step, bytes, (int)m->lists.nsrc, first, PROTOCOL_SIMPLE);
+    m->lent += (uint32_t)interp_lend(&m->worker, &m->lends, step, bytes, first);
+    m->lists.ndst = (uint32_t)interp_scatter(&m->worker, step, bytes, (int)m->lists.nsrc, first, PROTOCOL_DIRECT);
     if constexpr (R::in_teams)
         team_list<R>(&m->team, &m->op, step, &m->lists, bytes);
     else if (push_has_landed(m, step))
@@ -110,7 +111,7 @@ BLOCK_FN void counters_keep(struct block_memory *m, const struct prog_step *step
         simple_finish(interp_send_end(&m->op, step->send_first + k));
 #pragma unroll 1
     for (int k = 0; k < step->recv_count; k++)
-        simple_leave(interp_recv_end(&m->op, step->recv_first + k));
+        direct_leave(interp_recv_end(&m->op, step->recv_first + k));
     m->untold = {step->recv_first, step->recv_count, step->send_first, step->send_count};
 }
 
@@ -168,9 +169,9 @@ BLOCK_FN struct fifo_end *place_end(struct block_memory *m, const struct prog_st
 
 BLOCK_FN enum interp_result operand_look(struct block_memory *m, struct fifo_end *end, uint32_t bytes,
                                          struct block_look *look) {
-    enum interp_result ready = simple_ready(&m->op.args, end, bytes, NULL);
+    enum interp_result ready = direct_ready(&m->op.args, end, bytes, NULL);
     if (ready == INTERP_STEPPED)
-        look->lent |= end->loans.way != LOAN_NONE && fifo_header(end)->loan.address != 0;
+        look->lent |= end->loans.way != LOAN_NONE && direct_is_lent(fifo_header(end));
     return ready;
 }
 
@@ -289,7 +290,7 @@ BLOCK_FN enum work_failure loans_begin(struct block_memory *m, const struct prog
         places_list<R>(m, step, bytes, first, pushes);
 #pragma unroll 1
     for (int k = 0; port_lane() == 0 && !look->seals && k < step->send_count; k++)
-        simple_seal(&m->op.args, interp_send_end(&m->op, step->send_first + k), bytes);
+        direct_seal(&m->op.args, interp_send_end(&m->op, step->send_first + k), bytes);
     port_sync();
     return WORK_FINE;
 }
@@ -299,7 +300,7 @@ template <class R>
 BLOCK_FN enum work_failure plain_begin(struct block_memory *m, const struct prog_step *step, uint64_t round,
                                        uint32_t bytes, const struct interp_piece *first,
                                        const struct work_status *status) {
-    bool lends = R::in_teams || (step->lends && m->op.lends_from - 1 < bytes);
+    bool lends = R::in_teams || (step->lends && m->lends.from - 1 < bytes);
     struct block_look look = {!lends, false, false};
     enum work_failure failure = WORK_FINE;
     memory_list(m, step, round, first);

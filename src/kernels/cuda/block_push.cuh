@@ -26,7 +26,7 @@
 BLOCK_FN void push_ask(struct block_memory *m, const struct prog_step *step) {
     const struct work_args *args = &m->op.args;
     struct loan_end *loans = &interp_send_end(&m->op, step->send_first)->loans;
-    bool reached = loans->way != LOAN_WINDOW && m->op.lends[STEP_OUT] >= loans->way;
+    bool reached = loans->way != LOAN_WINDOW && m->lends.regions[STEP_OUT] >= loans->way;
     if (step->lends != STEP_LENDS_OPERAND || loans->lending == 0 || !reached)
         return;
     loans->lending_to = LOAN_RETURNS;
@@ -42,10 +42,10 @@ BLOCK_FN bool push_may(const struct block_memory *m, const struct prog_step *ste
 
 /* Where does the k-th peer want the result? False: it has not said it. Called by the lane of that peer. */
 BLOCK_FN bool push_hear(struct block_memory *m, const struct prog_step *step, uint32_t k) {
-    const struct fifo_loan *loan = &fifo_header(interp_recv_end(&m->op, step->recv_first + (int)k))->loan;
-    if (loan->address <= LOAN_LANDED || loan->to != LOAN_RETURNS)
+    const struct fifo_slot_header *header = fifo_header(interp_recv_end(&m->op, step->recv_first + (int)k));
+    if (!direct_is_lent(header) || header->loan.address == LOAN_LANDED || header->loan.to != LOAN_RETURNS)
         return false;
-    m->lists.dst[k + 1] = (void *)(uintptr_t)loan->to_offset;
+    m->lists.dst[k + 1] = (void *)(uintptr_t)header->loan.to_offset;
     return true;
 }
 
@@ -60,8 +60,10 @@ BLOCK_FN void push_places(struct block_memory *m, const struct prog_step *step) 
 /* ---- rank that hears of it ---- */
 
 BLOCK_FN bool push_has_landed(const struct block_memory *m, const struct prog_step *step) {
-    return m->own.returns && step->recv_count == 1 &&
-           fifo_header(interp_recv_end(&m->op, step->recv_first))->loan.address == LOAN_LANDED;
+    if (!m->own.returns || step->recv_count != 1)
+        return false;
+    const struct fifo_slot_header *header = fifo_header(interp_recv_end(&m->op, step->recv_first));
+    return direct_is_lent(header) && header->loan.address == LOAN_LANDED;
 }
 
 #endif

@@ -31,6 +31,7 @@ enum team_part { TEAM_NOTHING, TEAM_SUMS, TEAM_HAS_STORED };
 
 struct block_team {
     const struct loan_team *teams; /* [window]; window 0 means none, and is all zero */
+    uint8_t windows[STEP_REGIONS]; /* [region]: the window that contains it */
     const char *from;              /* team addresses */
     char *to;
     enum team_part does;
@@ -39,8 +40,8 @@ struct block_team {
 /* ---- what a step's slots say, by lane 0 ---- */
 
 /* The team of the window that contains a region. If the region is in no window, that of window 0, which is all zero. */
-BLOCK_FN const struct loan_team *team_of(const struct block_team *team, const struct interp_op *op, uint32_t region) {
-    return &team->teams[work_lent_window(op->lends[region])];
+BLOCK_FN const struct loan_team *team_of(const struct block_team *team, uint32_t region) {
+    return &team->teams[team->windows[region]];
 }
 
 BLOCK_FN uint64_t team_place(const struct loan_team *team, const void *address) {
@@ -61,8 +62,8 @@ BLOCK_FN void team_say(const struct interp_op *op, const struct prog_step *step,
 /* Have all slots of the step these two words? */
 BLOCK_FN bool team_hears(const struct interp_op *op, const struct prog_step *step, uint64_t to, uint64_t result) {
     for (int k = 0; k < step->recv_count; k++) {
-        const struct fifo_loan *loan = &fifo_header(interp_recv_end(op, step->recv_first + k))->loan;
-        if (loan->address == 0 || loan->to != to || loan->to_offset != result)
+        const struct fifo_slot_header *header = fifo_header(interp_recv_end(op, step->recv_first + k));
+        if (!direct_is_lent(header) || header->loan.to != to || header->loan.to_offset != result)
             return false;
     }
     return true;
@@ -76,7 +77,7 @@ BLOCK_SELDOM bool team_sums(struct block_team *team, const struct interp_op *op,
     step = (const struct prog_step *)port_shared(step);
     l = (const struct block_lists *)port_shared(l);
     const struct prog_local *local = interp_local_at(op, step->locals_first);
-    const struct loan_team *in = team_of(team, op, STEP_IN), *out = team_of(team, op, STEP_OUT);
+    const struct loan_team *in = team_of(team, STEP_IN), *out = team_of(team, STEP_OUT);
     const char *own = (const char *)l->src[local->at];
     if (in->add == 0 || out->add == 0 || !team_hears(op, step, team_place(in, own), team_place(out, l->dst[0])))
         return false;
@@ -99,8 +100,8 @@ BLOCK_SELDOM void team_list(struct block_team *team, const struct interp_op *op,
         port_fence_team();
     } else if (step->lends == STEP_LENDS_OPERAND) {
         const char *own = (const char *)l->src[0];
-        team_say(op, step, team_place(team_of(team, op, STEP_IN), own),
-                 team_place(team_of(team, op, STEP_OUT), op->args.out + (own - op->args.in)));
+        team_say(op, step, team_place(team_of(team, STEP_IN), own),
+                 team_place(team_of(team, STEP_OUT), op->args.out + (own - op->args.in)));
     } else if (step->recv_count == 1 && step->locals_count == 0 && team_hears(op, step, LOAN_EVERYWHERE, 0)) {
         team->does = TEAM_HAS_STORED;
     }

@@ -53,7 +53,7 @@ BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_e
                                      const struct work_status *status) {
     struct block_wait wait = {0, 0};
     for (;;) {
-        enum interp_result result = proto_ready(PROTOCOL_SIMPLE, args, end, bytes, NULL);
+        enum interp_result result = PROTO_CALL(PROTOCOL_SIMPLE, ready, args, end, bytes, NULL);
         if (result != INTERP_BUSY)
             return result == INTERP_STEPPED ? WORK_FINE : WORK_MISMATCH;
         enum work_failure failure = block_pause(&wait, status);

@@ -58,7 +58,7 @@ static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, 
     return first_channel < all ? (uint32_t)(first_worker[end < all ? end : all] - first_worker[first_channel]) : 0;
 }
 
-/* How a buffer may be lent (struct interp_op). Other GPUs reach all memory that collet has made; this GPU reaches what its ranks do. A
+/* How a buffer may be lent (struct interp_lends). Other GPUs reach all memory that collet has made; this GPU reaches what its ranks do. A
  * send of the program's own memory does not wait until it is received. */
 static uint8_t lent_as(const struct exec_call *call, const void *address) {
     struct gpu_window_place place;

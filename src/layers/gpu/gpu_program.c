@@ -73,6 +73,17 @@ static enum collet_result check_steps(const struct prog *prog) {
     return COLLET_SUCCESS;
 }
 
+/* Minimum bytes of a payload that any end lends; 0: no end lends. */
+static uint32_t lends_from(const struct exec_program *program) {
+    uint32_t least = 0;
+    for (int k = 0; k < program->nconns; k++) {
+        const struct conn *conn = program->conns[k];
+        const uint32_t from = conn->side == CONN_PRODUCER ? direct_least(&conn->end.loans) : 0;
+        least = from - 1 < least - 1 ? from : least;
+    }
+    return least;
+}
+
 /* The workers of a channel, at blocks[0] and on. */
 static enum collet_result put_channel(struct image *image, const struct exec_program *program, int c, char *tmp,
                                       struct work_block *blocks) {
@@ -82,7 +93,7 @@ static enum collet_result put_channel(struct image *image, const struct exec_pro
     block.memory = program->ops[c].memory;
     block.memory.tmp = tmp;
     block.teams = image->chan->owner.teams;
-    block.lends_from = exec_loans_of(program).lends_from;
+    block.lends_from = lends_from(program);
     block.returns = gpu_returns(prog);
     block.locals = image_put(image, prog->locals, (size_t)prog->nlocals * sizeof(*prog->locals));
     block.peers = image_put(image, prog->peers, (size_t)prog->npeers * sizeof(*prog->peers));
@@ -155,7 +166,7 @@ static enum collet_result program_to_gpu(struct chan *chan, struct exec_program 
         forget_ends(&image, program);
     free(image.host);
     program->on_gpu = on_gpu;
-    program->lends_on_gpu = exec_loans_of(program).lends_from != 0;
+    program->lends_on_gpu = lends_from(program) != 0;
     return result;
 }
 

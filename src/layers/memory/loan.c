@@ -27,6 +27,11 @@ static char *slot_at(const struct fifo_end *end, uint64_t position) {
     return fifo_slot_at(end, PROTOCOL_SIMPLE, position);
 }
 
+/* Does the slot name memory of its producer? */
+static bool is_open(const struct fifo_slot_header *header) {
+    return direct_is_lent(header) && header->loan.address != LOAN_LANDED;
+}
+
 /* ---- parts ---- */
 
 /* Is this bit of `done` set? The load needs no order: LOAN_ALONE is set before the consumer sees the loan, and only the producer asks for
@@ -102,7 +107,7 @@ int loan_can_land(const struct loan_end *end, uint64_t to, uint32_t bytes) {
     if (end->reading != NULL)
         return 0;
     bool reached = end->way != LOAN_HOST || end->pid != 0 || loan_offset(end, to) != 0;
-    return reached && loan_is_worth(end, to, bytes);
+    return reached && direct_is_worth(end, to, bytes);
 }
 
 /* The number that names a position in loan_offer.open and fan_line.reading. It is odd, and so never 0. */
@@ -152,7 +157,7 @@ uint64_t loan_carry(const struct fifo_end *end, const void *payload, uint32_t by
 
 /* ---- consumer ---- */
 
-int loan_is_open(const struct fifo_end *end) { return end->loans.taken == NULL && fifo_header(end)->loan.address != 0; }
+int loan_is_open(const struct fifo_end *end) { return end->loans.taken == NULL && direct_is_lent(fifo_header(end)); }
 
 static bool read_far(const struct loan_end *end, char *to, uint64_t from, size_t bytes) {
     if (end->pid == 0)
@@ -257,12 +262,12 @@ static void put_in_slot(struct fifo_end *end, struct fifo_slot_header *header, u
 }
 
 int loan_help(struct fifo_end *end, loan_copy *copy) {
-    if (fifo_loans_are_over(end))
+    if (direct_is_over(end))
         return 0;
     uint64_t position = end->seen;
     struct fifo_slot_header *header = header_at(end, position);
     struct fifo_loan *loan = &header->loan;
-    if (loan->address <= LOAN_LANDED || has_mark(loan, LOAN_IN_SLOT)) /* The consumer may be done with this slot */
+    if (!is_open(header) || has_mark(loan, LOAN_IN_SLOT)) /* The consumer may be done with this slot */
         return 0;
     uint64_t to = port_load_acquire(&loan->to); /* pairs with loan_fetch() and fetch_parts() */
     if (to == LOAN_REFUSED) {
@@ -301,7 +306,7 @@ static bool may_wait_on(uint64_t since_ns) {
 
 static void stop_one(const struct fifo_end *end, uint64_t position) {
     struct fifo_slot_header *header = header_at(end, position);
-    if (header->loan.address <= LOAN_LANDED)
+    if (!is_open(header))
         return;
     uint32_t begun = __atomic_fetch_or(&header->loan.claimed, LOAN_STOPPED, __ATOMIC_RELAXED) & ~LOAN_STOPPED;
     uint64_t since_ns = os_now_ns();

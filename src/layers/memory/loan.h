@@ -50,7 +50,7 @@
 #ifndef COLLET_LAYERS_MEMORY_LOAN_H
 #define COLLET_LAYERS_MEMORY_LOAN_H
 
-#include "fifo/fifo.h"
+#include "fifo/proto_direct.h"
 
 /* A value of `to`: the consumer cannot read the payload, which must go into the slot. */
 #define LOAN_REFUSED 1u

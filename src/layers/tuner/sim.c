@@ -167,7 +167,7 @@ static double lent_share(const struct sim *sim, const struct sim_route *route, d
 }
 
 /* Is the payload of a loan copied to scratch memory before it is used? The kernel copies payloads that are reduced
- * (layers/memory/exec_loans.c). */
+ * (layers/memory/exec_direct.c). */
 static bool needs_scratch(const struct sim *sim, const struct sim_run *run, const struct sim_route *route) {
     return route->loan.class == LINK_LENT_CMA && run->recv_count + sim->kinds[run->kind].loads > 1;
 }

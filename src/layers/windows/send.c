@@ -17,7 +17,6 @@ static void publish(struct endpoint *endpoint) {
     header->signature = 0;
     header->sequence = 0;
     header->place.roams = 0;
-    header->loan.address = 0;
     fifo_publish(&endpoint->out->end);
     endpoint->hold.slot = NULL;
 }

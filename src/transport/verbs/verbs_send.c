@@ -98,7 +98,7 @@ static struct verbs_frame frame_of(const struct conn *conn, uint64_t step, const
     const struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
     struct verbs_frame frame = {header->sequence, header->signature, 0, fifo_word_bytes(header->word), 0};
     if (conn->owner->config->checksum)
-        frame.crc = verbs_crc(payload, step, header->word, header->sequence, header->signature);
+        frame.crc = verbs_crc(payload, step, wire_word(header), header->sequence, header->signature);
     return frame;
 }
 
@@ -167,13 +167,12 @@ static bool is_lent(struct conn *conn, int rail, uint64_t step, struct pledge_ke
     const struct verbs_end *end = conn->impl;
     struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
     uint32_t bytes = fifo_word_bytes(header->word);
-    if (conn->end.loans.way != LOAN_WIRE || header->loan.address == 0)
+    if (!direct_is_lent(header))
         return false;
     if (pledge_keys(end->host, end->rails[rail].port->device, header->loan.address, bytes, keys))
         return true;
-    memcpy(fifo_slot_at(&conn->end, fifo_word_protocol(header->word), step),
-           (const void *)(uintptr_t)header->loan.address, bytes);
-    header->loan.address = 0;
+    header->word = wire_word(header);
+    memcpy(fifo_slot_at(&conn->end, PROTOCOL_SIMPLE, step), (const void *)(uintptr_t)header->loan.address, bytes);
     return false;
 }
 
@@ -213,7 +212,7 @@ static bool add_step(struct conn *conn, struct write_batch *batch, uint64_t step
     int turn = (int)(step % (uint64_t)end->nlive), index = end->live[turn], rail = index / VERBS_QPS_MAX;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
     const struct fifo_slot_header *header = &conn->end.headers[slot];
-    uint32_t protocol = fifo_word_protocol(header->word), bytes = fifo_word_bytes(header->word);
+    uint32_t word = wire_word(header), protocol = fifo_word_protocol(word), bytes = fifo_word_bytes(word);
     struct pledge_keys keys;
     bool lent = is_lent(conn, rail, step, &keys);
     const struct verbs_landing *landing = verbs_landing_of(conn, step, bytes, rail);
@@ -228,7 +227,7 @@ static bool add_step(struct conn *conn, struct write_batch *batch, uint64_t step
     uint32_t framed = !frame_is_due && !spread ? 0 : apart ? VERBS_FRAME_AHEAD : VERBS_FRAME_BEHIND;
     if (framed) {
         struct verbs_frame frame = frame_of(conn, step, payload);
-        memcpy(verbs_frame_at(conn, step, header->word, framed), &frame, sizeof(frame));
+        memcpy(verbs_frame_at(conn, step, word, framed), &frame, sizeof(frame));
     }
     if (framed & VERBS_FRAME_AHEAD)
         add_frame(conn, batch, turn, slot);

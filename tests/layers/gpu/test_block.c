@@ -162,7 +162,7 @@ static void host_workers_run(struct interp_worker *workers, int nworkers) {
             if (workers[k].done)
                 continue;
             const struct interp_try next = interp_try_of(&workers[k]);
-            enum interp_result result = interp_try_step(&workers[k], &next, host_reduce, NULL, PROTO_EACH_END);
+            enum interp_result result = interp_try_step(&workers[k], &next, host_reduce, PROTO_EACH_END);
             assert_int_not_equal(result, INTERP_MISMATCH);
             moved |= result != INTERP_BUSY;
             workers[k].done = result == INTERP_DONE;
@@ -433,7 +433,7 @@ static uint32_t lent_slots(const struct gang *gang) {
     uint32_t n = 0;
     for (int k = 0; k < gang->nwires; k++)
         for (uint32_t slot = 0; slot < gang->layout.nslots; slot++)
-            n += gang->wires[k].producer.headers[slot].loan.address != 0;
+            n += direct_is_lent(&gang->wires[k].producer.headers[slot]);
     return n;
 }
 
@@ -520,7 +520,8 @@ static uint32_t landed_slots(const struct gang *gang) {
     uint32_t n = 0;
     for (int k = 0; k < gang->nwires; k++)
         for (uint32_t slot = 0; slot < gang->layout.nslots; slot++)
-            n += gang->wires[k].producer.headers[slot].loan.address == LOAN_LANDED;
+            n += direct_is_lent(&gang->wires[k].producer.headers[slot]) &&
+                 gang->wires[k].producer.headers[slot].loan.address == LOAN_LANDED;
     return n;
 }
 

@@ -6,9 +6,9 @@
 #include "base/config_read.h"
 #include "exec/exec.h"
 #include "fifo/layout.h"
-#include "fifo/proto_simple.h"
+#include "fifo/proto_direct.h"
 #include "layers/memory/commons.h"
-#include "layers/memory/exec_loans.c"
+#include "layers/memory/exec_direct.c"
 #include "layers/memory/loan.h"
 #include "layers/verifier/rehearsal.h"
 #include "program/build.c"
@@ -175,19 +175,19 @@ static int pair_close(void **state) {
 static void pair_lend(struct pair *pair) {
     memset(pair->to, 0, BYTES);
     pair->producer.loans.lending = (uintptr_t)pair->from;
-    simple_seal(&pair->args, &pair->producer, BYTES);
-    simple_publish(&pair->args, &pair->producer, BYTES);
-    assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
+    direct_seal(&pair->args, &pair->producer, BYTES);
+    direct_publish(&pair->args, &pair->producer, BYTES);
+    assert_int_equal(direct_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
     assert_true(loan_is_open(&pair->consumer));
-    assert_false(fifo_loans_are_over(&pair->producer));
+    assert_false(direct_is_over(&pair->producer));
 }
 
 static void pair_expect(struct pair *pair, const char *where) {
-    const char *operand = simple_operand(&pair->args, &pair->consumer, BYTES, NULL);
+    const char *operand = direct_operand(&pair->args, &pair->consumer, BYTES, NULL);
     assert_ptr_equal(operand, where);
     assert_memory_equal(operand, pair->from, BYTES);
-    simple_consume(&pair->consumer);
-    assert_true(fifo_loans_are_over(&pair->producer));
+    direct_consume(&pair->consumer);
+    assert_true(direct_is_over(&pair->producer));
 }
 
 static struct fifo_loan *pair_loan(struct pair *pair) { return &fifo_header(&pair->consumer)->loan; }
@@ -221,10 +221,10 @@ static void a_slot_that_is_not_lent_has_no_trace_of_the_loan_before(void **state
         pair_expect(pair, pair_slot(pair));
     }
     for (int lap = 0; lap < 3; lap++) {
-        memcpy(simple_place(&pair->args, &pair->producer, BYTES), pair->from, BYTES);
-        simple_seal(&pair->args, &pair->producer, BYTES);
-        simple_publish(&pair->args, &pair->producer, BYTES);
-        assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
+        memcpy(direct_place(&pair->args, &pair->producer, BYTES), pair->from, BYTES);
+        direct_seal(&pair->args, &pair->producer, BYTES);
+        direct_publish(&pair->args, &pair->producer, BYTES);
+        assert_int_equal(direct_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
         assert_false(loan_is_open(&pair->consumer));
         pair_expect(pair, pair_slot(pair));
     }
@@ -258,10 +258,10 @@ static void a_producer_puts_a_payload_where_it_is_offered_a_place(void **state) 
         assert_ptr_equal(loan_land_there(&pair->producer, BYTES), pair->to);
         memcpy(pair->to, pair->from, BYTES);
         pair->producer.loans.lending = LOAN_LANDED;
-        simple_seal(&pair->args, &pair->producer, BYTES);
-        simple_publish(&pair->args, &pair->producer, BYTES);
-        assert_true(fifo_loans_are_over(&pair->producer)); /* it lends nothing */
-        assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
+        direct_seal(&pair->args, &pair->producer, BYTES);
+        direct_publish(&pair->args, &pair->producer, BYTES);
+        assert_true(direct_is_over(&pair->producer)); /* it lends nothing */
+        assert_int_equal(direct_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
         assert_true(loan_is_open(&pair->consumer));
         assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
         pair_expect(pair, pair->to);
@@ -289,9 +289,9 @@ static void what_is_out_of_reach_the_kernel_carries_there(void **state) {
         memset(pair->to, 0, BYTES);
         producer->lending = loan_carry(&pair->producer, pair->from, BYTES);
         assert_int_equal(producer->lending, pid > 0 ? LOAN_LANDED : (uintptr_t)pair->from);
-        simple_seal(&pair->args, &pair->producer, BYTES);
-        simple_publish(&pair->args, &pair->producer, BYTES);
-        assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
+        direct_seal(&pair->args, &pair->producer, BYTES);
+        direct_publish(&pair->args, &pair->producer, BYTES);
+        assert_int_equal(direct_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
         assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
         pair_expect(pair, pair->to);
     }
@@ -368,7 +368,7 @@ static void what_a_consumer_cannot_read_is_put_into_the_slot(void **state) {
     assert_false(loan_help(&pair->producer, memcpy));
     assert_true(loan_fetch(&pair->consumer, BYTES, pair->to));
     pair_expect(pair, pair_slot(pair));
-    assert_false(loan_is_worth(&pair->producer.loans, 0, BYTES)); /* nor is it tried again */
+    assert_false(direct_is_worth(&pair->producer.loans, 0, BYTES)); /* nor is it tried again */
 }
 
 static void what_a_producer_cannot_write_is_put_into_the_slot(void **state) {
@@ -420,11 +420,11 @@ static void pair_unpart(struct pair *pair, char *payload) {
 }
 
 static void pair_lend_common(struct pair *pair, char *payload) {
-    assert_true(loan_is_worth(&pair->producer.loans, (uintptr_t)payload, BYTES));
+    assert_true(direct_is_worth(&pair->producer.loans, (uintptr_t)payload, BYTES));
     pair->producer.loans.lending = (uintptr_t)payload;
-    simple_seal(&pair->args, &pair->producer, BYTES);
-    simple_publish(&pair->args, &pair->producer, BYTES);
-    assert_int_equal(simple_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
+    direct_seal(&pair->args, &pair->producer, BYTES);
+    direct_publish(&pair->args, &pair->producer, BYTES);
+    assert_int_equal(direct_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
 }
 
 static void a_payload_in_the_commons_is_read_there(void **state) {
@@ -435,7 +435,7 @@ static void a_payload_in_the_commons_is_read_there(void **state) {
     assert_true(loan_hold(&pair->consumer, BYTES));
     assert_ptr_not_equal(pair->consumer.loans.taken, payload);
     pair_expect(pair, commons_view_at(pair->consumer.loans.view, commons_offset(commons_own(), (uintptr_t)payload), 1));
-    assert_false(loan_is_worth(&pair->producer.loans, (uintptr_t)pair->from, BYTES)); /* that is nowhere near */
+    assert_false(direct_is_worth(&pair->producer.loans, (uintptr_t)pair->from, BYTES)); /* that is nowhere near */
     pair_unpart(pair, payload);
 }
 

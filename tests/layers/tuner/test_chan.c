@@ -354,18 +354,18 @@ static void over_a_wire_slots_of_all_protocols_are_plain_payload(void **state) {
     for (uint32_t protocol = 0; protocol < PROTOCOL_COUNT; protocol++) {
         struct work_args args = {.signature = 1, .protocol = protocol};
         uint32_t kind = proto_kind(protocol, &c.producer);
-        char *place = proto_place(kind, &args, &c.producer, sizeof(payload));
+        char *place = PROTO_CALL(kind, place, &args, &c.producer, sizeof(payload));
         assert_ptr_equal(place, fifo_slot_at(&c.producer, protocol, c.producer.position));
         memset(payload, (int)protocol + 1, sizeof(payload));
         memcpy(place, payload, sizeof(payload));
         assert_int_equal(fifo_word_bytes(fifo_header(&c.producer)->word), 0);
-        proto_seal(kind, &args, &c.producer, sizeof(payload));
-        proto_publish(kind, &args, &c.producer, sizeof(payload));
+        PROTO_CALL(kind, seal, &args, &c.producer, sizeof(payload));
+        PROTO_CALL(kind, publish, &args, &c.producer, sizeof(payload));
         assert_int_equal(fifo_header(&c.consumer)->word, fifo_word(protocol, sizeof(payload)));
-        assert_int_equal(proto_ready(kind, &args, &c.consumer, sizeof(payload), scratch), INTERP_STEPPED);
-        assert_memory_equal(proto_operand(kind, &args, &c.consumer, sizeof(payload), scratch), payload,
+        assert_int_equal(PROTO_CALL(kind, ready, &args, &c.consumer, sizeof(payload), scratch), INTERP_STEPPED);
+        assert_memory_equal(PROTO_CALL(kind, operand, &args, &c.consumer, sizeof(payload), scratch), payload,
                             sizeof(payload));
-        proto_consume(kind, &c.consumer);
+        PROTO_CALL(kind, consume, &c.consumer);
         assert_true(protocol_wire_factor(protocol, 1) == 1);
     }
     ended(&c);
@@ -392,14 +392,14 @@ static void the_shortest_slots_carry_full_payloads_of_every_protocol(void **stat
             memset(payload, (int)k + 1, bytes);
             assert_true(fifo_has_credit(&c.producer));
             if (proto_has_lines(kind))
-                proto_put(kind, &args, &c.producer, payload, bytes);
+                PROTO_CALL(kind, put, &args, &c.producer, payload, bytes);
             else
-                memcpy(proto_place(kind, &args, &c.producer, bytes), payload, bytes);
-            proto_seal(kind, &args, &c.producer, bytes);
-            proto_publish(kind, &args, &c.producer, bytes);
-            assert_int_equal(proto_ready(kind, &args, &c.consumer, bytes, scratch), INTERP_STEPPED);
-            assert_memory_equal(proto_operand(kind, &args, &c.consumer, bytes, scratch), payload, bytes);
-            proto_consume(kind, &c.consumer);
+                memcpy(PROTO_CALL(kind, place, &args, &c.producer, bytes), payload, bytes);
+            PROTO_CALL(kind, seal, &args, &c.producer, bytes);
+            PROTO_CALL(kind, publish, &args, &c.producer, bytes);
+            assert_int_equal(PROTO_CALL(kind, ready, &args, &c.consumer, bytes, scratch), INTERP_STEPPED);
+            assert_memory_equal(PROTO_CALL(kind, operand, &args, &c.consumer, bytes, scratch), payload, bytes);
+            PROTO_CALL(kind, consume, &c.consumer);
         }
         ended(&c);
     }
