@@ -132,12 +132,10 @@ def wrong_loads(lines):
     return next((f"a load through the constant cache: {line}" for line in lines if re.search(r"\bLDG?\.\S*CONSTANT", line)), None)
 
 
-CONVERGED = 32  # instructions: a sheet has four lines, and words of it are put in order between their stores
-
-
-# Does the warp come together before this line? Labels and what is no branch may stand between.
+# Does the warp come together right before this line? Labels and what is no branch may stand between.
 def converges(lines, k):
-    for line in reversed([line for line in lines[max(0, k - CONVERGED) : k] if not line.startswith(".L")]):
+    before = [line for line in lines[max(0, k - 8) : k] if not line.startswith(".L")]
+    for line in reversed(before):
         if "BRA.DIV" in line or "WARPSYNC.ALL" in line:
             return True
         if re.search(r"\b(BRA|BSYNC|EXIT|RET|CALL)\b", line):
@@ -229,31 +227,6 @@ def spoil_copies(text):
     return re.sub(r"(\n\s+/\*[0-9a-f]+\*/\s+)((?:@\S+ )?LDG\.E\.128 )", r"\1LDL R0, [R1] ;\1\2", text)
 
 
-SHEET_ROWS = 4  # of copies; reductions have 2
-ROWS_NEAR = 12
-
-
-# Where a lane loads its lines of a sheet: no branch, and nothing that waits for one of them, is between.
-def sheets_of(lines, rows):
-    found = [k for k, line in enumerate(lines) if "LDG.E.128.STRONG.SYS" in line]
-    for first, last in zip(found, found[rows - 1 :]):
-        if last - first < ROWS_NEAR and not any(re.search(r"^\.L|\b(BRA|CALL|VOTE|ISETP|LOP3)\b", line) for line in lines[first:last]):
-            yield first
-
-
-# A sheet's loop loads its lines at once, and keeps all that it needs in registers: the loop that polls, and the one around it.
-def spills_in_sheets(lines):
-    for k in sheets_of(lines, 2):
-        for first, behind in (loop for loop in loops_of(lines) if loop[0] <= k < loop[1]):
-            if spill := next((l for l in lines[first:behind] if re.search(r"\b(LDL|STL)\b", l)), None):
-                return f"in a loop over sheets, a register is spilled: {spill}"
-    return None if any(True for _ in sheets_of(lines, SHEET_ROWS)) else f"no {SHEET_ROWS} lines of LL128 are loaded at once"
-
-
-def spoil_sheets(text):
-    return re.sub(r"(\n\s+/\*[0-9a-f]+\*/\s+)((?:@\S+ )?LDG\.E\.128\.STRONG)", r"\1LDL R0, [R1] ;\1\2", text)
-
-
 RULES = {
     "fences": (wrong_fences, lambda text: text.replace("MEMBAR.ALL.SYS", "MEMBAR.ALL.GPU", 1)),
     "aliases": (wrong_aliases, spoil_aliases),
@@ -261,7 +234,6 @@ RULES = {
     "whole lines": (wrong_lines, lambda text: re.sub(r"BRA\.DIV|WARPSYNC\.ALL", "NOP", text)),
     "copies by words": (bytes_in_turn, spoil_bytes),
     "copies in registers": (spills_in_copies, spoil_copies),
-    "sheets in registers": (spills_in_sheets, spoil_sheets),
     "known memory": (generic_in_loops, lambda text: re.sub(r"\bLDS\b", "LD.E", text)),
     "full masks": (wrong_masks, lambda text: text.replace("-0x1", "0xff").replace("VOTE.ANY", "MATCH.ANY")),
 }

@@ -17,7 +17,7 @@
 
 #define SKIPPED 77
 #define PROGRESS_RUNS 100 /* a line */
-#define LL128_INSTRUCTIONS 120
+#define LL128_INSTRUCTIONS 670
 
 enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, EIGHT, EIGHT_LL128, LENT, LENT_SUM, LONG_LL128, IN_PLACE_LENT, PUSHED };
 static const struct scene scenes[] = {

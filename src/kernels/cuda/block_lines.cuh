@@ -8,15 +8,28 @@
  *                           warps run together: those beyond the last line come along without one
  *    a lane's part          one or two words of 8 bytes
  *
- * A lane has the parts of several peers under way at once. Whole lines go many at a time where a group has a line
- * (block_piece.cuh); this file does the rest.
+ * A lane has several parts under way at once: of one line those of several peers, or, from one peer at most, those of several
+ * lines:
+ *
+ *    load  own operand's words ──▶ poll  lines 0 and 1, both at once ──▶ reduce, send, store  line 0, line 1
  *
  * What a line is, the protocol says (parts.h). Ends whose slots a wire carries are of the same step, as plain payload.
  */
 #ifndef COLLET_KERNELS_CUDA_BLOCK_LINES_CUH
 #define COLLET_KERNELS_CUDA_BLOCK_LINES_CUH
 
-#include "kernels/cuda/block_piece.cuh"
+#include "kernels/cuda/block_ops.cuh"
+#include "kernels/cuda/block_wait.cuh"
+#include "kernels/cuda/parts.h"
+
+/* The table of protocols, as constants: number of lanes per line, of words per lane, and of operands for which a lane polls at once. */
+template <int protocol> struct block_protocol;
+#define BLOCK_PROTOCOL(NAME, name, text, slots, unit, line, costs)                                                     \
+    template <> struct block_protocol<PROTOCOL_##NAME> {                                                               \
+        enum { number = PROTOCOL_##NAME, lanes = NAME##_LANES, words = NAME##_WORDS, unit_bytes = unit };              \
+        enum { has_lines = line > unit, many = 4 / NAME##_WORDS };                                                     \
+    };
+PROTOCOLS(BLOCK_PROTOCOL)
 
 BLOCK_FN uint32_t word_length(uint32_t at, uint32_t end) {
     uint32_t left = at < end ? end - at : 0;
@@ -33,62 +46,76 @@ template <class P> BLOCK_FN struct lane_part part_of(uint32_t slot_at, uint32_t 
     return part;
 }
 
+/* Is the condition true for any lane of the group that shares a line? All lanes of the group call it. */
+template <class P> BLOCK_FN bool any_of_company(bool condition) {
+    return P::lanes > 1 ? port_warp_any(condition) : condition;
+}
+
 /* ---- waiting ---- */
 
-/* The parts of a line that a lane loads at once, from several ends. */
-template <class P> struct block_flight {
-    struct lane_part part;
-    uint64_t words[P::many][LANE_WORDS_MAX]; /* received words */
-    uint64_t own[P::words];                  /* words of the first operand in memory */
+/* The parts that a lane loads at once: of `lines` lines, from `ends` ends. */
+template <class P, int nlines> struct block_flight {
+    enum { lines = nlines, ends = nlines > 1 ? 1 : P::many };
+    enum { positions = nlines > 1 ? ends + 1 : ends }; /* number of places in the list of operands between two looks */
+    struct lane_part part[nlines];
+    uint64_t words[ends][nlines][LANE_WORDS_MAX]; /* received words */
+    uint64_t own[nlines][P::words];               /* words of the first operand in memory */
 };
 
 /* Does the lane poll for this part? Lanes that share a line always poll, since they vote together. */
 template <class P> BLOCK_FN bool looks_for(const struct lane_part *part) { return P::lanes > 1 || part->present; }
 
 /* Finds an end whose part for this lane has not come. FOREIGN: a part of another call is there instead. */
-template <class P>
+template <class P, class F>
 BLOCK_SELDOM enum work_failure parts_judge(const struct interp_op *op, int first, int n, const struct lane_part *part,
                                            enum work_failure failure, uint32_t *missing) {
     op = (const struct interp_op *)port_shared(op);
-    for (int k = n < P::many ? n - 1 : P::many - 1; k >= 0 && part->present; k--) {
-        const struct fifo_end *end = interp_recv_end(op, first + k);
-        enum lane_finding finding = proto_find(proto_kind(P::number, end), &op->args, end, part);
-        if (finding == LANE_HERE)
-            continue;
-        *missing = (uint32_t)k;
-        if (finding == LANE_FOREIGN)
-            return WORK_FOREIGN;
-    }
+    for (int k = n < F::ends ? n - 1 : F::ends - 1; k >= 0; k--)
+        for (int line = 0; line < F::lines && part[line].present; line++) {
+            const struct fifo_end *end = interp_recv_end(op, first + k);
+            enum lane_finding finding = proto_find(proto_kind(P::number, end), &op->args, end, &part[line]);
+            if (finding == LANE_HERE)
+                continue;
+            *missing = (uint32_t)k;
+            if (finding == LANE_FOREIGN)
+                return WORK_FOREIGN;
+        }
     return failure;
+}
+
+/* The protocol of an end's lines. Several lines at once come only from ends that are not remote, so it is the call's. */
+template <class P, class F> BLOCK_FN uint32_t kind_of(const struct fifo_end *end) {
+    return F::lines > 1 ? (uint32_t)P::number : proto_kind(P::number, end);
 }
 
 /* Loads all parts once, and then checks whether they have come. (A check after each load would delay the next load.) False: one has
  * not come. */
-template <class P>
-BLOCK_FN bool parts_look(const struct interp_op *op, int first, int n, struct block_flight<P> *flight) {
+template <class P, class F> BLOCK_FN bool parts_look(const struct interp_op *op, int first, int n, F *flight) {
     const struct work_args *args = &op->args;
     bool all = true;
-    if (!looks_for<P>(&flight->part))
-        return true;
 #pragma unroll
-    for (int k = 0; k < P::many; k++)
-        if (k < n) {
-            const struct fifo_end *end = interp_recv_end(op, first + k);
-            proto_load(proto_kind(P::number, end), args, end, &flight->part, flight->words[k]);
-        }
+    for (int k = 0; k < F::ends; k++)
 #pragma unroll
-    for (int k = 0; k < P::many; k++)
-        if (k < n) {
-            const struct fifo_end *end = interp_recv_end(op, first + k);
-            all &= proto_look(proto_kind(P::number, end), args, end, &flight->part, flight->words[k]) != 0;
-        }
+        for (int line = 0; line < F::lines; line++)
+            if (k < n && looks_for<P>(&flight->part[line])) {
+                const struct fifo_end *end = interp_recv_end(op, first + k);
+                proto_load(kind_of<P, F>(end), args, end, &flight->part[line], flight->words[k][line]);
+            }
+#pragma unroll
+    for (int k = 0; k < F::ends; k++)
+#pragma unroll
+        for (int line = 0; line < F::lines; line++)
+            if (k < n && looks_for<P>(&flight->part[line])) {
+                const struct fifo_end *end = interp_recv_end(op, first + k);
+                all &= proto_look(kind_of<P, F>(end), args, end, &flight->part[line], flight->words[k][line]) != 0;
+            }
     return all;
 }
 
-/* Waits for this lane's parts from the ends of the first n entries of the peer table (P::many at most), and takes them. On a failure,
+/* Waits for this lane's parts from the ends of the first n entries of the peer table (F::ends at most), and takes them. On a failure,
  * *missing is an entry whose part has not come. ABORTED: another lane of the group has failed. */
-template <class P>
-BLOCK_FN enum work_failure parts_receive(const struct interp_op *op, int first, int n, struct block_flight<P> *flight,
+template <class P, class F>
+BLOCK_FN enum work_failure parts_receive(const struct interp_op *op, int first, int n, F *flight,
                                          const struct work_status *status, uint32_t *missing) {
     struct block_wait wait = {0, 0};
     for (;;) {
@@ -98,8 +125,11 @@ BLOCK_FN enum work_failure parts_receive(const struct interp_op *op, int first, 
         enum work_failure failure = block_pause(&wait, status);
         if (!asks)
             continue;
-        struct lane_part part = flight->part; /* a copy: so the flight itself can stay in registers */
-        failure = parts_judge<P>(op, first, n, &part, failure, missing);
+        struct lane_part part[F::lines]; /* a copy: so the flight itself can stay in registers */
+#pragma unroll
+        for (int line = 0; line < F::lines; line++)
+            part[line] = flight->part[line];
+        failure = parts_judge<P, F>(op, first, n, part, failure, missing);
         if (any_of_company<P>(failure != WORK_FINE))
             return failure != WORK_FINE ? failure : WORK_ABORTED;
     }
@@ -141,6 +171,33 @@ template <class R> BLOCK_FN void word_take(struct word_sum<R> *sum, uint64_t wor
     sum->empty = false;
 }
 
+/* Where a piece is, in memory and in slots. */
+struct lines_piece {
+    struct interp_piece piece;
+    int number; /* index among the pieces of the step */
+    uint64_t round;
+    uint32_t bytes, slot_at; /* length of the piece; bytes of the slot before it */
+    const char *local;       /* the first operand in memory; NULL: there is none */
+    int local_at;            /* number of received operands that come before it */
+    bool early;              /* it is in IN, and may be read at once: in place, whatever overwrites it comes later */
+    char *store;             /* NULL: nothing is stored */
+};
+
+BLOCK_FN struct lines_piece lines_piece_of(const struct interp_op *op, const struct prog_step *step, int number,
+                                           uint64_t round, uint32_t slot_at) {
+    struct lines_piece p;
+    p.piece = interp_piece_of(op, step, number, round);
+    p.number = number;
+    p.round = round;
+    p.bytes = interp_bytes(op, &p.piece);
+    p.slot_at = slot_at;
+    p.local = step->locals_count > 0 ? interp_local(op, step, 0, number, round, &p.piece) : NULL;
+    p.local_at = step->locals_count > 0 ? interp_local_at(op, step->locals_first)->at : -1;
+    p.early = step->locals_count > 0 && interp_local_at(op, step->locals_first)->region == STEP_IN;
+    p.store = step->store_region != STEP_NONE ? interp_store(op, step, number, round, &p.piece) : NULL;
+    return p;
+}
+
 /* Loads a word of the l-th operand in memory. Finds the piece anew. */
 BLOCK_SELDOM uint64_t word_of_local(const struct interp_op *op, const struct prog_step *step, int l, int number,
                                     uint64_t round, uint32_t at, uint32_t bytes) {
@@ -158,35 +215,39 @@ BLOCK_FN uint64_t word_scaled(const struct interp_op *op, const struct prog_step
 }
 
 /* Loads this lane's words of the first operand in memory. */
-template <class P> BLOCK_FN void own_load(const struct lines_piece *p, struct block_flight<P> *flight) {
-    const struct lane_part *part = &flight->part;
+template <class P, class F> BLOCK_FN void own_load(const struct lines_piece *p, F *flight) {
 #pragma unroll
-    for (int u = 0; u < P::words; u++)
-        flight->own[u] = lane_load(p->local + part->at - p->slot_at + u * LANE_WORD_BYTES, part->lengths[u]);
+    for (int line = 0; line < F::lines; line++)
+#pragma unroll
+        for (int u = 0; u < P::words; u++) {
+            const struct lane_part *part = &flight->part[line];
+            flight->own[line][u] = lane_load(p->local + part->at - p->slot_at + u * LANE_WORD_BYTES, part->lengths[u]);
+        }
 }
 
 /* Returns a word of the l-th operand in memory, multiplied by the factor if there is one. */
-template <class R, class P>
+template <class R, class P, class F>
 BLOCK_FN uint64_t local_take(const struct interp_op *op, const struct prog_step *step, const struct lines_piece *p,
-                             int l, const struct block_flight<P> *flight, int u) {
-    const struct lane_part *part = &flight->part;
-    uint64_t word = flight->own[u];
-    if (l > 0)
+                             int l, const F *flight, int line, int u) {
+    const struct lane_part *part = &flight->part[line];
+    uint64_t word = flight->own[line][u];
+    if (F::lines == 1 && l > 0)
         word = word_of_local(op, step, l, p->number, p->round, part->at - p->slot_at + u * LANE_WORD_BYTES,
                              part->lengths[u]);
     return word_scaled<R>(op, step, l, word);
 }
 
-/* `received` operands have been taken. Does the next operand come from memory? */
+/* `received` operands have been taken. Does the next operand come from memory? With several lines at once, only one does. */
+template <class F>
 BLOCK_FN bool local_is_next(const struct interp_op *op, const struct prog_step *step, const struct lines_piece *p,
                             int taken, int received) {
-    return taken == 0 ? p->local_at == received : interp_is_local(op, step, taken, received);
+    return taken == 0 ? p->local_at == received : F::lines == 1 && interp_is_local(op, step, taken, received);
 }
 
 /* Receives from `first` and the ends behind it. */
-template <class P>
-BLOCK_FN enum work_failure flight_receive(struct interp_worker *w, const struct prog_step *step, int first,
-                                          struct block_flight<P> *flight, const struct work_status *status) {
+template <class P, class F>
+BLOCK_FN enum work_failure flight_receive(struct interp_worker *w, const struct prog_step *step, int first, F *flight,
+                                          const struct work_status *status) {
     uint32_t missing = 0;
     enum work_failure failure =
         parts_receive<P>(interp_op_of(w), step->recv_first + first, step->recv_count - first, flight, status, &missing);
@@ -196,54 +257,59 @@ BLOCK_FN enum work_failure flight_receive(struct interp_worker *w, const struct 
     return failure;
 }
 
-/* Adds the operands of the part to the sums, in their order: the received ones from `first` on, and between them those in memory. *taken
- * counts the operands from memory. */
-template <class R, class P>
-BLOCK_FN void flight_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
-                          const struct lines_piece *p, int first, const struct block_flight<P> *flight, int *taken) {
+/* Adds the operands of one line's part to the sums, in their order: the received ones from `first` on, and between them those in
+ * memory. *taken counts the operands from memory. */
+template <class R, class P, class F>
+BLOCK_FN void line_take(struct word_sum<R> *sums, const struct interp_op *op, const struct prog_step *step,
+                        const struct lines_piece *p, int first, const F *flight, int line, int *taken) {
 #pragma unroll
-    for (int k = 0; k < P::many; k++) {
+    for (int k = 0; k < F::positions; k++) {
         bool local = true;
 #pragma unroll 1
         while (local && first + k <= step->recv_count) {
-            local = local_is_next(op, step, p, *taken, first + k);
+            local = local_is_next<F>(op, step, p, *taken, first + k);
             if (!local && first + k == step->recv_count)
                 break;
 #pragma unroll
             for (int u = 0; u < P::words; u++)
-                word_take<R>(&sums[u], local ? local_take<R, P>(op, step, p, *taken, flight, u) : flight->words[k][u]);
+                word_take<R>(&sums[u], local ? local_take<R, P>(op, step, p, *taken, flight, line, u)
+                                             : flight->words[k % F::ends][line][u]);
             *taken += local;
         }
     }
 }
 
-/* Reduces the operands of this lane's part, in their order. */
-template <class R, class P>
+/* Reduces the operands of this lane's parts, in their order. With several lines at once, at most one operand is received. */
+template <class R, class P, class F>
 BLOCK_FN enum work_failure flight_reduce(struct interp_worker *w, const struct prog_step *step,
-                                         const struct lines_piece *p, struct block_flight<P> *flight,
-                                         const struct work_status *status, uint64_t *result) {
+                                         const struct lines_piece *p, F *flight, const struct work_status *status,
+                                         uint64_t (*result)[P::words]) {
     const struct interp_op *op = interp_op_of(w);
     uint32_t divisor = step->finish ? op->args.divisor : 1;
-    struct word_sum<R> sums[P::words];
-    int taken = 0;
+    struct word_sum<R> sums[F::lines][P::words];
+    int taken[F::lines] = {};
 #pragma unroll
-    for (int u = 0; u < P::words; u++)
-        sums[u] = word_begin<R>(op, step, divisor);
+    for (int i = 0; i < F::lines * P::words; i++)
+        sums[i / P::words][i % P::words] = word_begin<R>(op, step, divisor);
     if (p->early)
         own_load<P>(p, flight);
 #pragma unroll 1
-    for (int first = 0; first <= step->recv_count; first += P::many) {
+    for (int first = 0; first <= step->recv_count; first += F::ends) {
         enum work_failure failure =
             first < step->recv_count ? flight_receive<P>(w, step, first, flight, status) : WORK_FINE;
         if (failure != WORK_FINE)
             return failure;
         if (first == 0 && p->local != NULL && !p->early)
             own_load<P>(p, flight);
-        flight_take<R, P>(sums, op, step, p, first, flight, &taken);
+#pragma unroll
+        for (int line = 0; line < F::lines; line++)
+            line_take<R, P>(sums[line], op, step, p, first, flight, line, &taken[line]);
+        if (F::lines > 1)
+            break; /* these were all */
     }
 #pragma unroll
-    for (int u = 0; u < P::words; u++)
-        result[u] = word_end<R>(&sums[u], divisor);
+    for (int i = 0; i < F::lines * P::words; i++)
+        result[i / P::words][i % P::words] = word_end<R>(&sums[i / P::words][i % P::words], divisor);
     return WORK_FINE;
 }
 
@@ -271,64 +337,75 @@ BLOCK_FN void part_deliver(const struct interp_op *op, const struct prog_step *s
         lane_store(p->store + part->at - p->slot_at + u * LANE_WORD_BYTES, words[u], part->lengths[u]);
 }
 
-/* Does this lane's parts of a piece line by line, from line `turn` on. If a slot carries several pieces, the lines that pad a piece are
- * written too: so no line of the slot stays old. */
-template <class R, class P>
+/* Returns this lane's part of a full line. */
+template <class P> BLOCK_FN struct lane_part part_of_whole(uint32_t slot_at, uint32_t line) {
+    uint32_t at = port_lane() % P::lanes * P::words * LANE_WORD_BYTES;
+    struct lane_part part = {slot_at + line * P::unit_bytes + at, {word_length(at, P::unit_bytes), 0}, 1};
+    if (P::words > 1)
+        part.lengths[1] = word_length(at + LANE_WORD_BYTES, P::unit_bytes);
+    return part;
+}
+
+/* Does this lane's parts of a piece, from line *turn on, `lines` lines at once. Several lines at once have to be full lines. If a slot
+ * carries several pieces, the lines that pad a piece are written too: so no line of the slot stays old. */
+template <class R, class P, int lines>
 BLOCK_FN enum work_failure parts_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
-                                     const struct work_status *status, uint32_t turn) {
+                                     const struct work_status *status, uint32_t *turn) {
     uint32_t runners = port_lanes() / P::lanes,
              padded = step->count > 1 ? interp_padded(interp_op_of(w), &p->piece) : p->bytes;
-    uint32_t first = first_line<P>(p, port_lane() / P::lanes, runners);
+    uint32_t first = first_line<P>(p, port_lane() / P::lanes, runners), whole = lines > 1 ? runners * lines : 1;
+    uint32_t end = lines > 1 ? p->bytes : p->bytes + P::unit_bytes - 1; /* a single line may be shorter */
 #pragma unroll 1
-    for (; turn * P::unit_bytes < p->bytes; turn += runners) {
-        struct block_flight<P> flight;
-        uint64_t words[P::words];
-        uint32_t line = turn + first;
-        flight.part = part_of<P>(p->slot_at, line, p->bytes, line * P::unit_bytes < p->bytes);
-        if (!looks_for<P>(&flight.part))
+    for (; (*turn + whole) * P::unit_bytes <= end; *turn += runners * lines) {
+        struct block_flight<P, lines> flight;
+        uint64_t words[lines][P::words];
+        uint32_t line = *turn + first;
+#pragma unroll
+        for (int k = 0; k < lines; k++)
+            flight.part[k] = lines > 1 ? part_of_whole<P>(p->slot_at, line + (uint32_t)k * runners)
+                                       : part_of<P>(p->slot_at, line, p->bytes, line * P::unit_bytes < p->bytes);
+        if (!looks_for<P>(&flight.part[0]))
             return WORK_FINE;
         enum work_failure failure = flight_reduce<R, P>(w, step, p, &flight, status, words);
         if (failure != WORK_FINE)
             return failure;
-        struct lane_part sent = part_of<P>(p->slot_at, line, padded, flight.part.present);
-        part_deliver<P>(interp_op_of(w), step, p, &flight.part, &sent, words);
+#pragma unroll
+        for (int k = 0; k < lines; k++) {
+            struct lane_part sent =
+                lines > 1 ? flight.part[k] : part_of<P>(p->slot_at, line, padded, flight.part[k].present);
+            part_deliver<P>(interp_op_of(w), step, p, &flight.part[k], &sent, words[k]);
+        }
     }
     return WORK_FINE;
 }
 
-/* Does the lines of a piece from line `turn` on. */
+/* Does two lines at once, if at most one operand is received (not by a wire), and at most one is in memory. Then does the remaining
+ * lines one by one. LL always goes one by one: its lines are short, and a slot has few of them for each lane. */
 template <class R, class P>
-BLOCK_FN enum work_failure piece_rest(struct interp_worker *w, const struct prog_step *step, int number,
-                                      struct interp_piece piece, uint64_t round, uint32_t slot_at, uint32_t turn,
-                                      const struct work_status *status) {
-    w = (struct interp_worker *)port_shared(w);
-    step = (const struct prog_step *)port_shared(step);
-    const struct lines_piece p = lines_piece_of(interp_op_of(w), step, number, &piece, round, slot_at);
-    return parts_run<R, P>(w, step, &p, status, turn);
+BLOCK_FN enum work_failure piece_run(struct interp_worker *w, const struct prog_step *step, const struct lines_piece *p,
+                                     const struct work_status *status) {
+    uint32_t turn = 0;
+    enum work_failure failure = WORK_FINE;
+    bool is_near = step->recv_count == 0 || !interp_recv_end(interp_op_of(w), step->recv_first)->remote;
+    if constexpr (P::lanes > 1)
+        if (is_near && step->recv_count <= 1 && step->locals_count <= 1)
+            failure = parts_run<R, P, 2>(w, step, p, status, &turn);
+    return failure == WORK_FINE ? parts_run<R, P, 1>(w, step, p, status, &turn) : failure;
 }
 
-/* Does this lane's parts of all pieces: their sheets, and then the remaining lines one by one. LL always goes one by one: its lines are
- * short, and a slot has few of them for each lane. */
+/* Does this lane's parts of all pieces. */
 template <class R, class P>
 BLOCK_FN enum work_failure block_lines(struct interp_worker *w, const struct prog_step *step, uint64_t round,
                                        const struct work_status *status) {
-    struct sheets_done done = {WORK_FINE, 0};
+    enum work_failure failure = WORK_FINE;
     uint32_t slot_at = 0;
 #pragma unroll 1
-    for (int i = 0; i < step->count && done.failure == WORK_FINE; i++) {
-        struct interp_piece piece = interp_piece_of(interp_op_of(w), step, i, round);
-        uint32_t bytes = interp_bytes(interp_op_of(w), &piece);
-        done.lines = 0;
-        if constexpr (P::lanes > 1)
-            if (sheets_of<P>(bytes) > 0)
-                done = R::reduces && step->recv_count + step->locals_count > 1
-                           ? piece_sheets<R, block_reducing<P>>(w, step, i, round, slot_at, status)
-                           : piece_sheets<copying, P>(w, step, i, round, slot_at, status);
-        if (done.failure == WORK_FINE && done.lines * P::unit_bytes < bytes)
-            done.failure = piece_rest<R, P>(w, step, i, piece, round, slot_at, done.lines, status);
-        slot_at += interp_padded(interp_op_of(w), &piece);
+    for (int i = 0; i < step->count && failure == WORK_FINE; i++) {
+        struct lines_piece p = lines_piece_of(interp_op_of(w), step, i, round, slot_at);
+        failure = piece_run<R, P>(w, step, &p, status);
+        slot_at += interp_padded(interp_op_of(w), &p.piece);
     }
-    return done.failure;
+    return failure;
 }
 
 #endif

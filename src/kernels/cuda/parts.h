@@ -127,13 +127,10 @@ PORT_FN int ll128_look(const struct work_args *args, const struct fifo_end *end,
     return !(part->present && ll128_has_flag() && words[1] != ll128_flag(args, end));
 }
 
-PORT_FN enum lane_finding ll128_find_flag(uint64_t seen, uint64_t flag) {
-    return seen == flag ? LANE_HERE : seen << 16 == flag << 16 ? LANE_FOREIGN : LANE_MISSING;
-}
-
 PORT_FN enum lane_finding ll128_find(const struct work_args *args, const struct fifo_end *end,
                                      const struct lane_part *part) {
-    return ll128_find_flag(port_line_load(ll128_flag_of(ll128_line(end, part->at))), ll128_flag(args, end));
+    uint64_t flag = ll128_flag(args, end), seen = port_line_load(ll128_flag_of(ll128_line(end, part->at)));
+    return seen == flag ? LANE_HERE : seen << 16 == flag << 16 ? LANE_FOREIGN : LANE_MISSING;
 }
 
 PORT_FN void ll128_send(const struct work_args *args, const struct fifo_end *end, const struct lane_part *part,

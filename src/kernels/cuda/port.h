@@ -122,7 +122,6 @@ PORT_FN void port_flag_store(uint32_t *flag, uint32_t value) {
  * together. All lanes of a warp come to what is named after it, its groups or their lines, those too that have no line
  * (`present` is 0): a mask of some lanes alone would leave it to the compiler whether a line is stored by one instruction. */
 #define PORT_GROUP 8u
-#define PORT_WARP 32u
 
 #if defined(PORT_EMULATED)
 #ifdef __cplusplus
@@ -214,29 +213,6 @@ PORT_FN void port_line128_store(int present, char *line, uint64_t first, uint64_
 }
 
 #endif
-
-/* A row: a line for each group of a warp. Its accesses follow port_warp_join() without a branch between, and each lane has a part. */
-PORT_FN void port_warp_join(void) {
-#if defined(__CUDA_ARCH__)
-    __syncwarp(0xffffffffu);
-#endif
-}
-
-PORT_FN void port_row_load(const char *line, uint64_t words[2]) {
-#if defined(__CUDA_ARCH__)
-    port_lines_load((const uint64_t *)(const void *)line + 2 * (port_lane() & 7), &words[0], &words[1]);
-#else
-    port_line128_load(1, line, &words[0], &words[1]);
-#endif
-}
-
-PORT_FN void port_row_store(char *line, uint64_t first, uint64_t second) {
-#if defined(__CUDA_ARCH__)
-    port_lines_store((uint64_t *)(void *)line + 2 * (port_lane() & 7), first, second);
-#else
-    port_line128_store(1, line, first, second);
-#endif
-}
 
 PORT_SELDOM void lane_store_bytes(char *to, uint64_t word, uint32_t bytes) {
     to = (char *)port_global(to);
