@@ -4,6 +4,7 @@
  * GPUs. And mutations: a fence, a volatile, a convergence or an access right is taken away, and the collectives must fail.
  *
  *    test_exec                       the unmutated kernels under a few seeds (make test)
+ *    test_exec lines                 instructions for lines of LL128 alone
  *    test_exec SEEDS RUNS [FIRST]    each mutation under SEEDS seeds (0: none), the unmutated kernels under RUNS from seed FIRST on
  *                                    (0: none): `2 0` in make test-gpu-sim, `20 1000` in make test-gpu-sim-full
  */
@@ -12,9 +13,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SKIPPED 77
 #define PROGRESS_RUNS 100 /* a line */
+#define LL128_INSTRUCTIONS 670
 
 enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, EIGHT, EIGHT_LL128, LENT, LENT_SUM, LONG_LL128, IN_PLACE_LENT, PUSHED };
 static const struct scene scenes[] = {
@@ -245,14 +248,44 @@ static bool sources_are_loaded_at_once(void) {
     return good;
 }
 
+/* Instructions of a warp and step for so many times 16 lines, and those around them: of an allreduce by a ring of three ranks, whose blocks
+ * are one warp. It has 5 steps. Buffers are aligned to their elements, and not to words. */
+static double lines_instructions(size_t sixteens) {
+    const size_t elems = sixteens * 480;
+    const struct scene scene = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 3, 3,    elems * STAGE_CHANNELS * 3, 32,
+                                1,      COLLET_FLOAT32, COLLET_SUM,     0, false};
+    char why[STAGE_WHY_BYTES] = "it cannot begin";
+    struct stage stage;
+    const bool ran = stage_begin(&stage, &scene, RIGHTS_ALL) && stage_run(&stage, 1, why);
+    const struct gpusim_counts counts = stage_counts(&stage);
+    if (!ran)
+        printf("NOT OK %s\n", why);
+    stage_end(&stage);
+    return ran ? (double)counts.lane_work.instructions / 32 / (double)counts.blocks / 5 : -1;
+}
+
+/* What is counted is a slope: what 16 lines more take, so without what a step takes anyway. */
+static bool lines_take_few_instructions(void) {
+    gpusim_chains(true);
+    const double one = lines_instructions(1), two = lines_instructions(2), per_960 = (two - one) / 2;
+    gpusim_chains(false);
+    const bool good = one > 0 && two > one && per_960 <= LL128_INSTRUCTIONS;
+    printf("%s a warp takes %.0f instructions for 960 bytes of LL128, at most %d\n", good ? "ok    " : "NOT OK",
+           per_960, LL128_INSTRUCTIONS);
+    return good;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "lines") == 0)
+        return stage_objects() && lines_take_few_instructions() ? 0 : 1;
     int seeds = argc > 1 ? atoi(argv[1]) : 0, runs = argc > 2 ? atoi(argv[2]) : 4, first = argc > 3 ? atoi(argv[3]) : 0;
     if (!stage_objects()) {
         printf("skipped: this build has no kernels for GPUs\n");
         return SKIPPED;
     }
-    bool kernels = runs == 0 || (types_pass() & counts_are_as_priced() & passes_are_few() &
-                                 sources_are_loaded_at_once() & kernels_pass(runs, first));
+    bool kernels =
+        runs == 0 || (types_pass() & counts_are_as_priced() & passes_are_few() & sources_are_loaded_at_once() &
+                      lines_take_few_instructions() & kernels_pass(runs, first));
     bool mutants = seeds == 0 || mutations_fail(seeds);
     return kernels && mutants ? 0 : 1;
 }
