@@ -275,10 +275,10 @@ static struct direct_limits limits_of(const struct exec_program *program) {
     return limits;
 }
 
-/* No slot of the call carries more bytes. */
-static uint64_t most_bytes(const struct exec_call *call) {
-    uint64_t bytes = work_elems(&call->args, (uint32_t)call->chan->owner.nranks) * call->args.elem_bytes;
-    return call->request.extents != NULL ? UINT64_MAX : bytes;
+/* May a slot of the call carry `least` bytes? 0: there is no such minimum, so the answer is no. */
+static bool may_carry(const struct exec_call *call, uint32_t least) {
+    uint64_t most = work_elems(&call->args, (uint32_t)call->chan->owner.nranks) * call->args.elem_bytes;
+    return least > 0 && (least <= most || call->request.extents != NULL);
 }
 
 static bool may_lend(const struct exec_call *call, const struct commons *only) {
@@ -290,7 +290,7 @@ static void worker_begin(const struct exec_call *call, int k, const struct direc
     const struct exec_program *program = call->program;
     struct interp_worker *w = &program->workers[k];
     const struct prog *prog = program->progs[exec_channel_of(program, k)];
-    const bool borrows = limits->borrows_from - 1 < most_bytes(call);
+    const bool borrows = may_carry(call, limits->borrows_from);
     w->direct = &program->direct[k];
     *w->direct = (struct direct_worker){.borrows_from = borrows ? limits->borrows_from : 0};
     if (!may_lend(call, limits->only))
@@ -395,10 +395,10 @@ static enum collet_result visit_first(struct exec_call *call, struct interp_work
 }
 
 exec_visit *exec_direct_visit(const struct exec_call *call) {
-    const struct direct_limits limits = limits_of(call->program);
-    if (call->args.protocol != PROTOCOL_SIMPLE) /* Lines come as they are, and have no headers */
+    if (call->args.protocol != PROTOCOL_SIMPLE) /* Slots with lines have no headers */
         return NULL;
-    return least_of(limits.lends_from, limits.borrows_from) - 1 < most_bytes(call) ? visit_first : NULL;
+    const struct direct_limits limits = limits_of(call->program);
+    return may_carry(call, least_of(limits.lends_from, limits.borrows_from)) ? visit_first : NULL;
 }
 
 /* ---- failure ---- */
