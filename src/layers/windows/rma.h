@@ -32,7 +32,7 @@ void rma_close(struct rma *rma); /* NULL is fine */
 void rma_attach(struct rma *rma, struct rma_window *window);
 void rma_detach(struct rma *rma, const struct rma_window *window);
 
-/* Hands an operation over, and moves it at once as far as possible. The RMA engine owns it until it is done or cancelled. Error: NO_MEMORY. */
+/* Hands an operation over, and moves it at once as far as possible. The RMA engine owns it until it is done or cancelled. NO_MEMORY. */
 enum collet_result rma_post(struct rma *rma, int peer, struct rma_op *op);
 /* From now on the RMA engine does not touch the operation, nor the memory that it names. Bytes that it has already put may have arrived. */
 void rma_cancel(struct rma *rma, struct rma_op *op, int peer);

@@ -72,7 +72,7 @@ static bool reply(struct endpoint *endpoint) {
 
 /* ---- ops ---- */
 
-/* These functions move bytes of a piece, or ask for them, and return their number. Copies and puts move at most `most`. 0: not possible now. */
+/* These functions move bytes of a piece, or ask for them, and return their number. A copy or a put moves at most `most`. 0: not now. */
 
 static size_t copy_piece(const struct rma_op *op, const struct piece *piece, size_t most) {
     char *here = piece->here + op->at, *there = piece->there + op->at;
