@@ -175,7 +175,7 @@ static enum collet_result find_place(struct collet_comm *comm) {
     return result;
 }
 
-/* Joins, as far as no answer of other ranks is needed. */
+/* Joins, as far as this needs no answer of other ranks. */
 static enum collet_result join_alone(struct collet_comm *comm) {
     if (comm->split->stage == SPLIT_SETTLE) /* this rank has joined, and only waits for the others' results */
         return COLLET_SUCCESS;

@@ -39,7 +39,7 @@ static enum collet_result check_callers(const struct split *s) {
     return COLLET_SUCCESS;
 }
 
-/* Other ranks may wait for a call of another thread or stream that is on its way. So this looks only if no such call
+/* A call of another thread or stream may be on its way, and other ranks may wait for that call. So this looks only if no such call
  * exists. */
 enum collet_result split_look_for_callers(struct split *s) {
     struct collet_comm *parent = s->parent;
