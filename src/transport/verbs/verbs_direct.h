@@ -17,8 +17,8 @@
  *    the driver        the driver's own flush, if the NIC can make no such queue pair. It is the last choice, because the driver
  *                      may answer slowly while other threads use it
  *
- * A rail has one read in progress at a time. It covers all slots that came by the rail before the read was posted. Nobody
- * waits: slots that are not covered yet are delivered in a later turn, and other connections go on.
+ * A rail has one read in progress at a time. The read covers all slots that came by the rail before it was posted. Nobody
+ * waits: slots that no read has covered yet are delivered in a later turn, and other connections go on.
  *
  * This has not been run on hardware.
  */
