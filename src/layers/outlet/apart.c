@@ -31,7 +31,7 @@ static void *act(void *job_) {
 
 #define LOOKS 20 /* number of looks at the thread within the limit */
 
-/* The thread's own time. It is only used while the thread exists. */
+/* The thread's own time. The struct is only used while the thread exists. */
 struct own_time {
     clockid_t clock;      /* Clock of the thread's CPU time. */
     uint64_t computed_ns; /* CPU time at the last look. */
