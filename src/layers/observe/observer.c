@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* Set before communicators exist, or to the same value by several threads. Pairs with the load below. */
+/* It is set before communicators exist. Several threads may set it to the same value. Pairs with the load below. */
 static const struct observer *observer;
 
 void observer_take(const struct observer *taken) { __atomic_store_n(&observer, taken, __ATOMIC_RELEASE); }
@@ -61,8 +61,8 @@ static int messages_of(const struct prog *prog, const struct conn *conn) {
 
 /* ---- a call ---- */
 
-/* The state of a wire. Messages have numbers: those before `over` are over, those before `moved` have moved, and message
- * `moved` is waited for. */
+/* The state of a wire. Messages have numbers. Messages before `over` are over, messages before `moved` have moved, and message `moved` is
+ * awaited. */
 struct look {
     struct conn *conn;
     struct observed_wire about;

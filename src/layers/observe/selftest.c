@@ -93,11 +93,11 @@ static enum collet_result news_of_peer(const void *whom) {
     return boot_check_wait(conn->owner->boot, NULL, conn->peer, UINT64_MAX, WHAT);
 }
 
-/* Tests connections with a peer, in both directions, on one channel per ring. *waits becomes true if the peer is still
- * waited for. */
+/* Tests connections with a peer, in both directions, on one channel per ring. *waits becomes true if this rank still
+ * waits for the peer. */
 static enum collet_result peer_try(struct chan *chan, int peer, bool *waits) {
     int nchannels = chan->owner.tied ? chan->owner.map->norders : 1;
-    /* On the lane of algorithms that connect to all ranks. */
+    /* The connections are on the lane of algorithms that connect to all ranks. */
     const int lane = conn_lane(&chan->owner, PROG_TO_ALL, 0);
     for (int k = 0; k < 2 * nchannels; k++) {
         struct conn *conn;
