@@ -23,7 +23,7 @@ static size_t decision_bytes(int nranks) { return sizeof(struct agreement_decisi
 
 /* -------------------------------------------------------------------------------------------------------------- memory */
 
-/* The last decision of a rank of this process under one key. It is kept as long as the hub. */
+/* The last decision of a rank of this process under one key. It is kept until the hub ends. */
 struct agreement_memory {
     struct agreement_memory *next;
     int rank;
@@ -104,7 +104,7 @@ void agreement_refuse(const struct agreement_terms *terms, enum collet_result co
     memset(memory->decision->lives, 1, (size_t)terms->nranks);
 }
 
-/* Makes a letter with the decision that the receiver of this vote already has; NULL: it has none, or there is no memory. */
+/* Makes a letter with the decision that the receiver of this vote already has. NULL: the receiver has no decision, or there is no memory. */
 static struct letter *recall(struct hub *hub, const struct letter *vote) {
     const uint64_t key = vote->key & BOOT_KEY_REST;
     struct agreement_vote asked;
@@ -121,7 +121,7 @@ static struct letter *recall(struct hub *hub, const struct letter *vote) {
     const bool recalled = memory != NULL && memory->number != 0 && (memory->number == asked.number || memory->gave_up);
     if (recalled) {
         memory->decision->sum.number = asked.number;
-        if (memory->number < asked.number) /* the earlier refusal counts for this question too */
+        if (memory->number < asked.number) /* the earlier refusal also answers this question */
             memory->number = asked.number;
         letter->bytes = (uint32_t)memory->bytes;
         memcpy(letter->data, memory->decision, memory->bytes);
@@ -163,7 +163,7 @@ static void say_vote(const struct agreement *agreement, int index) {
     post_to(agreement, index, BOOT_VOTE, &agreement->vote, sizeof agreement->vote);
 }
 
-/* Is it time to repeat the vote? The last one may have been read by a rank that already had its decision. */
+/* Is it time to repeat the vote? A rank that already had its decision may have read the last vote. */
 static bool says_again(struct agreement *agreement) {
     const uint64_t now_ns = os_now_ns();
     if (now_ns < agreement->say_ns)

@@ -42,7 +42,7 @@ struct agreement_vote {
 #define AGREEMENT_PAYLOAD_BYTES COLLET_UNIQUE_ID_BYTES
 struct agreement_decision {
     struct agreement_vote sum;
-    char payload[AGREEMENT_PAYLOAD_BYTES]; /* from the coordinator, if the code is SUCCESS */
+    char payload[AGREEMENT_PAYLOAD_BYTES]; /* the coordinator's payload, if the code is SUCCESS */
     uint8_t lives[];                       /* [index in terms.ranks] is this rank alive? */
 };
 
@@ -58,7 +58,7 @@ struct agreement_terms {
     /* Makes the coordinator's payload if all say yes. NULL: there is no payload. */
     enum collet_result (*give)(void *giver, const uint8_t *lives, char payload[AGREEMENT_PAYLOAD_BYTES]);
     void *giver;
-    const char *call; /* the call that each rank must make, for texts */
+    const char *call; /* name of the call that each rank must make, for error texts */
     int timeout_s;    /* maximum time for which the coordinator waits for votes */
 };
 

@@ -19,7 +19,7 @@ struct oob_allgather_terms {
     const int *ranks;   /* ranks that take part, in the same order on each rank */
     int nranks, self;   /* number of ranks; index of this rank among them */
     size_t entry_bytes; /* at most BOOT_MESSAGE_BYTES */
-    const char *call;   /* the call that each rank must make, for texts */
+    const char *call;   /* name of the call that each rank must make, for error texts */
     int timeout_s;
 };
 

@@ -114,7 +114,7 @@ static void keep_survivors(struct split *s) {
     }
 }
 
-/* The decision's code; its text becomes the last error. */
+/* Returns the decision's code. The decision's text becomes the last error. */
 static enum collet_result check_decision(const struct split *s) {
     const struct agreement_decision *decision = s->agreement.decision;
     if (!decision->lives[s->self])

@@ -196,7 +196,7 @@ static void keep_error(const struct collet_comm *comm, enum collet_result result
     comm_keep_error(s->parent);
 }
 
-/* comm is given up because memory is missing. Tells the other ranks, which also make it; the reason is the thread's last
+/* This rank gives comm up, because memory is missing. Tells the other ranks, which also make comm. The reason is the thread's last
  * error. */
 static void refuse(struct collet_comm *comm) {
     const enum collet_result code = COLLET_ERR_NO_MEMORY;
@@ -256,7 +256,7 @@ enum collet_result split_poll(struct collet_comm *parent) {
     if (!call_lock_try(&comm->lock))
         return COLLET_IN_PROGRESS;
     enum collet_result result = COLLET_IN_PROGRESS;
-    /* No other thread has completed comm or given it up. */
+    /* Goes on only if no other thread has completed comm, or given it up. */
     if (__atomic_load_n(&parent->making, __ATOMIC_ACQUIRE) == comm)
         result = comm_try_join(comm);
     if (result != COLLET_IN_PROGRESS &&

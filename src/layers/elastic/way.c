@@ -54,7 +54,7 @@ enum collet_result split_look_for_callers(struct split *s) {
     return result;
 }
 
-/* Only the parent knows that a rank is dead. The meeting point would wait for it. */
+/* Only the parent knows that a rank is dead. The meeting point would wait for that rank. */
 enum collet_result split_look_for_deaths(const struct split *s, bool at_once) {
     const struct boot *boot = s->parent->boot;
     for (int k = 0; k < s->nranks && boot_missing_count(boot) > 0; k++) {

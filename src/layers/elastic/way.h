@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Creates communicators from another one, the parent: collet_comm_split(), _shrink() and _grow().
+ * Creates communicators from another communicator, the parent: collet_comm_split(), _shrink() and _grow().
  */
 #ifndef COLLET_LAYERS_ELASTIC_WAY_H
 #define COLLET_LAYERS_ELASTIC_WAY_H
@@ -21,7 +21,7 @@ struct wish {
     int32_t has_id; /* grow: this rank passed the id */
 };
 
-/* The state while a communicator is made from another one. */
+/* The state while a communicator is made from its parent. */
 struct split {
     const struct split_way *way;
     struct collet_comm *parent;

@@ -21,7 +21,7 @@ enum cuda_block {
     BLOCK_PINNED,     /* pages of cudaHostRegister(); the pages are unmapped with the block */
     BLOCK_REGISTERED, /* like BLOCK_PINNED, but other processes have the pages too; such a block is never taken again */
     BLOCK_NAMED,      /* cudaMalloc, with a handle */
-    BLOCK_OPENED,     /* opened by a handle of another process. This kind and those below are mapped */
+    BLOCK_OPENED,     /* opened by a handle of another process. This kind and the kinds below are mapped */
     BLOCK_MAPPED,     /* cuda_vmm.h */
     BLOCK_TEAM,       /* a struct gpu_team that has ended */
 };
@@ -31,7 +31,7 @@ void cuda_blocks_end_teams_by(void (*end)(void *team));
 
 /* Takes a block that was given back. NULL: there is none. */
 void *cuda_block_take(enum cuda_block kind, int ordinal, size_t bytes);
-/* Notes a block that the caller has made. False: no memory to note it. */
+/* Notes a block that the caller has made. False: there is no memory for the note. */
 bool cuda_block_note(enum cuda_block kind, int ordinal, void *memory, size_t bytes);
 void cuda_block_give_back(void *memory);
 /* Frees a noted block at once. If it is mapped, first unmaps all blocks that were given back on its GPU. */

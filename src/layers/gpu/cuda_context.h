@@ -18,7 +18,7 @@
  * GPU: a reset destroys the context. */
 enum collet_result cuda_context_make(int ordinal);
 
-/* Returns the number of this GPU's context. No other context ever has it. 0: it was not made, or it was destroyed. */
+/* Returns the number of this GPU's context. No other context ever has this number. 0: the context was not made, or it was destroyed. */
 uint64_t cuda_context_id(int ordinal);
 
 /* The thread works with this GPU until cuda_context_pop(). False: there is nothing to pop. Either the thread already works with this GPU,

@@ -40,7 +40,7 @@ enum collet_result cuda_vmm_find(void);
 
 struct cuda_function {
     const char *name;
-    void *place; /* address of the pointer to it */
+    void *place; /* address of the pointer to the function */
 };
 enum collet_result cuda_vmm_find_all(const struct cuda_function *functions, size_t n, unsigned version);
 

@@ -84,7 +84,7 @@ struct gpu_sharing {
     /* Returns a dma-buf for `bytes` (whole pages) of memory that memory->create() made on the GPU that is entered. The caller owns the
      * descriptor. −1 and errno: it is not possible. */
     int (*export_dmabuf)(void *memory, size_t bytes);
-    /* On return, kernels of the GPU that is entered see what NICs have written into its memory. */
+    /* On return, kernels of the GPU that is entered see all bytes that NICs have written into its memory. */
     enum collet_result (*flush)(void);
 };
 

@@ -83,7 +83,7 @@ struct company_member *gpu_company_member(const struct company *company, int ran
 bool gpu_company_is_crowded(const struct company *company);
 int gpu_company_queues(void);
 
-/* The number of the calling thread. No other thread ever has it. (A new thread may get the pthread_self() of one that has ended.) */
+/* Returns the number of the calling thread. No other thread ever has it. (A new thread may get the pthread_self() of one that has ended.) */
 uint64_t gpu_company_thread(void);
 
 #endif

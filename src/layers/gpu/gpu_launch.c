@@ -201,7 +201,7 @@ static enum collet_result put_set(const struct gpu_entry *set, int n, uint32_t r
  *    others               record ready                          wait for the event
  */
 
-/* Is it the first call of its rank in the set? */
+/* Is call k the first call of its rank in the set? */
 static bool is_first_of_rank(const struct gpu_entry *set, int k) {
     int first = 0;
     while (set[first].call->chan != set[k].call->chan)

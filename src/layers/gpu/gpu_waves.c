@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define WAVE_MESSAGES (1ull << 40) /* waves of messages are above it, those of collectives below */
+#define WAVE_MESSAGES (1ull << 40) /* waves of messages are above this number, waves of collectives below */
 
 static uint64_t round_of(const struct exec_call *call) {
     int n = call->chan->owner.nranks, distance = call->request.root - call->chan->owner.rank;

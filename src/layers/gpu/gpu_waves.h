@@ -21,8 +21,8 @@ enum collet_result gpu_waves_entry(struct gpu_entry *e, struct exec_call *call, 
 
 void gpu_waves_sort(struct gpu_entry *entries, int n);
 
-/* The entries are sorted. The first returns how many entries at the beginning are one wave. The second returns how many of them are messages
- * of one communicator, GPU and capture. */
+/* The entries are sorted. gpu_waves_length() counts the entries, from the first one on, that are one wave. gpu_waves_messages() counts the
+ * entries, from the first one on, that are messages of one communicator, GPU and capture. */
 int gpu_waves_length(const struct gpu_entry *entries, int n);
 int gpu_waves_messages(const struct gpu_entry *entries, int n);
 

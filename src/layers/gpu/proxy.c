@@ -22,7 +22,7 @@ struct proxy_client {
     struct proxy *proxy;
     struct chan *chan;
     struct proxy_client *next;  /* next client of the proxy */
-    struct proxy_client *other; /* the same rank, served by its next thread */
+    struct proxy_client *other; /* the rank's client of its next thread */
     int held;
     uint64_t launches, landed;  /* launches: pairs with the driver, which reads it without the lock */
     enum collet_result failure; /* failure of a connection; SUCCESS: none */
@@ -32,7 +32,7 @@ struct proxy_client {
 
 struct proxy {
     int gpu;             /* number of the GPU; −1: host memory */
-    int number;          /* number of this thread among those for the same GPU, or for host memory */
+    int number;          /* number of this thread among the threads for the same GPU, or for host memory */
     unsigned generation; /* generation of the process that has the thread */
     pthread_t thread;
     pthread_mutex_t lock;

@@ -154,7 +154,7 @@ enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
     COLLET_TRY(memory_get(&rank, 1, sizeof *rank, "no memory for a rank on GPU %d", ordinal));
     rank->driver = gpu_driver();
     rank->ordinal = ordinal;
-    SCOPED_LOW; /* the driver keeps what it opens for a context, for memory and for streams */
+    SCOPED_LOW; /* the driver keeps the descriptors that it opens for a context, for memory and for streams */
     enum collet_result result = rank->driver->open(ordinal);
     if (result != COLLET_SUCCESS) {
         free(rank);

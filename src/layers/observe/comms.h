@@ -14,8 +14,7 @@
 
 #include "api/comm.h"
 
-#define COMMS_BEHIND                                                                                                   \
-    4 /* a rank waits for a process; this is the maximum number of processes that it names behind that one */
+#define COMMS_BEHIND 4 /* maximum number of processes that a rank names behind the process for which it waits */
 
 struct comms_entry {
     const struct collet_comm *comm; /* NULL: the entry is in no list */

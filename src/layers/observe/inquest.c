@@ -112,7 +112,7 @@ static size_t put_ranks(const uint8_t *in, int nranks, char *text, size_t room) 
 
 /* Writes "ranks 0-2 called …, rank 3 called …" from the calls of collective number `sequence`. False: all known calls are equal. */
 static bool put_groups(struct roll *roll, int nranks, uint64_t sequence, char *text, size_t room) {
-    uint8_t *same = roll->answered; /* this array is not needed any more */
+    uint8_t *same = roll->answered; /* nobody needs `answered` any more */
     char call[96], before[96] = "";
     size_t used = 0;
     int groups = 0;

@@ -106,7 +106,7 @@ __attribute__((no_sanitize("thread"))) static size_t message_bytes(const struct 
     return fifo_word_bytes(end->headers[(look->first + (uint64_t)number) & (end->nslots - 1)].word);
 }
 
-/* Number of this call's messages that come before a position of the connection. */
+/* Returns the number of this call's messages that come before a position of the connection. */
 static int numbers_before(const struct look *look, uint64_t position) {
     const int64_t number = (int64_t)(position - look->first);
     return number < 0 ? 0 : number < look->about.messages ? (int)number : look->about.messages;

@@ -8,9 +8,9 @@
 
 /* ---- one connection ---- */
 
-/* Is the connection tested? The host must reach its slots, so a GPU's connections are tested only over a wire, whose
- * short slots lie in host memory. A fan is not tested, because its producer has several consumers; other connections
- * test the same host memory. */
+/* Is the connection tested? The host must reach its slots. So a GPU's connection is tested only over a wire: there its short
+ * slots lie in host memory. A fan is not tested, because its producer has several consumers. Other connections test the same
+ * host memory. */
 static bool is_tested(const struct conn *conn) {
     return conn->owner->config->selftest && !conn->transport->fans &&
            (conn->owner->gpu == NULL || conn->transport->remote);

@@ -99,8 +99,8 @@ static void put_wire(struct trace_writer *w, const struct event_wire *e, int thr
 
 /* ---- steps ---- */
 
-/* Tracks below this number are for workers of collectives. Tracks of sends and receives come after it, because these may
- * run at the same time. */
+/* Tracks below this number are for workers of collectives. Sends and receives may run at the same time, so they have tracks
+ * above this number. */
 #define TRACK_MESSAGES 1000
 
 /* The step of an event: the step before the worker's position when the event was written. */

@@ -101,8 +101,8 @@ static void save(struct apart *apart) {
     close_file(apart);
 }
 
-/* Writes the new file under another name first, then renames it. Other programs may look for files by their ending. This
- * other name does not have that ending. */
+/* Writes the new file under another name first, then renames it. Other programs may look for files with a certain
+ * ending: the first name does not have it. */
 static void replace(struct apart *apart) {
     struct job *job = (struct job *)apart;
     char path[PATH_MAX], fresh[PATH_MAX + 16];
@@ -111,7 +111,7 @@ static void replace(struct apart *apart) {
         return;
     /* Unique name, because several threads may write the same file. */
     snprintf(fresh, sizeof fresh, "%s.%d", path, os_tid());
-    unlink(fresh); /* left over from an earlier thread with this number */
+    unlink(fresh); /* a file of an earlier thread with this number may be left */
     job->fd = os_high(open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     job->error = errno;
     if (job->fd < 0)

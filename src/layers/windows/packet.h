@@ -16,7 +16,7 @@
     /* kind, has data */                                                                                               \
     X(PUT, 1)    /* bytes for a window, from `offset` on */                                                            \
     X(GET, 0)    /* asks for `bytes` bytes of a window, from `offset` on */                                            \
-    X(REPLY, 1)  /* bytes that were asked for: the oldest ones that have not come */                                   \
+    X(REPLY, 1)  /* bytes of a GET: the oldest bytes that have not come */                                             \
     X(SIGNAL, 0) /* adds 1 to the signals of a window */                                                               \
     X(NOTE, 1)   /* a note for the rank, of at most PACKET_NOTE_BYTES */                                               \
     X(FLUSH, 0)  /* asks for an answer when all packets before it have been worked off */                              \
@@ -40,7 +40,7 @@ struct packets {
     size_t at;    /* offset of the next packet */
 };
 
-/* Maximum data of the next packet; 0: there is room for none. A packet without data fits if this is not 0. */
+/* Maximum data of the next packet; 0: there is room for none. A packet without data fits if the result is not 0. */
 size_t packet_room(const struct packets *packets);
 
 /* Appends a packet, for which there must be room. Returns the address for its data. */

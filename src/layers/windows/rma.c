@@ -54,7 +54,7 @@ static void endpoint_destroy(struct endpoint *endpoint) {
 
 static uint64_t call_key(void) { return boot_key(BOOT_RMA, 0); }
 
-/* Asks for both connections with the peer. The peer does the same when it hears the call. */
+/* Asks for both connections with the peer. The peer also asks for them when it hears the call. */
 static enum collet_result connect_endpoint(struct rma *rma, struct endpoint *endpoint) {
     if (endpoint->out != NULL)
         return COLLET_SUCCESS;

@@ -73,7 +73,7 @@ static enum collet_result window_create(const struct collet_comm *comm, const st
     return COLLET_SUCCESS;
 }
 
-/* The windows of a communicator; the first call makes them. */
+/* Gets the windows of a communicator. The first call makes the struct. */
 static enum collet_result windows_get(struct collet_comm *comm, struct windows **windows_p) {
     SCOPED_LOCK(&windows_lock);
     if (comm->windows == NULL) {
@@ -166,7 +166,7 @@ static enum collet_result register_in(struct collet_comm *comm, const struct win
     return COLLET_SUCCESS;
 }
 
-/* An abort in another thread waits until this returns. */
+/* Registers one window. An abort in another thread waits until this function returns. */
 static enum collet_result window_register(const struct window_post *post) {
     if (!comm_enter(post->comm))
         return comm_check(post->comm);

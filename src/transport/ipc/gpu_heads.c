@@ -88,7 +88,7 @@ static bool is_here(const struct gpu_heads *heads, const struct conn *conn) {
     return conn->side == CONN_PRODUCER && conn->end_on_gpu != NULL && at < heads->taken_bytes;
 }
 
-/* Has the consumer read everything that was sent? A kernel that has failed may have sent more than its end says. */
+/* Has the consumer read all sent slots? A kernel that has failed may have sent more slots than its end says. */
 static bool has_come(const struct conn *conn) {
     const struct gpu_memory *memory = conn->owner->gpu->driver->memory;
     struct fifo_end end;

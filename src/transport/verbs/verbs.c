@@ -86,7 +86,7 @@ static enum collet_result err_broken(const struct conn *conn) {
     return err_set(COLLET_ERR_REMOTE, "%s", end->broken);
 }
 
-/* Sets the error that no rail works. Both ends find this. */
+/* Sets the error that no rail works. Both ends come to this error. */
 static enum collet_result err_no_rail(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     return err_set(

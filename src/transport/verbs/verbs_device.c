@@ -97,7 +97,7 @@ uint64_t verbs_host_card(const struct verbs_host *host) {
     return card;
 }
 
-/* Is this GID better than the port's present one of this kind? */
+/* Is this GID better than the port's present GID of this kind? */
 static bool is_better_gid(const struct verbs_port *port, int kind, const struct ibv_gid_entry *entry) {
     const bool routed = kind == VERBS_INFINIBAND && verbs_gid_flid(&entry->gid) != 0;
     if (port->gid_index[kind] < 0)
@@ -179,7 +179,7 @@ static uint32_t mbits_of(const struct ibv_port_attr *attr) {
  * is used. */
 #define PKEY_FULL 0x8000u
 
-/* Finds the partition of COLLET_IB_PKEY in the port's table; false: it is not there. */
+/* Finds the partition of COLLET_IB_PKEY in the port's table; false: the table does not have it. */
 static bool find_pkey(const struct verbs_host *host, struct verbs_port *port, int length, uint32_t wanted) {
     bool found = false;
     for (int k = 0; k < length; k++) {

@@ -28,7 +28,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Kinds of networks, in order of preference: routed ones first. */
+/* Kinds of networks, in order of preference: routed networks first. */
 enum verbs_kind {
     VERBS_INFINIBAND,
     VERBS_ROCE_IPV4,
@@ -65,11 +65,11 @@ struct verbs_port {
     uint32_t mbits;     /* Mbit/s; 0: not known */
     int down;           /* 1: an event said that the port is down */
     bool grh_required;  /* every queue pair must be addressed by GID */
-    unsigned interface; /* number of its network interface; 0: none known */
+    unsigned interface; /* number of its network interface; 0: not known */
     uint16_t lid;
     uint16_t pkey_index; /* index in its table of partition keys */
     enum ibv_mtu mtu;
-    int gid_index[VERBS_KIND_COUNT]; /* [kind] index of its GID; −1: none */
+    int gid_index[VERBS_KIND_COUNT]; /* [kind] index of the port's GID; −1: none */
     union ibv_gid gids[VERBS_KIND_COUNT];
     uint32_t kinds;             /* bits by enum verbs_kind; 0: the port is not usable … */
     char why[VERBS_TEXT_BYTES]; /* … for this reason; with the remedy */

@@ -30,7 +30,7 @@
 /* Creates and registers slots in GPU memory, once an end's rails are known, if every rail that is not in reserve can use it. Otherwise
  * direct->memory stays NULL, and the log says why. */
 void verbs_direct_create(struct conn *conn, size_t bytes);
-/* Registers these slots, if there are any, for one rail that was in reserve, unless that is done. */
+/* Registers these slots, if there are any, for one rail that was in reserve, unless they are registered already. */
 enum collet_result verbs_direct_register(struct conn *conn, int rail);
 void verbs_direct_destroy(struct conn *conn);
 

@@ -65,7 +65,7 @@ struct verbs_landing {
 struct verbs_hello {
     uint64_t memory, slots, frames;
     uint8_t nrails, direct; /* direct: its Simple slots are in GPU memory */
-    uint8_t takes_landings; /* producer: it has receives for landings */
+    uint8_t takes_landings; /* producer: the end has receives for landings */
     uint8_t home;           /* 1 + number of the pair of ports to which this end is tied; 0: it is not tied */
     struct verbs_address rails[VERBS_RAILS_MAX];
 };
@@ -93,13 +93,13 @@ struct verbs_rail {
     struct ibv_cq *cq; /* completion queue of this life of the rail; NULL: none */
     int cq_failed;     /* the queue failed, as an event said; set by the thread that reads events */
     enum verbs_rail_state state;
-    uint32_t life; /* number of this life, or of the last one; equal at both ends */
+    uint32_t life; /* number of this life, or of the last life; equal at both ends */
     bool told;     /* producer: the consumer knows that the rail is lost, or that it may be tested */
     bool invited;  /* consumer: the producer says that the rail may be tested */
     bool untried;  /* in reserve since the connection began: neither up nor lost so far */
     uint32_t losses, returns;
     uint32_t doublings; /* number of times that the wait after the rail's next loss is doubled */
-    uint64_t since_ns;  /* time at which it came up, or was last lost */
+    uint64_t since_ns;  /* time at which the rail came up, or was last lost */
     uint64_t due_ns;    /* no test before this time */
 };
 
@@ -112,7 +112,7 @@ struct verbs_direct_rail {
     struct ibv_mr *target; /* destination of the reads' bytes, which nobody uses */
     struct ibv_cq *cq;
     struct verbs_qp loop;
-    /* landed: slots that have come by this rail. asked: those that came before the newest read. flushed: those that came
+    /* Numbers of slots. landed: they have come by this rail. asked: they came before the newest read. flushed: they came
      * before the newest complete read. */
     uint32_t landed, asked, flushed;
 };
@@ -152,7 +152,7 @@ struct verbs_end {
     uint32_t spread_bytes;                      /* longer payloads go as plain writes, followed by a notification */
     uint64_t sent;                              /* the next step that has not been given to a queue pair */
     uint32_t again;                             /* bits by slot: steps before `sent` that must be sent again */
-    uint32_t framed;                            /* bits by slot: it was sent with a frame */
+    uint32_t framed;                            /* bits by slot: the slot was sent with a frame */
     uint8_t carrier[FIFO_MAX_SLOTS];            /* [slot] entry of live[] by which the slot's step went */
     struct verbs_landing known[FIFO_MAX_SLOTS]; /* [slot] the landing that came last */
     /* Statistics for the log: bytes of all payloads; bytes from the program's memory; bytes into the consumer program's memory. */
@@ -254,7 +254,7 @@ void verbs_deliver(struct conn *conn);
 /* The wr_id of a queue pair's receives. */
 uint64_t verbs_receive_id(int index);
 
-/* verbs_send.c: posts published slots, and those that must be sent again. True: there was such a slot. */
+/* verbs_send.c: posts published slots, and slots that must be sent again. True: there was such a slot. */
 bool verbs_send_slots(struct conn *conn);
 /* Consumer: sends the head, if it is due. */
 void verbs_send_credit(struct conn *conn);
@@ -302,8 +302,8 @@ static inline bool wire_credit_is_due(const struct conn *conn, uint64_t told) {
     return wire_head(conn) - told >= half;
 }
 
-/* Producer: takes a head that has come. Heads may come in another order; an older one is ignored. False: it is for slots that were
- * never sent. */
+/* Producer: takes a head that has come. Heads may come in another order; an older head is ignored. False: the head counts slots that
+ * were never sent. */
 static inline bool wire_take_head(struct conn *conn, uint64_t head) {
     uint64_t known = *conn->end.head;
     if ((int64_t)(head - known) <= 0)

@@ -129,7 +129,7 @@ static enum collet_result settle(struct conn *conn, int r) {
         return COLLET_SUCCESS;
     verbs_poll(conn, r);
     if (!verbs_direct_settled(end, r))
-        return COLLET_SUCCESS; /* a later turn does it */
+        return COLLET_SUCCESS; /* a later turn settles the rail */
     verbs_rail_close(end, r);
     struct news news = {.tail = *conn->end.tail, .head = wire_head(conn)};
     for (uint32_t k = 0; k < conn->end.nslots; k++)

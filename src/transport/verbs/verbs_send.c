@@ -107,8 +107,8 @@ struct write_part {
     const void *from;
     uint32_t bytes, lkey, rkey;
     uint64_t to;
-    bool in_gpu; /* in GPU memory, which the CPU cannot read to copy inline data */
-    bool lent;   /* in the program's memory */
+    bool in_gpu; /* the part is in GPU memory: the CPU cannot read it, so it is never inline */
+    bool lent;   /* the part is in the program's memory */
 };
 
 /* Adds a write after the batch's other writes for the same entry of live[]. */
