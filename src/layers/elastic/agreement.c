@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_NS 50000000ull      /* first pause before a vote is repeated; doubles … */
-#define AGAIN_MAX_NS 800000000ull /* … up to this one */
+#define AGAIN_NS 50000000ull      /* first pause before a vote is repeated; each further pause is twice as long … */
+#define AGAIN_MAX_NS 800000000ull /* … up to this time */
 #define PATIENCE_NS 2000000000ull /* the coordinator can name the missing rank, so it gives up this much earlier */
 
 static uint64_t deadline_of(const struct agreement_terms *terms) {
@@ -23,12 +23,12 @@ static size_t decision_bytes(int nranks) { return sizeof(struct agreement_decisi
 
 /* -------------------------------------------------------------------------------------------------------------- memory */
 
-/* The last decision of a rank of this process under one key. It is kept as long as the hub. */
+/* The last decision of a rank of this process under one key. It is kept until the hub ends. */
 struct agreement_memory {
     struct agreement_memory *next;
     int rank;
     uint64_t key, number;
-    bool gave_up;                        /* the decision is this rank's own: no, to all later questions */
+    bool gave_up;                        /* the decision is this rank's own "no", to all later questions */
     size_t bytes;                        /* bytes of the decision */
     struct agreement_decision *decision; /* follows this struct; has room for all ranks of the hub */
 };
@@ -50,7 +50,7 @@ static struct agreement_memory *find_memory(const struct hub *hub, int rank, uin
     return memory;
 }
 
-/* The memory for this key, or a spare one; NULL: neither. The caller holds the hub's lock. */
+/* Finds the memory for this key, or spare memory; NULL: there is neither. The caller holds the hub's lock. */
 static struct agreement_memory *memory_of(const struct agreement_terms *terms) {
     struct boot *boot = terms->boot;
     const uint64_t key = terms->key & BOOT_KEY_REST;
@@ -69,7 +69,7 @@ static enum collet_result memory_begin(const struct agreement_terms *terms, uint
     SCOPED_LOCK(&terms->boot->hub->lock);
     COLLET_TRY(agreement_stock(terms->boot));
     struct agreement_memory *memory = memory_of(terms);
-    agreement_stock(terms->boot); /* gets a spare one for a "no" under another key; if there is no memory, later */
+    agreement_stock(terms->boot); /* gets spare memory for a "no" under another key, now or later */
     memory->gave_up = false;
     *number = memory->number + 1;
     return COLLET_SUCCESS;
@@ -104,7 +104,7 @@ void agreement_refuse(const struct agreement_terms *terms, enum collet_result co
     memset(memory->decision->lives, 1, (size_t)terms->nranks);
 }
 
-/* Makes a letter with the decision that the receiver of this vote already has; NULL: it has none, or there is no memory. */
+/* Makes a letter with the decision that the receiver of this vote already has. NULL: the receiver has no decision, or there is no memory. */
 static struct letter *recall(struct hub *hub, const struct letter *vote) {
     const uint64_t key = vote->key & BOOT_KEY_REST;
     struct agreement_vote asked;
@@ -121,7 +121,7 @@ static struct letter *recall(struct hub *hub, const struct letter *vote) {
     const bool recalled = memory != NULL && memory->number != 0 && (memory->number == asked.number || memory->gave_up);
     if (recalled) {
         memory->decision->sum.number = asked.number;
-        if (memory->number < asked.number) /* the earlier refusal counts for this question too */
+        if (memory->number < asked.number) /* the earlier refusal also answers this question */
             memory->number = asked.number;
         letter->bytes = (uint32_t)memory->bytes;
         memcpy(letter->data, memory->decision, memory->bytes);
@@ -155,7 +155,7 @@ static void post_to(const struct agreement *agreement, int index, enum boot_subj
     const struct agreement_terms *terms = &agreement->terms;
     struct letter *letter =
         letter_create(terms->ranks[index], terms->boot->rank, boot_key(subject, terms->key), data, bytes);
-    if (letter != NULL) /* without memory, it is sent later */
+    if (letter != NULL) /* NULL: there is no memory now, and a later turn sends the letter */
         hub_send(terms->boot->hub, letter);
 }
 
@@ -163,7 +163,7 @@ static void say_vote(const struct agreement *agreement, int index) {
     post_to(agreement, index, BOOT_VOTE, &agreement->vote, sizeof agreement->vote);
 }
 
-/* Is it time to repeat the vote? The last one may have been read by a rank that already had its decision. */
+/* Is it time to repeat the vote? A rank that already had its decision may have read the last vote. */
 static bool says_again(struct agreement *agreement) {
     const uint64_t now_ns = os_now_ns();
     if (now_ns < agreement->say_ns)
@@ -320,7 +320,7 @@ static enum collet_result decide(struct agreement *agreement) {
         if (k == terms->self)
             continue;
         const bool answered = take_answer(agreement, k);
-        if (answered && agreement->decision->sum.number != 0) /* it is an earlier coordinator's decision */
+        if (answered && agreement->decision->sum.number != 0) /* an earlier coordinator has decided */
             return finish(agreement);
         const bool gone = is_gone(agreement, k), silent_for_good = !answered && (too_late || gone);
         if (silent_for_good)
@@ -347,7 +347,8 @@ static enum collet_result await_decision(struct agreement *agreement) {
                     decision_bytes(terms->nranks)))
         return finish(agreement);
     if (take_letter(agreement, agreement->coordinator, BOOT_COORDINATOR, &number, sizeof number))
-        agreement->deadline_ns = deadline_of(terms); /* this coordinator came later, so it gives up later */
+        agreement->deadline_ns =
+            deadline_of(terms); /* this coordinator came later than this rank, so it gives up later */
     if (says_again(agreement))
         say_vote(agreement, agreement->coordinator);
     if (os_now_ns() <= agreement->deadline_ns + PATIENCE_NS)
@@ -357,9 +358,8 @@ static enum collet_result await_decision(struct agreement *agreement) {
                    terms->timeout_s, name, terms->call);
 }
 
-/* May this process vote? If it was stopped, others may have gone on without it, and to it the other ranks seem to be
- * dead. It must not agree with itself alone. So it votes only after its watch has run, which soon finds out whether this
- * process is lost. */
+/* May this process vote? It may have been stopped for a while. Then others may have gone on without it, and the other ranks seem dead to it.
+ * It must not agree with itself alone. So it votes only after its watch has run: the watch finds out whether this process is lost. */
 static enum collet_result check_self(const struct agreement *agreement) {
     const struct boot *boot = agreement->terms.boot;
     const uint64_t awake_until_ns = __atomic_load_n(&boot->hub->awake_until_ns, __ATOMIC_RELAXED);

@@ -3,7 +3,7 @@
  * The ranks that are alive agree on one decision, even if some of them die at the same time.
  *
  *      each rank ── vote ──▶ the lowest rank that lives ── decision ──▶ each rank that lives
- *                            (the coordinator) has all their votes
+ *                            (the coordinator) has all votes
  *
  * A coordinator says when it begins to wait, so a rank that came early waits longer. The coordinator will name the ranks
  * that do not come.
@@ -32,33 +32,33 @@
 
 /* A rank's vote. */
 struct agreement_vote {
-    uint64_t number; /* number of the agreement, among those with its key; agreement_start() counts */
-    int32_t code;    /* SUCCESS: yes. Else: no, with the reason */
+    uint64_t number; /* number of the agreement, among agreements with the same key; agreement_start() counts */
+    int32_t code;    /* SUCCESS: the vote is yes. Else it is no, and this is the reason */
     int32_t zero;
     char text[ERR_TEXT_BYTES];
 };
 
-/* The sum of all votes. Its code and text are those of the lowest rank that said no; REMOTE only if no rank gave another reason. */
+/* The sum of all votes. Its code and text come from the lowest rank that said no. REMOTE counts only if no rank gave another reason. */
 #define AGREEMENT_PAYLOAD_BYTES COLLET_UNIQUE_ID_BYTES
 struct agreement_decision {
     struct agreement_vote sum;
-    char payload[AGREEMENT_PAYLOAD_BYTES]; /* from the coordinator, if the code is SUCCESS */
+    char payload[AGREEMENT_PAYLOAD_BYTES]; /* the coordinator's payload, if the code is SUCCESS */
     uint8_t lives[];                       /* [index in terms.ranks] is this rank alive? */
 };
 
 /* The ranks that take part, and the call that they make. */
 struct agreement_terms {
     struct boot *boot;
-    /* Only the last 56 bits count. No other agreement of these ranks has this key at the same time. */
+    /* Key of the letters; only its last 56 bits count. No other agreement of these ranks has this key at the same time. */
     uint64_t key;
     const int *ranks; /* ranks that take part, in the same order on each rank */
     int nranks, self; /* number of ranks; index of this rank among them */
-    /* A rank that destroys its communicator counts as a "no". Otherwise it counts as dead. */
+    /* True: a rank that destroys its communicator counts as a "no". False: such a rank counts as dead. */
     bool leaving_is_no;
     /* Makes the coordinator's payload if all say yes. NULL: there is no payload. */
     enum collet_result (*give)(void *giver, const uint8_t *lives, char payload[AGREEMENT_PAYLOAD_BYTES]);
     void *giver;
-    const char *call; /* the call that each rank must make, for texts */
+    const char *call; /* name of the call that each rank must make, for error texts */
     int timeout_s;    /* maximum time for which the coordinator waits for votes */
 };
 
@@ -76,18 +76,18 @@ struct agreement {
 enum collet_result agreement_start(struct agreement *agreement, const struct agreement_terms *terms,
                                    enum collet_result code);
 
-/* SUCCESS: agreement->decision is set. IN_PROGRESS: call again. Else why there will be none. */
+/* SUCCESS: agreement->decision is set. IN_PROGRESS: call again. Any other code says why there will be no decision. */
 enum collet_result agreement_try(struct agreement *agreement);
 
 /* Has any rank already said no to this rank's next agreement with these terms? *no: the last such vote. */
 bool agreement_hears_no(const struct agreement_terms *terms, struct agreement_vote *no);
 
-/* For a rank that cannot even vote: other ranks that ask get the answer that it says no, and why. Uses boot, key and
- * nranks of terms. Needs no new memory, if this rank starts an agreement after each such call. */
+/* For a rank that cannot even vote: if other ranks ask, they are told that this rank says no, and why. Uses boot, key and nranks of terms.
+ * Needs no new memory, if this rank starts an agreement after each such call. */
 void agreement_refuse(const struct agreement_terms *terms, enum collet_result code, const char *text);
 
-/* For a rank that stops early: says no, like agreement_refuse(), and tells the other ranks at once. Works even if
- * agreement_start() failed. */
+/* For a rank that stops early: says no, like agreement_refuse(), and tells the other ranks at once. This works even if
+ * agreement_start() has failed. */
 void agreement_give_up(struct agreement *agreement, enum collet_result code, const char *text);
 
 void agreement_fini(struct agreement *agreement); /* does nothing if zeroed */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes a communicator of the ranks that are left. Its parent may have failed, and more ranks may die at the same time:
+ * Makes a communicator of the ranks that are still alive. Its parent may have failed, and more ranks may die at the same time:
  *
  *    agree        which ranks are alive? (layers/elastic/agreement.h)  The coordinator makes an id for them.
  *    keep_watch   they join as with any id
@@ -40,7 +40,7 @@ static enum collet_result name_rank(const struct collet_comm *parent, enum colle
 
 /* ---- agreements ---- */
 
-/* Shrinks are distinguished by a hash of their ranks: a rank that takes part in one may be excluded from the next one. */
+/* A hash of its ranks tells one shrink from another: a rank that takes part in one shrink may be excluded from the next one. */
 #define HASH_OF_NONE 0xcbf29ce484222325u
 static uint64_t hash_with(uint64_t hash, int rank) { return (hash ^ (uint64_t)rank) * 0x100000001b3u; }
 
@@ -114,7 +114,7 @@ static void keep_survivors(struct split *s) {
     }
 }
 
-/* The decision's code; its text becomes the last error. */
+/* Returns the decision's code. The decision's text becomes the last error. */
 static enum collet_result check_decision(const struct split *s) {
     const struct agreement_decision *decision = s->agreement.decision;
     if (!decision->lives[s->self])
@@ -131,7 +131,7 @@ static enum collet_result shrink_begin(struct collet_comm *comm) {
     return start_agreement(comm->split, false, COLLET_SUCCESS);
 }
 
-/* While the parent works: does any rank wait in a collective of it? Such a collective ends with the parent. */
+/* While the parent works: does any rank wait in a collective of the parent? Such a collective ends with the parent. */
 static enum collet_result look_for_others(struct split *s) {
     if (boot_failed(s->parent->boot) != COLLET_SUCCESS)
         return COLLET_SUCCESS;

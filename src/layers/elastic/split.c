@@ -175,7 +175,7 @@ static enum collet_result find_place(struct collet_comm *comm) {
     return result;
 }
 
-/* Joins, as far as no answer of other ranks is needed. */
+/* Joins, as far as this needs no answer of other ranks. */
 static enum collet_result join_alone(struct collet_comm *comm) {
     if (comm->split->stage == SPLIT_SETTLE) /* this rank has joined, and only waits for the others' results */
         return COLLET_SUCCESS;
@@ -196,7 +196,7 @@ static void keep_error(const struct collet_comm *comm, enum collet_result result
     comm_keep_error(s->parent);
 }
 
-/* comm is given up because memory is missing. Tells the other ranks, which also make it; the reason is the thread's last
+/* This rank gives comm up, because memory is missing. Tells the other ranks, which also make comm. The reason is the thread's last
  * error. */
 static void refuse(struct collet_comm *comm) {
     const enum collet_result code = COLLET_ERR_NO_MEMORY;
@@ -256,7 +256,7 @@ enum collet_result split_poll(struct collet_comm *parent) {
     if (!call_lock_try(&comm->lock))
         return COLLET_IN_PROGRESS;
     enum collet_result result = COLLET_IN_PROGRESS;
-    /* No other thread has completed comm or given it up. */
+    /* Goes on only if no other thread has completed comm, or given it up. */
     if (__atomic_load_n(&parent->making, __ATOMIC_ACQUIRE) == comm)
         result = comm_try_join(comm);
     if (result != COLLET_IN_PROGRESS &&

@@ -39,7 +39,7 @@ static enum collet_result check_callers(const struct split *s) {
     return COLLET_SUCCESS;
 }
 
-/* Other ranks may wait for a call of another thread or stream that is on its way. So this looks only if no such call
+/* A call of another thread or stream may be on its way, and other ranks may wait for that call. So this looks only if no such call
  * exists. */
 enum collet_result split_look_for_callers(struct split *s) {
     struct collet_comm *parent = s->parent;
@@ -54,7 +54,7 @@ enum collet_result split_look_for_callers(struct split *s) {
     return result;
 }
 
-/* Only the parent knows that a rank is dead. The meeting point would wait for it. */
+/* Only the parent knows that a rank is dead. The meeting point would wait for that rank. */
 enum collet_result split_look_for_deaths(const struct split *s, bool at_once) {
     const struct boot *boot = s->parent->boot;
     for (int k = 0; k < s->nranks && boot_missing_count(boot) > 0; k++) {

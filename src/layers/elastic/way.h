@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Creates communicators from another one, the parent: collet_comm_split(), _shrink() and _grow().
+ * Creates communicators from another communicator, the parent: collet_comm_split(), _shrink() and _grow().
  */
 #ifndef COLLET_LAYERS_ELASTIC_WAY_H
 #define COLLET_LAYERS_ELASTIC_WAY_H
@@ -21,13 +21,13 @@ struct wish {
     int32_t has_id; /* grow: this rank passed the id */
 };
 
-/* The state while a communicator is made from another one. */
+/* The state while a communicator is made from its parent. */
 struct split {
     const struct split_way *way;
     struct collet_comm *parent;
     enum split_stage stage;
     struct wish wish;
-    int *ranks; /* ranks of the parent that take part, ascending; from AWAIT_ID on those of the child, in its order */
+    int *ranks; /* ranks of the parent that take part, ascending; from AWAIT_ID on: the child's ranks, in its order */
     int nranks, self; /* number of ranks; index of this rank in `ranks` */
     int leader;       /* rank of the parent that has the id */
     uint64_t key;     /* key of the letters; the letter with the id also has the last bit set */
@@ -42,12 +42,12 @@ struct split {
 /* The functions in which split, grow and shrink differ. */
 struct split_way {
     const char *call;
-    /* [stage] does one stage. SUCCESS: the next stage is set; KEEP_WATCH: the rank goes on joining. */
+    /* [stage] does one stage. SUCCESS: s->stage is the next stage, or KEEP_WATCH while the rank goes on joining. */
     enum collet_result (*stages[SPLIT_SETTLE])(struct collet_comm *comm);
-    /* This rank has joined, or has failed to, with `result`. Returns the result of all ranks. IN_PROGRESS: it is not
-     * known yet, or the ranks start again. NULL: each rank has its own result. */
+    /* This rank has joined, or has failed to join, with `result`. Returns the result of all ranks. IN_PROGRESS: that result is
+     * not known yet, or the ranks start again. NULL: each rank has its own result. */
     enum collet_result (*settle)(struct collet_comm *comm, enum collet_result result);
-    /* This rank stops: tells the other ranks, which wait in the parent. */
+    /* Tells the other ranks, which wait in the parent, that this rank stops. */
     void (*give_up)(struct collet_comm *comm, enum collet_result code, const char *text);
     /* Like give_up, before the start, if there is no memory. The reason is the thread's last error. */
     void (*refuse)(struct collet_comm *parent, const int *exclude_ranks, int count, enum collet_result code);

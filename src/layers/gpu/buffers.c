@@ -26,7 +26,7 @@ static bool is_for_teams(int64_t cumem_enable, int ordinal) {
     return cumem_enable < 0 && gpu_can_team(gpu_driver(), ordinal);
 }
 
-/* Memory that no other process can attach is better than none. */
+/* If memory that others can attach fails, plain memory is better than none. */
 static enum collet_result buffer_fill(struct gpu_buffer *buffer) {
     void *memory;
     GPU_ENTERED(gpu_driver(), buffer->ordinal);
@@ -70,7 +70,7 @@ static void buffer_free(struct gpu_buffer *buffer, bool now) {
     free(buffer);
 }
 
-/* The buffer that begins there, which is no longer in the list if nothing holds it. NULL: none does. */
+/* Finds the buffer that begins there. If nothing holds it, takes it off the list. NULL: no buffer begins there. */
 static struct gpu_buffer *buffer_unlist(const void *memory, bool *held_p) {
     SCOPED_LOCK(&buffers_lock);
     struct gpu_buffer **link = &buffers;
@@ -102,7 +102,7 @@ void gpu_buffer_give_back(void *memory) {
         buffer_free(found, false);
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static struct gpu_buffer *buffer_with(int ordinal, const void *address, size_t bytes) {
     struct gpu_buffer *buffer = buffers;
     for (; buffer != NULL; buffer = buffer->next) {

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/os.h"
 
-/* Only two ranks know of a message. So they do not meet with the others: they go on when both have their connection. */
+/* Only two ranks know of a message. So these two do not meet with the others: they go on when both have their connection. */
 static enum collet_result gpu_connect(struct exec_call *call, bool *moved) {
     if (call->request.by_copies)
         return exec_copies_prepare(call);
@@ -21,7 +21,7 @@ static enum collet_result gpu_connect(struct exec_call *call, bool *moved) {
                                                  : exec_gpu_meet(call->chan, &call->program->meeting, moved);
 }
 
-/* Others see the copy in the call's lane, which may have the next call of a group already. */
+/* Other threads look at the copy in the call's lane. The lane may already have the next call of a group. */
 static void show(const struct exec_call *call) {
     if (call->shown != NULL && call->shown->args.sequence == call->args.sequence)
         *call->shown = *call;

@@ -4,8 +4,7 @@
 
 #include "exec/exec.h"
 
-/* Makes every connection of calls of GPU communicators, puts their programs on the GPUs, and waits until all ranks have
- * met. */
+/* Makes the connections of these calls of GPU communicators, puts their programs on the GPUs, and waits until all ranks have met. */
 enum collet_result exec_connect(struct exec_call *calls, int ncalls);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ranks share before copy engines do their calls: words, in memory of rank 0 that all map, and boxes for messages, which are a
- * window like those of programs.
+ * Before copy engines do calls, the ranks share two things: words, in memory of rank 0 that all ranks map; and boxes for messages, in a
+ * window like a program's window.
  *
  *    rank 0    creates the words ──▶ says where ──▶ pins them ─┐
  *    others                          map and pin them ─────────┴─▶ all register a window of boxes: now all have both
@@ -65,8 +65,8 @@ static enum collet_result share_words(struct copies *copies) {
     return copies_watch(copies);
 }
 
-/* Opens the mail. If one rank has no memory for it, kernels carry the messages of all ranks. When it is registered, all ranks have the
- * words. */
+/* Opens the mail. If one rank has no memory for the mail, kernels carry the messages of all ranks. When the mail is registered, all ranks
+ * have the words. */
 static enum collet_result share_mail(struct copies *copies) {
     const struct conn_owner *owner = &copies->chan->owner;
     size_t bytes = owner->config->buffsize > 0 ? (size_t)owner->config->buffsize : MAIL_BYTES;

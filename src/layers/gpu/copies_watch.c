@@ -6,13 +6,13 @@
  *    `at` of the rank      the stream is                     the thread
  *    0                     not in a wait
  *    value                 in a wait that is new             marks it SEEN, and starts the clock
- *    value, SEEN           still there                       for longer than COLLET_TIMEOUT: the communicator fails, by the rank
- *                                                            whose word has not come; a word has come with another value: it
- *                                                            fails at once
- *    either                in a wait of a communicator       writes what the stream waits for, wait after wait, until the stream
- *                          that has failed                   is through
+ *    value, SEEN           still in that wait                if longer than COLLET_TIMEOUT: the communicator fails, and names the
+ *                                                            rank whose word has not come. If a word has come with another
+ *                                                            value: the communicator fails at once
+ *    either                in a wait of a communicator       writes the awaited words, wait after wait, until the stream is past
+ *                          that has failed                   all waits
  *
- * It asks the driver nothing: the driver's answer may be kept waiting by that very stream. After a failure the copies between the
+ * The thread asks the driver nothing: the driver may not answer until that very stream goes on. After a failure the copies between the
  * waits still run, so nobody can tell what is in a window then.
  */
 #include "base/err.h"
@@ -37,9 +37,9 @@ static uint32_t *own_word(const struct copies *copies, enum copies_word word) {
     return &copies->words[copies_row(copies, copies->chan->owner.rank) + word];
 }
 
-/* What a stream that is at `at` waits for: a word of a rank. */
+/* The word for which a stream waits. */
 struct awaited {
-    uint32_t *word; /* NULL: nothing */
+    uint32_t *word; /* NULL: the stream waits for nothing */
     uint32_t value;
 };
 
@@ -95,14 +95,14 @@ static enum collet_result judge(const struct copies *copies, uint32_t at, uint64
             snprintf(missing + used, sizeof(missing) - used, "%s%d", used ? ", " : "", from);
         stray = word != awaited.value && word != 0 && awaited.value != 0 ? from : stray;
     }
-    if (load(own_word(copies, COPIES_AT)) != at) /* it has gone on */
+    if (load(own_word(copies, COPIES_AT)) != at) /* the stream has gone on */
         return COLLET_SUCCESS;
     if (stray >= 0)
         return err_other_call(copies, call, stray);
     return idle_ns / 1000000u < (uint64_t)copies->chan->timeout_ms ? COLLET_SUCCESS : err_late(copies, call, missing);
 }
 
-/* Looks at a wait, and releases it if it has to end. True: it was released, and the stream may soon wait again. */
+/* Looks at a wait, and releases it if it has to end. True: the wait was released, and the stream may soon wait again. */
 static bool look(struct copies *copies, uint64_t now_ns) {
     const struct conn_owner *owner = &copies->chan->owner;
     const struct work_status *status = owner->gpu->status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The driver of NVIDIA GPUs, on CUDA's runtime, which is linked in statically and finds the machine's driver by itself
- * when it is first asked; without one, count() is 0. Built if there is nvcc.
+ * The driver of NVIDIA GPUs, on CUDA's runtime. The runtime is linked in statically. It finds the machine's driver at its first call; if
+ * there is none, count() is 0. This file is built if there is nvcc.
  *
  * Run on one H200 on 2026-11-26, never on several GPUs (docs/gpu.md).
  */
@@ -29,7 +29,7 @@
 
 static enum collet_result err_cuda(cudaError_t error, const char *what) {
     enum collet_result code = error == cudaErrorMemoryAllocation ? COLLET_ERR_NO_MEMORY : COLLET_ERR_SYSTEM;
-    cudaGetLastError(); /* it is reported; the user's next look finds none of ours */
+    cudaGetLastError(); /* we report the error; the user's next call must not find it again */
     return err_set(code, "%s: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
@@ -42,7 +42,7 @@ static enum collet_result err_cuda(cudaError_t error, const char *what) {
 
 /* ---- GPUs ---- */
 
-/* The runtime says "insufficient" of a driver that is too old, and of one that is not there. */
+/* The runtime says "insufficient" in two cases: the driver is too old, or there is no driver. */
 static const char *why_none(cudaError_t error) {
     static _Thread_local char text[160];
     int driver = 0;
@@ -69,21 +69,21 @@ static enum collet_result cuda_current(int *ordinal) {
     return COLLET_SUCCESS;
 }
 
-/* [GPU]: set when it is opened; 0 before. */
+/* [GPU]: set when the GPU is opened; 0 before. */
 static uint32_t resident_blocks[CUDA_GPUS_MAX];
 
-/* Transfers of ours must not meet the user's streams: one stream of each GPU that waits for no other. */
+/* Our transfers must not wait for the user's streams. So each GPU has one stream of ours that waits for no other stream. */
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static cudaStream_t streams[CUDA_GPUS_MAX];
-static uint64_t opened[CUDA_GPUS_MAX]; /* the context that all this is of; 0: there was none yet */
+static uint64_t opened[CUDA_GPUS_MAX]; /* the context in which all of the above was made; 0: nothing was made yet */
 
-/* No machine code for this GPU is in the library, and the driver could not make any of the PTX that is. */
+/* The library has no machine code for this GPU, and the driver could not compile the library's PTX. */
 static bool no_code(cudaError_t error) {
     return error == cudaErrorNoKernelImageForDevice || error == cudaErrorUnsupportedPtxVersion ||
            error == cudaErrorInvalidPtx || error == cudaErrorJitCompilerNotFound;
 }
 
-/* Loads a kernel, and lowers *blocks to how many of its blocks a multiprocessor runs. */
+/* Loads a kernel. If a multiprocessor runs fewer of its blocks at once than *blocks, lowers *blocks to that number. */
 static enum collet_result load(const void *kernel, int *blocks) {
     struct cudaFuncAttributes attributes;
     int each;
@@ -115,8 +115,8 @@ static void cuda_leave(struct gpu_scope scope) {
         cuda_context_pop();
 }
 
-/* Loads every kernel. The driver compiles those that are PTX now, and not when one is first launched: that would wait for
- * the kernels that already spin. */
+/* Loads every kernel. If a kernel is PTX, the driver compiles it now, and not at its first launch: a compilation then would wait for the
+ * kernels that already spin. */
 static enum collet_result load_all(int ordinal) {
     uint64_t began = os_now_ns();
     int processors, each = 32;
@@ -136,7 +136,7 @@ static enum collet_result load_all(int ordinal) {
     return COLLET_SUCCESS;
 }
 
-/* With the lock. What was made in another context is no more: the program has reset the GPU. */
+/* The caller holds the lock. If the context is another one than before, the program has reset the GPU: older objects are gone. */
 static bool take_context(int ordinal, uint64_t context) {
     if (opened[ordinal] == context)
         return true;
@@ -188,7 +188,7 @@ static uint32_t cuda_bus(int ordinal) {
 typedef CUresult (*get_device)(CUdevice *device, int ordinal);
 typedef CUresult (*get_uuid)(CUuuid *uuid, CUdevice device);
 
-/* The UUID, folded. From 11.4 on a driver knows those of parts of a GPU; an older one has no parts that a process could see. */
+/* The UUID, folded. From CUDA 11.4 on, a driver knows the UUIDs of parts of a GPU. An older driver shows no such parts to a process. */
 static uint64_t cuda_identity(int ordinal) {
     get_device device_of = (get_device)cuda_entry("cuDeviceGet", 11000);
     get_uuid uuid_of = (get_uuid)cuda_entry("cuDeviceGetUuid", 11040);
@@ -222,7 +222,7 @@ static void cuda_model(int ordinal, char name[GPU_MODEL_BYTES]) {
     name[GPU_MODEL_BYTES - 1] = '\0';
 }
 
-/* cudaDevAttrMpsEnabled of CUDA 12.4. An older driver does not know it: then nobody can tell, and most have no MPS. */
+/* cudaDevAttrMpsEnabled of CUDA 12.4. An older driver does not know it. Then we assume that there is no MPS, as on most machines. */
 #define MPS_ENABLED ((enum cudaDeviceAttr)133)
 
 static bool cuda_takes_turns(int ordinal) {
@@ -286,7 +286,7 @@ static enum collet_result cuda_memory_create(size_t bytes, void **memory_p) {
     return result;
 }
 
-/* Every GPU may use pinned memory, but it ends with the one where it was registered. */
+/* Every GPU may use pinned memory, but the registration ends with the context of the GPU where it was made. */
 static enum collet_result note_pinned(enum cuda_block kind, void *memory, size_t bytes) {
     int ordinal;
     cudaError_t error = cudaGetDevice(&ordinal);
@@ -296,8 +296,8 @@ static enum collet_result note_pinned(enum cuda_block kind, void *memory, size_t
     return err_cuda(error, "cudaGetDevice");
 }
 
-/* Why not cudaHostAlloc()? Where a program resets the GPU, these pages are still there for threads that look at them. They are shared,
- * so fork() makes no copies of which the GPU would know nothing. */
+/* Why not cudaHostAlloc()? If a program resets the GPU, these pages stay mapped for threads that look at them. Also, these pages are
+ * shared: after fork() there are no copies that the GPU does not know. */
 static enum collet_result register_pages(void *memory, size_t bytes) {
     void *on_gpu = NULL;
     CUDA_TRY(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped));
@@ -352,12 +352,12 @@ static bool cuda_open_peer(int ordinal, int other) {
         return ordinal == other;
     struct gpu_scope scope = cuda_enter(ordinal);
     cudaError_t error = cudaDeviceEnablePeerAccess(other, 0);
-    cudaGetLastError(); /* "already enabled" is none */
+    cudaGetLastError(); /* "already enabled" is no error */
     cuda_leave(scope);
     return error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
 }
 
-/* CUDA does not say whether a link between two GPUs is NVLink. But NVLink has native atomics, and PCI has not. */
+/* CUDA does not say whether a link between two GPUs is NVLink. But NVLink has native atomics, and PCI does not. */
 static bool cuda_keeps_lines(int ordinal, int other) {
     int native = 0;
     if (!cuda_can_reach(ordinal, other))
@@ -389,7 +389,7 @@ static enum collet_result cuda_wait(void *stream, void *event, bool external) {
     return COLLET_SUCCESS;
 }
 
-/* A process that exits may still have threads of ours when CUDA has gone already: nothing is under way then, and nothing has failed. */
+/* When a process exits, CUDA may be unloaded while our threads still run. Then no work is under way, and nothing has failed. */
 static enum collet_result cuda_query(void *event) {
     cudaError_t error = cudaEventQuery(event);
     if (error == cudaErrorCudartUnloading)
@@ -400,7 +400,7 @@ static enum collet_result cuda_query(void *event) {
     return COLLET_IN_PROGRESS;
 }
 
-/* The default stream, by either name, cannot be captured, and may not even be asked during a capture elsewhere. */
+/* The default stream has two names. It cannot be captured. Even a query of it is an error during a capture of another stream. */
 static bool is_legacy(const void *stream) { return stream == NULL || stream == cudaStreamLegacy; }
 
 static enum collet_result cuda_capture(void *stream, uint64_t *capture_p) {

@@ -27,7 +27,7 @@ struct cuda_memory {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cuda_memory *blocks;
 
-/* Finds a block in use; the caller holds the lock. If a process opens memory twice, CUDA counts that, and gives the same address. */
+/* Finds a block in use. The caller holds the lock. If a process opens memory twice, CUDA gives the same address, and counts the openings. */
 static struct cuda_memory **block_at(const void *memory) {
     struct cuda_memory **link = &blocks;
     while (*link != NULL && ((*link)->memory != memory || (*link)->is_unused))
@@ -41,7 +41,7 @@ static bool is_of_host(const struct cuda_memory *block) {
 
 static bool is_mapped(const struct cuda_memory *block) { return block->kind >= BLOCK_OPENED; }
 
-/* A process closes what it has opened on the GPU where it opened it. */
+/* A process must close opened memory on the GPU on which it has opened it. */
 static void close_opened(const struct cuda_memory *block) {
     const int pushed = cuda_context_push(block->ordinal);
     cudaIpcCloseMemHandle(block->memory);
@@ -54,7 +54,7 @@ static void unregister(const struct cuda_memory *block) {
         os_memory_destroy(block->memory, block->bytes);
 }
 
-/* The program has reset the GPU, and whatever is at the address now is not ours; but for pages of the host. */
+/* The program has reset the GPU. The address on the GPU may belong to others now. Only pages of the host are still ours. */
 static void block_is_lost(struct cuda_memory *block) {
     if (is_of_host(block))
         os_memory_destroy(block->memory, block->bytes);
@@ -123,7 +123,7 @@ void cuda_block_free(void *memory) {
     if (block != NULL)
         *link = block->next;
     pthread_mutex_unlock(&lock);
-    if (block != NULL && is_mapped(block)) /* a team may still have it bound */
+    if (block != NULL && is_mapped(block)) /* a team may still have the memory bound */
         cuda_blocks_unmap(block->ordinal);
     if (block != NULL)
         block_end(block);
@@ -156,7 +156,7 @@ static void sweep(int ordinal) {
     }
 }
 
-/* With the lock. Each rank has some. */
+/* Does a rank still use pages of the host on this GPU? Each rank has such pages. The caller holds the lock. */
 static bool ranks_have_some(int ordinal) {
     const struct cuda_memory *block = blocks;
     while (block != NULL && (block->ordinal != ordinal || !is_of_host(block) || block->is_unused))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Run on one H200 on 2026-11-26; tests/layers/gpu/test_cuda_context.c has a driver of its own.
+ * Run on one H200 on 2026-11-26. tests/layers/gpu/test_cuda_context.c runs it with an emulated driver.
  */
 #include "layers/gpu/cuda_context.h"
 
@@ -17,12 +17,12 @@ typedef CUresult (*to_context)(CUcontext *context);
 typedef CUresult (*context_id)(CUcontext context, unsigned long long *id);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static CUcontext contexts[CUDA_GPUS_MAX]; /* each is set with release; pairs with the load of who needs it */
+static CUcontext contexts[CUDA_GPUS_MAX]; /* stores release; pairs with loads of threads that need it */
 static uint64_t
     ids[CUDA_GPUS_MAX]; /* [GPU]: number of the context. After a reset, a new context may have the same handle */
 static push_context push;
 static to_context pop, current;
-static context_id id_of; /* NULL: the driver is older than CUDA 12.0, and nobody can tell */
+static context_id id_of; /* NULL: the driver is older than CUDA 12.0, and has no such numbers */
 
 static uint64_t id_now(CUcontext context) {
     unsigned long long id = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dma-bufs of a GPU's memory, for which the runtime has no function, and the GPU's view of what NICs wrote.
+ * Exports dma-bufs of a GPU's memory (the runtime has no function for that), and makes writes of NICs visible to the GPU.
  *
- * Never run on hardware: it takes a GPU and an RDMA adapter.
+ * Never run on hardware: that needs a GPU and an RDMA adapter.
  */
 #include "layers/gpu/cuda_direct.h"
 

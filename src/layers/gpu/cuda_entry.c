@@ -9,7 +9,7 @@ void *cuda_entry(const char *name, unsigned version) {
 #if CUDART_VERSION >= 12050
     cudaError_t error = cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &found);
 #else
-    (void)version; /* as the runtime's own version defines it */
+    (void)version; /* this function has no version: it finds the entry of the runtime's own version */
     cudaError_t error = cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found);
 #endif
     if (error == cudaSuccess && found == cudaDriverEntryPointSuccess)

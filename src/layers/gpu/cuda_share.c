@@ -5,10 +5,10 @@
  *    a handle       cudaMalloc ─▶ cudaIpcGetMemHandle ══ 64 bytes ══▶ cudaIpcOpenMemHandle
  *    a descriptor   cuMemCreate ─▶ cuMemExport… ══ a descriptor ══▶ cuMemImport… ─▶ reserve addresses ─▶ map ─▶ allow access
  *
- * The second one is virtual memory management (cuda_vmm.h): the object goes as soon as it is mapped, and its memory ends with the last
- * mapping, here or there.
+ * The second way is virtual memory management (cuda_vmm.h). The object's handle is released as soon as the object is mapped. The memory
+ * ends with the last mapping, in either process.
  *
- * Nothing is unmapped or closed at once: cuda_blocks.h says when.
+ * Nothing is unmapped or closed at once: cuda_blocks.h says when it happens.
  *
  * Run between processes on one H200 on 2026-11-26, never between GPUs.
  */
@@ -25,8 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGE_BYTES                                                                                                     \
-    ((size_t)2 << 20) /* whole pages of a GPU: what a handle shares has none in common with anything else */
+#define PAGE_BYTES ((size_t)2 << 20) /* whole pages of a GPU: no other memory lies on the pages that a handle shares */
 
 _Static_assert(sizeof(cudaIpcMemHandle_t) <= GPU_HANDLE_BYTES, "travels in an offer");
 
@@ -36,7 +35,7 @@ static enum collet_result err_runtime(cudaError_t error, const char *what) {
                    cudaGetErrorString(error));
 }
 
-/* Notes memory. If that fails, the memory is freed, because it could not be given back later. */
+/* Notes memory. If there is no room for the note, frees the memory: it could not be given back later. */
 static enum collet_result note(enum cuda_block kind, void *memory, size_t bytes) {
     int ordinal;
     cudaError_t error = cudaGetDevice(&ordinal);
@@ -49,7 +48,7 @@ static enum collet_result note(enum cuda_block kind, void *memory, size_t bytes)
 
 /* ---- by descriptor ---- */
 
-/* GPUs that have opened this one as a peer reach what cudaMalloc gives there, but nothing that is mapped, before it is said. */
+/* A GPU that has opened this one as a peer reaches memory of cudaMalloc. It reaches mapped memory only after this call. */
 static enum collet_result allow_peers(void *memory, size_t bytes) {
     CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     int own, count, can;
@@ -119,7 +118,7 @@ static enum collet_result attach_by_fd(const struct gpu_name *name, void **memor
 
 /* ---- by handle ---- */
 
-/* A handle names the whole of what the driver keeps together, and is opened at the beginning of that. */
+/* A handle names a whole allocation of the driver, and is opened at the beginning of that. Is `memory` such a beginning? */
 static bool is_whole(void *memory) {
     CUresult (*range_of)(CUdeviceptr * base, size_t * bytes, CUdeviceptr address) =
         cuda_entry("cuMemGetAddressRange", 11000);

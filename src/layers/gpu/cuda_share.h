@@ -12,7 +12,7 @@ void cuda_shared_destroy(void *memory, const struct gpu_name *name);
 enum collet_result cuda_attach(const struct gpu_name *name, void **memory_p);
 void cuda_detach(void *memory, const struct gpu_name *name);
 
-/* cuda.c: zeroes memory, by a stream that waits for no other. */
+/* cuda.c: zeroes memory, in a stream that waits for no other stream. */
 enum collet_result cuda_clear(void *memory, size_t bytes);
 
 #endif

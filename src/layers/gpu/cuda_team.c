@@ -2,7 +2,7 @@
  *
  * Multicast objects of CUDA, from 12.1 on, for GPUs that NVSwitches of the third generation or later join (H100 …).
  *
- * Never run on hardware: it takes two GPUs and a switch.
+ * Never run on hardware: that needs two GPUs and a switch.
  */
 #include "layers/gpu/cuda_team.h"
 
@@ -41,7 +41,7 @@ static enum collet_result find_multicast(void) {
     return cuda_vmm_find_all(functions, sizeof(functions) / sizeof(*functions), 12010);
 }
 
-static uint64_t gpus_that_can; /* by bits */
+static uint64_t gpus_that_can; /* bit: ordinal of a GPU */
 
 static bool has_switches(int ordinal) {
     CUdevice device;
@@ -51,7 +51,7 @@ static bool has_switches(int ordinal) {
            multicast.attribute_of(&can, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, device) == CUDA_SUCCESS && can;
 }
 
-/* May wait for the GPU, as gpu_teams.end() does not. */
+/* Ends a team at once. This may wait for the GPU; gpu_teams.end() never waits. */
 static void end_now(void *ended) {
     struct gpu_team *team = ended;
     CUdevice device;
@@ -138,7 +138,7 @@ static enum collet_result team_map(struct gpu_team *team) {
     return cuda_vmm_map(team->bytes, team->object, &team->address);
 }
 
-/* If there is no memory to note it, now. */
+/* Gives the team back, to end it later. If there is no memory for that note, ends it at once. */
 static void team_end(struct gpu_team *team) {
     struct gpu_team *ended = malloc(sizeof *ended);
     if (ended != NULL)

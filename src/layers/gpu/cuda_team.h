@@ -9,11 +9,11 @@
 
 extern const struct gpu_teams cuda_teams;
 
-/* Has the library kernels for teams, and has the GPU switches that sum and store? It is asked once, when the GPU is opened; before that, the
- * answer is false. */
+/* Has the library kernels for teams, and has the GPU switches that sum and store? This is looked up once, when the GPU is opened. Before
+ * that, gpu_teams.can_join() says false. */
 void cuda_team_open(int ordinal);
 bool cuda_can_team(int ordinal);
-/* Memory of so many bytes, or of a multiple, can be bound by a GPU: `page`, or what a team needs beyond it. */
+/* Returns a number of bytes, at least `page`. A GPU can bind memory whose length is a multiple of it. */
 size_t cuda_team_granule(int ordinal, size_t page);
 
 #endif

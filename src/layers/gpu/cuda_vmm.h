@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUDA's virtual memory management: what an object is, and where it is mapped, are two things. It is the driver's, without names in
- * the runtime.
+ * CUDA's virtual memory management. An object (memory) and its mapping (an address) are two things here. The driver has these functions;
+ * the runtime does not offer them.
  *
  *    cuMemCreate, cuMulticastCreate ─▶ object ─▶ export ══ a descriptor ══▶ import ─▶ object, in another process
  *                                        └─▶ reserve addresses ─▶ map ─▶ allow access
@@ -40,7 +40,7 @@ enum collet_result cuda_vmm_find(void);
 
 struct cuda_function {
     const char *name;
-    void *place; /* address of the pointer to it */
+    void *place; /* address of the pointer to the function */
 };
 enum collet_result cuda_vmm_find_all(const struct cuda_function *functions, size_t n, unsigned version);
 

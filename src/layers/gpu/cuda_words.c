@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes and waits of a stream itself: no kernel runs for them. The runtime has no function for them; the driver has since CUDA 11.7
- * without being asked to enable them (cuStreamBatchMemOp, its second version).
+ * Writes and waits of a stream itself: no kernel runs for them. The runtime has no function for that. The driver has one since CUDA 11.7
+ * that nobody has to enable first (cuStreamBatchMemOp, its second version).
  *
  * Run on one H200 on 2026-11-26, never on several GPUs.
  */
@@ -14,7 +14,7 @@
 #include <cuda_runtime_api.h>
 #include <string.h>
 
-/* A call of the driver takes fewer than 256. */
+/* Operations per call. A call of the driver takes fewer than 256. */
 #define BATCH 128u
 
 typedef CUresult (*batch_operations)(CUstream stream, unsigned count, CUstreamBatchMemOpParams *operations,
@@ -54,7 +54,8 @@ static bool says(enum cudaDeviceAttr attribute, int ordinal) {
     return known && value != 0;
 }
 
-/* A driver that has the function may still refuse it. No attribute says so of 32-bit words, but where 64-bit ones are done these are, too. */
+/* A driver that has the function may still refuse to run it. No attribute tells that for 32-bit words. But a GPU that does 64-bit words
+ * also does 32-bit words. */
 static bool is_allowed(void) {
     int ordinal;
     bool known = cudaGetDevice(&ordinal) == cudaSuccess;

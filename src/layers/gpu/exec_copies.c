@@ -2,8 +2,8 @@
  *
  * Calls that copy engines do.
  *
- * **A collective** is a direct program. Where a kernel would send a block into a slot, the host puts a copy into the stream, to
- * where the receiving rank's program stores that block:
+ * **A collective** is a direct program. A kernel would send a block into a slot. Here the host puts a copy into the stream instead. The
+ * copy goes to the place where the receiving rank's program stores that block:
  *
  *    stream of rank 0                       words                     stream of rank 1
  *    ready ─────────────────────────────▶ ready of 1, from 0          ready ──▶ ready of 0, from 1
@@ -14,23 +14,23 @@
  *    wait for all others' done                                        wait for all others' done
  *    clear their words                                                clear their words
  *
- * Ready says: what was in my stream before is over, you may write my OUT. Done says: I have written yours.
+ * Ready says: all earlier work of my stream is over, and you may write my OUT. Done says: I have written your OUT.
  *
  *    order          by                                                  so that
- *    copy, done     the fence before a write of a stream                who sees done, on any GPU, sees the block
- *    wait, work     work behind a wait begins after it                  a kernel behind the call reads what has come
- *    clear, ready   a rank writes ready again after this rank's done,   no word is written before the earlier one was seen;
- *                   which comes behind the clearing                     so a graph, whose values are fixed, can be replayed
+ *    copy, done     the fence before a write of a stream                a reader on any GPU that sees done sees the block
+ *    wait, work     work behind a wait begins after it                  a kernel behind the call reads the new blocks
+ *    clear, ready   a rank writes ready again after this rank's done,   no word is written before its earlier value was
+ *                   and done comes behind the clearing                  seen; so a graph with fixed values can be replayed
  *
- * May a block come at any time between ready and done? Yes: the program says that no other step touches it (STEP_LANDS_EARLY). That
- * the blocks are the right ones, prog_check() proves, as for kernels.
+ * May a block come at any time between ready and done? Yes: the program says that no other step touches it (STEP_LANDS_EARLY). And
+ * prog_check() proves, as for kernels, that the blocks are the right ones.
  *
  * Every rank computes the addresses from its own OUT. So OUT must lie at the same place of the window on all ranks, and the calls
  * must be the same. Both are hashed into the words' value, and streams wait for that value: if it differs somewhere, nobody
  * copies, and copies_watch.c finds the wrong word.
  *
- * A wait keeps all streams of its queue waiting. So kernels do it where another stream of the process could be one that has to come
- * first: that of another rank on this GPU (gpu_window_may_wait()).
+ * A wait keeps all streams of its queue waiting. One of these streams may be of another rank on this GPU, whose word has to come first.
+ * If that is possible, kernels do the call (gpu_window_may_wait()).
  *
  * **A message.** The sender does not know where the receiver's buffer is. So there is a box for each pair, on the GPU of the receiver, and
  * a word that says whether it is full:
@@ -42,8 +42,8 @@
  *                                            │ message │ ══════════▶ copy to OUT
  *                                  0 ◀────────────────────────────── empty
  *
- * A message is no longer than a box. So a send waits for nothing but the message before it from the same rank to the same; of a group,
- * sends go into the stream before receives (exec_gpu.c), and no rank's send waits behind its receive.
+ * A message is no longer than a box. So a send waits only for the message before it of the same pair and direction. In a group, sends go
+ * into the stream before receives (exec_gpu.c). So no rank's send waits behind its receive.
  *
  * Read next: copies_open.c, words and boxes; copies_watch.c, the clock.
  */
@@ -54,14 +54,14 @@
 #include "base/types.h"
 #include "layers/tuner/call_options.h"
 
-/* Can all ranks compute the place of OUT? Not if only the root has OUT, or if in a call in place it differs from rank to rank. */
+/* Can all ranks compute the place of OUT? Not if only the root has OUT, or if a call in place has it elsewhere on each rank. */
 static bool can_take(enum prog_collective collective) {
     const struct prog_facts *facts = &prog_facts[collective];
     return !facts->reduces && !prog_is_counted(collective) && facts->root != PROG_PEER && facts->root != PROG_TO_ROOT &&
            facts->in_place != PROG_OUT_IS_OWN_BLOCK;
 }
 
-/* Both ends know it: all that it depends on is the message's length. */
+/* Both ends come to the same answer: it depends only on the message's length. */
 static bool can_take_message(const struct copies *copies, const struct exec_request *request) {
     return copies->mail != NULL && request->count <= copies->mail_bytes;
 }
@@ -182,7 +182,7 @@ static uint32_t *word_of(const struct exec_call *call, int rank, enum copies_sta
     return call->chan->copies->on_gpu + copies_at(call->chan->copies, rank, stage, from);
 }
 
-/* Notes that from here on the stream waits for the word of a peer, or for the words of all. */
+/* Writes `at`: from here on the stream waits for the word of a peer, or for the words of all. */
 static void add_arrival(struct word_batch *batch, const struct exec_call *call, uint32_t value, uint32_t peer) {
     uint32_t *own = call->chan->copies->on_gpu + copies_row(call->chan->copies, call->chan->owner.rank);
     batch_add(batch, own + COPIES_CALL,
@@ -196,12 +196,12 @@ static void add_departure(struct word_batch *batch, const struct exec_call *call
     batch_add(batch, own + COPIES_AT, 0, false);
 }
 
-/* The call is over. */
+/* Adds the write that tells that the call is over. */
 static void add_turn(struct word_batch *batch, const struct exec_call *call, const struct gpu_place *place) {
     batch->nops += gpu_rank_turn(call->chan->owner.gpu, place, &batch->ops[batch->nops]);
 }
 
-/* A hash that is the same on all ranks, unless their calls differ. For a message, the place counts as 0. */
+/* A hash of the call. It is the same on all ranks, unless their calls differ. For a message, the place counts as 0. */
 static uint32_t copies_hash(const struct exec_call *call) {
     return hash_mix(hash_mix(call->args.signature, call->place.number), call->place.offset);
 }
@@ -251,7 +251,7 @@ static enum collet_result put_moves(const struct exec_call *call, void *stream) 
 
 /* ---- messages ---- */
 
-/* An end of a message: what its stream waits for in the word of the pair, which copy follows, and what it leaves there. */
+/* An end of a message: the value of the pair's word for which the stream waits, then the copy, and then the value that it writes. */
 struct copy_message {
     uint32_t *word;
     enum copies_stage stage;

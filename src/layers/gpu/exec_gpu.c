@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of GPU communicators into streams: first those that may fail, then the launches, in the order of gpu_waves.h.
+ * Puts calls of GPU communicators into streams: first all steps that may fail, then the launches, in the order of gpu_waves.h.
  */
 #include "layers/gpu/exec_gpu.h"
 
@@ -55,7 +55,7 @@ void exec_gpu_end(const struct chan *chan) {
 
 /* ---- in the order of waves ---- */
 
-/* Calls that other threads make for ranks of this GPU are launched with them. */
+/* Launches sorted entries. Calls that other threads make for ranks of this GPU are launched together with these. */
 static enum collet_result launch_sorted(struct gpu_entry *entries, int n) {
     for (int at = 0, length; at < n; at += length) {
         struct gpu_entry *set = &entries[at];

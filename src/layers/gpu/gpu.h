@@ -2,13 +2,13 @@
  *
  * GPUs, as the rest of collet sees them: a driver, which is tables of functions, and what one rank keeps on its GPU.
  *
- *    struct gpu_driver   cuda.c (a build with nvcc), or one that a test emulates; NULL where there is neither. Four tables:
- *                        memory, what shares memory with others, teams of GPUs, and work in streams
+ *    struct gpu_driver   cuda.c (a build with nvcc), or one that a test emulates; NULL: there is neither. Four tables:
+ *                        memory, sharing of memory with others, teams of GPUs, and work in streams
  *    struct gpu_rank     one rank of one communicator: its GPU, small memory there, the place of its newest operation
  *
  * GPUs have CUDA's numbers (ordinals) of this process. Streams and events are CUDA's, seen as void *. Every function may be
- * called by any thread; none waits for work on a GPU unless it says so. Pointers are good on the host and on GPUs alike
- * (unified addressing), as far as the memory behind them can be reached.
+ * called by any thread; none waits for work on a GPU unless its comment says so. A pointer is the same on the host and on
+ * GPUs (unified addressing), if the memory behind it can be reached from there.
  */
 #ifndef COLLET_LAYERS_GPU_GPU_H
 #define COLLET_LAYERS_GPU_GPU_H
@@ -21,9 +21,9 @@
 #define GPU_HANDLE_BYTES 64
 #define GPU_MODEL_BYTES 64
 
-/* How other processes name memory of a GPU: by a handle of some bytes, or by a descriptor that they have to be given. */
+/* How other processes name memory of a GPU: by a handle of some bytes, or by a descriptor that has to be passed to them. */
 struct gpu_name {
-    uint64_t bytes; /* bytes of the memory, rounded up as the driver did */
+    uint64_t bytes; /* bytes of the memory; the driver has rounded them up */
     int32_t fd;     /* −1: the name is the handle alone */
     char handle[GPU_HANDLE_BYTES];
 };
@@ -36,18 +36,18 @@ struct gpu_scope {
 
 /* The abilities of a GPU for NICs that read and write its memory (GPUDirect RDMA). */
 struct gpu_direct {
-    bool exports_dmabuf; /* it exports ranges of its memory as dma-bufs */
-    bool ordered;        /* its kernels see what a NIC wrote as soon as the NIC says that it is written */
-    bool flushes;        /* if they do not see it: the driver's flush() makes it visible */
+    bool exports_dmabuf; /* the GPU exports ranges of its memory as dma-bufs */
+    bool ordered;        /* kernels see the bytes that a NIC wrote as soon as the NIC reports the write */
+    bool flushes;        /* if not ordered: the driver's flush() makes the bytes visible */
 };
 
 /* The memory of a driver, on the GPU that is entered. To free memory waits for all that runs on the GPU. That may be a kernel that waits
- * for this rank. So destroy() and its like only give memory back: it may be taken again, and sweep() frees what is left. */
+ * for this rank. So destroy() and pinned_destroy() only give memory back: it may be taken again, and sweep() frees the rest. */
 struct gpu_memory {
     enum collet_result (*create)(size_t bytes, void **memory_p); /* zeroed */
     void (*destroy)(void *memory);                               /* NULL is fine, here and below */
     void (*destroy_now)(
-        void *memory); /* frees it at once, so it may wait for the GPU. Also for memory of gpu_sharing.create() */
+        void *memory); /* frees at once, so it may wait for the GPU. Also takes memory of gpu_sharing.create() */
     enum collet_result (*pinned_create)(size_t bytes,
                                         void **memory_p); /* zeroed memory of the host that every GPU may use */
     void (*pinned_destroy)(void *memory);
@@ -64,34 +64,34 @@ struct gpu_memory {
 struct gpu_sharing {
     /* Can kernels on GPU `ordinal` reach memory of GPU `other`? Opens nothing. */
     bool (*can_reach)(int ordinal, int other);
-    /* From now on they reach it. Both GPUs are open. False: they cannot. */
+    /* From now on kernels on GPU `ordinal` reach memory of GPU `other`. Both GPUs are open. False: they cannot reach it. */
     bool (*open_peer)(int ordinal, int other);
     /* Do 128 bytes that 8 lanes of a kernel on GPU `ordinal` store together arrive whole in memory of `other`? Opens nothing. */
     bool (*keeps_lines)(int ordinal, int other);
 
     /* Makes zeroed memory that other processes can attach, and its name. The caller closes the name's descriptor. A driver may refuse one
-     * kind of name or the other. GPUs of this process that have opened this GPU as a peer reach the memory. */
+     * of the two kinds of name. GPUs of this process that have opened this GPU as a peer reach the memory. */
     enum collet_result (*create)(size_t bytes, bool by_fd, void **memory_p, struct gpu_name *name);
     void (*destroy)(void *memory, const struct gpu_name *name);
     /* Maps memory of another process. name->fd is the descriptor that this process was given. It may be closed afterwards. */
     enum collet_result (*attach)(const struct gpu_name *name, void **memory_p);
     void (*detach)(void *memory, const struct gpu_name *name);
     /* To unmap memory waits for all that runs on the GPU. That may be a kernel that waits for this rank. So destroy(), detach() and the end
-     * of a team only give memory back. This unmaps what was given back on the GPU. Call it when no rank of the process has work there. */
+     * of a team only give memory back. sweep() unmaps what was given back on the GPU. Call it when no rank of the process has work there. */
     void (*sweep)(int ordinal);
 
     struct gpu_direct (*direct)(int ordinal); /* opens nothing */
     /* Returns a dma-buf for `bytes` (whole pages) of memory that memory->create() made on the GPU that is entered. The caller owns the
      * descriptor. −1 and errno: it is not possible. */
     int (*export_dmabuf)(void *memory, size_t bytes);
-    /* On return, kernels of the GPU that is entered see what NICs have written into its memory. */
+    /* On return, kernels of the GPU that is entered see all bytes that NICs have written into its memory. */
     enum collet_result (*flush)(void);
 };
 
-/* Memory of several GPUs under one address (multicast). What a kernel stores there is stored on all of them. What it loads there is the sum
- * of their contents (kernels/cuda/block_team.cuh). Each GPU of a team belongs to one rank, and binds one buffer.
+/* Memory of several GPUs under one address (multicast). A store to the address stores on all these GPUs. A load from it returns the sum of
+ * their contents (kernels/cuda/block_team.cuh). Each GPU of a team belongs to one rank, and binds one buffer.
  *
- *    create, by one ─▶ open, by the others ─▶ join ── all meet ──▶ bind ── all meet ──▶ map ── all meet ──▶ of use
+ *    create, by one ─▶ open, by the others ─▶ join ── all meet ──▶ bind ── all meet ──▶ map ── all meet ──▶ it can be used
  */
 struct gpu_team {
     uint64_t object;      /* the driver's object; 0: none */
@@ -103,18 +103,18 @@ struct gpu_team {
 
 struct gpu_teams {
     bool (*can_join)(int ordinal); /* opens nothing */
-    /* Makes a team of so many GPUs. The caller owns the descriptor. */
+    /* Makes a team of `ngpus` GPUs. The caller owns the descriptor. */
     enum collet_result (*create)(int ngpus, uint64_t bytes, struct gpu_team *team, int *fd_p);
     enum collet_result (*open)(int fd, uint64_t bytes, struct gpu_team *team); /* the caller keeps the descriptor */
-    /* These three are for the GPU that is entered. Each may wait until all GPUs have done the one before it. */
+    /* These three are for the GPU that is entered. Each may wait until all GPUs have done the step before. */
     enum collet_result (*join)(struct gpu_team *team);
     enum collet_result (*bind)(struct gpu_team *team, void *memory,
-                               uint64_t bytes); /* of gpu_sharing.create(), by descriptor */
+                               uint64_t bytes); /* memory of gpu_sharing.create(), named by descriptor */
     enum collet_result (*map)(struct gpu_team *team);
     void (*end)(struct gpu_team *team); /* ends a team in any state; nothing may use the address any more */
 };
 
-/* The place into which work for a stream goes now. A handle does not identify a stream: it may name another one later, or in another thread. */
+/* The place into which work for a stream goes now. A handle does not identify a stream: later, or in another thread, it may name another. */
 struct gpu_place {
     void *stream;
     uint64_t id;      /* number of the stream; 0 in a capture */
@@ -132,24 +132,24 @@ struct gpu_word_op {
 struct gpu_streams {
     enum collet_result (*event_create)(void **event_p);
     void (*event_destroy)(void *event);
-    /* external: during a capture, the event outside of the graph is meant, as it is whenever the graph runs. */
+    /* external: during a capture, the call means the event outside of the graph, in the state that it has whenever the graph runs. */
     enum collet_result (*record)(void *event, void *stream, bool external);
     enum collet_result (*wait)(void *stream, void *event, bool external);
-    /* IN_PROGRESS: some work before the event is not done. A failure is one of the GPU, whoever has caused it. */
+    /* IN_PROGRESS: some work before the event is not done. A failure is a failure of the GPU, whoever has caused it. */
     enum collet_result (*query)(void *event);
-    /* Stores the number of the capture that the stream is in. No other capture has it. 0: it is in none. */
+    /* Stores the number of the capture that the stream is in. No other capture has this number. 0: the stream is in no capture. */
     enum collet_result (*capture)(void *stream, uint64_t *capture_p);
-    /* Stores a number that no other stream of the process ever has; it is not 0. Never ask a stream in a capture: that would spoil the capture. */
+    /* Stores a number that no other stream of the process ever has; not 0. Never ask for a stream in a capture: that spoils the capture. */
     enum collet_result (*id)(void *stream, uint64_t *id_p);
     enum collet_result (*copy)(void *to, const void *from, size_t bytes, void *stream);
     bool (*has_words)(void); /* words() works */
     /* Does the operations one after the other. A GPU or host that sees a written value also sees everything before it in the stream. */
     enum collet_result (*words)(const struct gpu_word_op *ops, uint32_t nops, void *stream);
-    /* The host calls function(argument) when the stream comes to it, also at each replay of a graph. The function may not use GPUs. */
+    /* The host calls function(argument) when the stream comes here, also at each replay of a graph. The function may not use GPUs. */
     enum collet_result (*call)(void (*function)(void *argument), void *argument, void *stream);
     enum collet_result (*launch)(const void *kernel, uint32_t blocks, uint32_t lanes, const void *argument,
                                  void *stream);
-    /* The number of blocks that run at the same time on an open GPU, whatever the kernel, if nothing else runs there. */
+    /* The number of blocks of any kernel that can run at the same time on an open GPU, if nothing else runs there. */
     uint32_t (*resident)(int ordinal);
 };
 
@@ -177,7 +177,7 @@ struct gpu_driver {
     enum collet_result (*open)(int ordinal);
     /* Returns PCI domain, bus and device in one number. It is the same in every process, and for all parts (MIG) of a GPU. */
     uint32_t (*bus)(int ordinal);
-    /* Returns a number of the GPU, or of its part. It is the same in every process, is not 0, and no other one has it. */
+    /* Returns a number of the GPU, or of its part. It is the same in every process, is not 0, and is no other GPU's. */
     uint64_t (*identity)(int ordinal);
     uint32_t (*capability)(int ordinal); /* major · 10 + minor */
     /* Writes the name of the product: "NVIDIA H200"; "": the driver does not say it. */
@@ -185,14 +185,14 @@ struct gpu_driver {
     /* Do processes that share the GPU take turns, each for a slice of time? That is so without MPS. Opens nothing. */
     bool (*takes_turns)(int ordinal);
 
-    /* Makes `ordinal` current in this thread. Also makes calls legal that belong to no capture, while one is under way. leave() undoes it. */
+    /* Makes `ordinal` current in this thread. During a capture, also allows calls that belong to no capture. leave() undoes both. */
     struct gpu_scope (*enter)(int ordinal);
-    /* Does the same with fewer calls of the driver, for a caller that only puts work into streams. */
+    /* Like enter(), with fewer calls of the driver, for a caller that only puts work into streams. */
     struct gpu_scope (*enter_streams)(int ordinal);
     void (*leave)(struct gpu_scope scope);
 };
 
-/* Do kernels on this GPU know teams, and does its driver? */
+/* Do the driver and the kernels for this GPU know teams? */
 static inline bool gpu_can_team(const struct gpu_driver *driver, int ordinal) {
     return driver->teams != NULL && driver->teams->can_join(ordinal);
 }
@@ -226,19 +226,19 @@ struct gpu_rank {
     const struct gpu_driver *driver;
     int ordinal;
     int sharers;   /* maximum number of the communicator's ranks on one GPU (planner_create()) */
-    bool together; /* all of the communicator's ranks are on this GPU, and of this process */
+    bool together; /* all of the communicator's ranks are on this GPU, in this process */
     void *status;  /* GPU_STATUS_BYTES of pinned memory, for the executor */
     struct gpu_chunk *chunks;
-    /* Operations of one communicator run in their order, whichever streams they are given: */
-    void *done, *done_in_capture; /* events behind the newest operation, if it is this rank's alone */
+    /* Operations of one communicator run in their order, even in different streams: */
+    void *done, *done_in_capture; /* events behind the newest operation, if it belongs to this rank alone */
     struct gpu_mark
-        *mark;   /* mark behind an operation of several ranks; NULL: the newest operation is this rank's alone */
+        *mark;   /* mark behind an operation of several ranks; NULL: the newest operation belongs to this rank alone */
     void *ready; /* an event behind the work of a stream, for an operation in another stream */
     bool any;    /* was there an operation? */
     struct gpu_place newest; /* place of the newest operation */
-    /* An operation of words may write its number when it is over. Then no events are needed. */
-    uint32_t *turn;    /* in pinned memory: the number of the newest one that is over … */
-    uint32_t turns;    /* … and of the newest one that will write its number */
+    /* An operation that ends with a write of a word may also write its number. Then no event is needed. */
+    uint32_t *turn;    /* in pinned memory: the number of the newest operation that is over … */
+    uint32_t turns;    /* … and the number of the newest operation that writes one */
     bool tells;        /* the newest operation writes its number */
     bool in_graphs;    /* some operation is in a graph: its replays wait for the events */
     bool is_putting;   /* between gpu_rank_before() and gpu_ranks_after() */
@@ -249,33 +249,33 @@ struct gpu_rank {
 enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p);
 void gpu_rank_destroy(struct gpu_rank *rank); /* call it when its operations are done; NULL is fine */
 
-/* IN_PROGRESS: some operations are not done. A failure is one of the GPU. Any thread may call it, also while another one captures. */
+/* IN_PROGRESS: some operations are not done. Failures are failures of the GPU. Any thread may call it, also while another one captures. */
 enum collet_result gpu_rank_query(const struct gpu_rank *rank);
 
-/* Waits for its operations, at most limit_ns (0: no limit). False: they are not done. */
+/* Waits for the rank's operations, at most limit_ns (0: no limit). False: they are not done. */
 bool gpu_rank_wait(const struct gpu_rank *rank, uint64_t limit_ns);
 
-/* Unmaps what ranks have detached on its GPU. The rank's own work must be done. False: not now, because another rank of the process has
- * work there, or may have work: programs replay graphs without telling anybody. */
+/* Unmaps the memory that ranks have detached on this rank's GPU. The rank's own work must be done. False: nothing was unmapped, because
+ * another rank of the process has work there, or may have work: programs replay graphs without telling anybody. */
 bool gpu_rank_detach_all(const struct gpu_rank *rank);
 
-/* Takes zeroed memory on its GPU, 256-byte aligned, for as long as the rank lives. Its GPU is entered. */
+/* Takes zeroed memory on the rank's GPU, 256-byte aligned, until the rank is destroyed. The caller has entered the GPU. */
 enum collet_result gpu_rank_take(struct gpu_rank *rank, size_t bytes, void **memory_p);
 
-/* Puts the rank's next operation behind its newest one. */
+/* Makes the rank's next operation wait for its newest operation. */
 enum collet_result gpu_rank_before(struct gpu_rank *rank, const struct gpu_place *place);
 /* The operation of all these ranks of one GPU is in the stream. One event is put behind it, however many ranks there are. */
 enum collet_result gpu_ranks_after(struct gpu_rank *const *ranks, int nranks, const struct gpu_place *place);
-/* Called between gpu_rank_before() and gpu_ranks_after(), for an operation of one rank. True: the stream has to do *last at the end, which
+/* Called between gpu_rank_before() and gpu_ranks_after(), for an operation of one rank. True: the stream has to do *last at the end. That
  * tells that the operation is over. False: there is nothing to do. */
 bool gpu_rank_turn(struct gpu_rank *rank, const struct gpu_place *place, struct gpu_word_op *last);
 
-/* The first records rank->ready behind the present work of a stream, so that an operation in another stream can wait for it. The second one
- * is the other way round: later work of the stream waits for the rank's newest operation, which is in `place`. */
+/* gpu_rank_ready() records rank->ready behind the present work of a stream: an operation in another stream can wait for it.
+ * gpu_rank_follow() is the other way round: later work of the stream waits for the rank's newest operation, which is in `place`. */
 enum collet_result gpu_rank_ready(struct gpu_rank *rank, void *stream);
 enum collet_result gpu_rank_follow(const struct gpu_rank *rank, const struct gpu_place *place, void *stream);
 
-/* One operation: a copy behind the present work of both streams, and before their later work. */
+/* Puts one operation: a copy that follows the present work of both streams, and comes before their later work. */
 enum collet_result gpu_rank_copy(struct gpu_rank *rank, void *to, const void *from, size_t bytes, void *stream,
                                  void *other);
 

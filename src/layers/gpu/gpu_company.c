@@ -46,8 +46,8 @@ int gpu_company_queues(void) {
 
 bool gpu_company_is_crowded(const struct company *company) { return company->nmembers > gpu_company_queues(); }
 
-/* Calls that a thread makes for several ranks one by one do not go together, and calls in graphs do not. Whether a program will make such
- * calls is not known here. So this only warns. */
+/* Two kinds of calls are not launched together: calls that one thread makes for several ranks one by one, and calls in graphs. Nobody knows
+ * here whether a program will make such calls. So this only warns. */
 static void warn_of_queues(const struct company *company) {
     static bool said;
     if (gpu_company_is_crowded(company) && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
@@ -120,7 +120,7 @@ void gpu_company_leave(const struct chan *chan) {
     }
     if (company != NULL)
         __atomic_add_fetch(&company->nlones, 1,
-                           __ATOMIC_RELEASE); /* pairs with wait_for_ends(): nobody waits for it any more */
+                           __ATOMIC_RELEASE); /* pairs with wait_for_ends(): nobody waits for this rank any more */
     if (company != NULL && company->nmembers == 0)
         remove_company(company);
 }

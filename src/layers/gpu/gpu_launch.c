@@ -18,7 +18,7 @@ _Static_assert(sizeof(struct work_launch) <= 4096, "is a kernel's argument");
 
 /* ---- what a call asks of the GPU ---- */
 
-/* The kernel of a sum that a switch makes; NULL: no switch does it, or this GPU has no kernel for it. A call with a factor is for lanes. */
+/* The kernel of a sum by a switch; NULL: no switch does it, or this GPU has no kernel for it. If a call has a factor, lanes do the sum. */
 static const void *team_kernel_of(const struct chan *chan, const struct exec_request *r) {
     const struct gpu_rank *gpu = chan->owner.gpu;
     return gpu_can_team(gpu->driver, gpu->ordinal) ? gpu->driver->kernels->team_sum(r->op, r->type) : NULL;
@@ -40,7 +40,7 @@ static const void *kernel_of(const struct exec_call *call) {
     return prog_facts[r->collective].reduces ? kernels->reduce[r->op][r->type] : kernels->copy;
 }
 
-/* So many that each has something to do in a step: its part of a line, or two vectors of plain payload. */
+/* Returns so many lanes that each has something to do in a step: its part of a line, or two vectors of plain payload. */
 static uint32_t lanes_of(const struct exec_call *call) {
     const struct work_args *args = &call->args;
     uint64_t elems = geometry_min(args->chunk_elems, geometry_share(args->block_elems, args->nchannels));
@@ -51,15 +51,15 @@ static uint32_t lanes_of(const struct exec_call *call) {
     return lanes < most ? (uint32_t)lanes : most;
 }
 
-/* Counts the blocks for at most so many channels. A message of the launch may have fewer channels. */
+/* Counts the blocks of a call for at most `nchannels` channels. A message of the launch may have fewer channels. */
 static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, uint32_t nchannels) {
     const int *first_worker = call->program->first_worker;
     uint32_t end = first_channel + nchannels, all = call->args.nchannels;
     return first_channel < all ? (uint32_t)(first_worker[end < all ? end : all] - first_worker[first_channel]) : 0;
 }
 
-/* How a buffer may be lent (struct interp_lends). Other GPUs reach all memory that collet has made; this GPU reaches what its ranks do. A
- * send of the program's own memory does not wait until it is received. */
+/* How may a buffer be lent (struct interp_lends)? Other GPUs reach all memory that collet has made. Ranks on this GPU also reach each
+ * other's other memory. A send of the program's own memory does not wait until it is received. */
 static uint8_t lent_as(const struct exec_call *call, const void *address) {
     struct gpu_window_place place;
     if (gpu_window_find(call->chan, address, 1, &place) && gpu_window_is_lent(place.window))
@@ -69,7 +69,7 @@ static uint8_t lent_as(const struct exec_call *call, const void *address) {
     return prog_is_p2p(call->request.collective) ? LOAN_NONE : LOAN_GPU;
 }
 
-/* Both are taken to be as long as the longer one. */
+/* Do IN and OUT overlap? Both count as long as the longer one. */
 static bool in_and_out_overlap(const struct exec_call *call) {
     const struct work_args *args = &call->args;
     uint64_t bytes = work_elems(args, (uint32_t)call->chan->owner.nranks) * args->elem_bytes;
@@ -83,7 +83,7 @@ static bool lends_apart(const struct prog *prog) {
     return false;
 }
 
-/* In a call in place, IN is not lent if some step may lend it only where IN and OUT are apart. Blocks do not check that (block_begin()). */
+/* Some step may lend IN only if IN and OUT are apart. Then a call in place does not lend IN. Blocks do not check that (block_begin()). */
 static void choose_lent(const struct exec_call *call, uint8_t lends[STEP_REGIONS]) {
     const struct exec_program *program = call->program;
     if (!program->lends_on_gpu || call->args.protocol != PROTOCOL_SIMPLE)
@@ -131,7 +131,7 @@ uint32_t gpu_set_channels(const struct gpu_entry *set, int n) {
     return most;
 }
 
-/* Returns how many channels from `first` on find room. */
+/* Returns how many channels, from `first` on, find room. */
 static uint32_t channels_that_fit(const struct gpu_entry *set, int n, uint32_t first, uint32_t resident) {
     uint32_t channels = 0, most = gpu_set_channels(set, n) - first;
     while (channels < most && gpu_set_blocks(set, n, first, channels + 1) <= resident)
@@ -139,7 +139,7 @@ static uint32_t channels_that_fit(const struct gpu_entry *set, int n, uint32_t f
     return channels;
 }
 
-/* One grid, or several one after the other, of some channels each. */
+/* Launches one grid, or several grids one after the other, with some channels each. */
 static enum collet_result launch_grids(const struct gpu_entry *set, int n, uint32_t resident, void *stream) {
     const struct gpu_driver *driver = set->call->chan->owner.gpu->driver;
     struct work_launch launch = {.nworks = (uint32_t)n};
@@ -181,7 +181,7 @@ static enum collet_result tell_proxies(const struct gpu_entry *set, int n, void 
     return COLLET_SUCCESS;
 }
 
-/* Copies are not chosen where several ranks of a process are on one GPU: the set is of one rank. */
+/* The set has one rank: copies are not chosen if several ranks of a process are on one GPU. */
 static enum collet_result put_copies(const struct gpu_entry *set, int n, const struct gpu_place *place) {
     const struct exec_call *calls[COPIES_RANKS_MAX];
     for (int k = 0; k < n; k++)
@@ -189,7 +189,7 @@ static enum collet_result put_copies(const struct gpu_entry *set, int n, const s
     return exec_copies_put(calls, n, place);
 }
 
-/* Their work itself. */
+/* Puts the work of the calls, without the waits around it. */
 static enum collet_result put_set(const struct gpu_entry *set, int n, uint32_t resident,
                                   const struct gpu_place *place) {
     return set->call->request.by_copies ? put_copies(set, n, place) : launch_grids(set, n, resident, place->stream);
@@ -201,7 +201,7 @@ static enum collet_result put_set(const struct gpu_entry *set, int n, uint32_t r
  *    others               record ready                          wait for the event
  */
 
-/* Is it the first call of its rank in the set? */
+/* Is call k the first call of its rank in the set? */
 static bool is_first_of_rank(const struct gpu_entry *set, int k) {
     int first = 0;
     while (set[first].call->chan != set[k].call->chan)
@@ -218,7 +218,7 @@ int gpu_set_ranks(const struct gpu_entry *set, int n) {
 
 static struct gpu_rank *rank_of(const struct gpu_entry *e) { return e->call->chan->owner.gpu; }
 
-/* Is its stream another one than the set's, and has no call before it named it? Of a guest's rank one event stands for all its streams. */
+/* Is the call's stream not the set's, and is this the first call with that stream? A guest's rank has one event for all its streams. */
 static bool is_another_stream(const struct gpu_entry *set, int k, const void *stream) {
     if (set[k].is_guest)
         return is_first_of_rank(set, k);
@@ -228,7 +228,7 @@ static bool is_another_stream(const struct gpu_entry *set, int k, const void *st
     return set[k].call->stream != stream;
 }
 
-/* The set's stream waits for what the calls' streams have, and for the newest operations of the ranks. */
+/* The set's stream waits for the present work of the calls' streams, and for the newest operations of the ranks. */
 static enum collet_result wait_for_all(const struct gpu_entry *set, int n, const struct gpu_place *place) {
     for (int k = 0; k < n; k++) {
         struct gpu_rank *gpu = rank_of(&set[k]);
@@ -288,7 +288,7 @@ static enum collet_result check_set(const struct gpu_entry *set, int n, uint32_t
             return err_set(COLLET_ERR_MISMATCH,
                            "ranks %d and %d, which are on one GPU, make different calls: all ranks must make the same",
                            set->call->chan->owner.rank, set[k].call->chan->owner.rank);
-    if (set->call->request.by_copies) /* they take no room */
+    if (set->call->request.by_copies) /* copies take no room on the GPU */
         return COLLET_SUCCESS;
     if (n > WORK_MAX)
         return err_too_many(set, n, gpu_set_blocks(set, n, 0, 1), resident);
@@ -310,7 +310,7 @@ enum collet_result gpu_launch_set(const struct gpu_entry *set, int n) {
 
 /* ---- guests ---- */
 
-/* Has an entry before it the same rank, and the same stream or another one? */
+/* Is there an earlier entry of the same rank with the same stream? Or, without same_stream, with another stream? */
 static bool is_named_before(const struct gpu_entry *guests, int k, bool same_stream) {
     for (int before = 0; before < k; before++)
         if (guests[before].call->chan == guests[k].call->chan &&
@@ -319,7 +319,7 @@ static bool is_named_before(const struct gpu_entry *guests, int k, bool same_str
     return false;
 }
 
-/* A rank has one event: with several streams, each waits for the one before it, and the event stands behind the last. */
+/* A rank has one event. If it has several streams, each stream waits for the one before it, and the event stands behind the last one. */
 static enum collet_result guest_comes(struct gpu_rank *gpu, void *stream, bool again) {
     if (again)
         COLLET_TRY(gpu->driver->streams->wait(stream, gpu->ready, false));

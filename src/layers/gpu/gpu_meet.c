@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All ranks of a communicator on GPUs meet: rank 0 waits for a word from each, and then sends one to each.
+ * All ranks of a communicator on GPUs meet: rank 0 waits for a message from each rank, and then sends a message to each.
  */
 #include "layers/gpu/gpu_meet.h"
 
@@ -31,7 +31,7 @@ static enum collet_result meet_as_other(struct chan *chan, struct exec_meeting *
     return boot_try_recv(chan->owner.boot, 0, key, nothing, sizeof(nothing), &bytes);
 }
 
-/* All ranks come to meetings in the same order, so they number them alike. */
+/* All ranks come to meetings in the same order, so each meeting has the same number on all ranks. */
 enum collet_result exec_gpu_meet(struct chan *chan, struct exec_meeting *meeting, bool *moved) {
     if (meeting->met == MEET_DONE || chan->owner.nranks == 1)
         return COLLET_SUCCESS;

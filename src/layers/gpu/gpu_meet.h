@@ -4,8 +4,8 @@
 
 #include "exec/exec.h"
 
-/* No launch of a program before every rank has its connections and the program: making them may have to wait
- * for running kernels, which would wait for the rank that is making them. SUCCESS once all have come, IN_PROGRESS before. */
+/* Waits until every rank has its connections and its program. Before that nobody launches the program. Why? To make connections may wait
+ * for running kernels, and these would wait for the rank that makes them. SUCCESS: all have come. IN_PROGRESS: not yet. */
 enum collet_result exec_gpu_meet(struct chan *chan, struct exec_meeting *meeting, bool *moved);
 
 #endif

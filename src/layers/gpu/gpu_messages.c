@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages of a company's threads. A thread that comes waits for the threads that have the other ends of its messages, for those that
- * have the other ends of theirs, and so on. The last one launches all of them, in the order of a group of one thread (gpu_waves.h).
+ * Messages of a company's threads. A thread that comes waits for the threads that have the other ends of its messages, for the threads
+ * that have the other ends of those threads' messages, and so on. The last thread launches all of them, in the order of one group
+ * (gpu_waves.h).
  *
  *    rank 0's thread    to 1, from 3   comes ─ waits ─────────────────▶ goes on
  *    rank 1's thread    to 2, from 0     comes ─ waits ───────────────▶ goes on
@@ -12,14 +13,14 @@
  * When do messages go alone, as if their rank were the only one?
  *
  *    in a capture                                  its graph holds its own calls
- *    the other end is this thread's to call        it would wait for itself. With more ranks than queues of the GPU it does so for a
- *                                                  while: another thread may call from now on
- *    all have come, but with other messages        they would wait for each other: a group of two sends, and a receive by itself
+ *    this thread itself has to call the other end  it would wait for itself. If the GPU has fewer queues than ranks, it waits for a
+ *                                                  while all the same: another thread may call for that rank from now on
+ *    all have come, but with other messages        they would wait for each other, as two sends in a group and a lone receive do
  *    the other end does not come for a while       a small send ends without its receive; and the caller may need to go on first.
- *                                                  The while gets shorter if that happens again and again
+ *                                                  The wait gets shorter if that happens again and again
  *
- * An end whose other end has gone alone has nothing to wait for. With more ranks than queues of the GPU the last two are failures, with
- * the numbers: kernels that wait there for each other may never end.
+ * If one end has gone alone, its other end has nothing to wait for. If the GPU has fewer queues than ranks, the last two cases are failures,
+ * with the numbers: kernels that wait for each other there may never end.
  */
 #include "layers/gpu/gpu_party.h"
 #include "layers/gpu/gpu_waves.h"
@@ -46,14 +47,14 @@ static struct lone *find_lone(const struct company_member *member, int peer, enu
     return lone;
 }
 
-/* The rank of the other end, if this end has to wait for it. */
+/* Returns the rank of the other end, if this end has to wait for it; else NULL. */
 static struct company_member *partner_of(const struct company *company, const struct gpu_entry *e) {
     struct company_member *partner = gpu_company_member(company, e->call->request.root);
     const struct lone *lone = partner == NULL ? NULL : find_lone(partner, rank_of(e), other_kind(e));
     return lone != NULL && lone->sequence >= e->call->args.sequence ? NULL : partner;
 }
 
-/* Without memory for a note, the other end waits in vain, but it has a limit. */
+/* Notes that this end goes alone. If there is no memory for the note, the other end waits in vain, but not without limit. */
 static void note_lone(struct company_member *member, const struct gpu_entry *e) {
     const struct exec_request *request = &e->call->request;
     struct lone *lone = find_lone(member, request->root, request->collective);
@@ -98,7 +99,7 @@ static bool waits_for_itself(const struct company *company, const struct party *
     return false;
 }
 
-/* Puts those that one waits for at the end of the list. False: one of them has not come. */
+/* Puts the parties for which this party waits at the end of the list. False: one of them has not come. */
 static bool add_partners(const struct company *company, const struct party *party, struct party **last_p) {
     for (int k = 0; k < party->n; k++) {
         const struct company_member *partner = partner_of(company, &party->set[k]);
@@ -114,7 +115,7 @@ static bool add_partners(const struct company *company, const struct party *part
     return true;
 }
 
-/* True: all that this one waits for, and they wait for, are in the list behind it. */
+/* Lists, behind `own`, all parties for which it waits, and all for which those wait, and so on. False: one of them has not come. */
 static bool gather(const struct company *company, struct party *own) {
     struct party *last = own;
     bool all = true;
@@ -150,7 +151,7 @@ static bool are_ends(const struct gpu_entry *e, const struct gpu_entry *other) {
            other->call->request.collective == other_kind(e) && other->call->args.sequence == e->call->args.sequence;
 }
 
-/* Both ends have to be of one wave: in another one, they would wait for what is launched behind them. */
+/* Both ends must be of one wave. Otherwise the earlier end would wait for an end that is launched behind it. */
 static bool has_other_end(const struct exchange *exchange, int k) {
     const struct gpu_entry *set = exchange->set;
     for (int at = k; at >= 0 && set[at].wave == set[k].wave; at--)
@@ -171,7 +172,7 @@ static bool fit(const struct company *company, const struct exchange *exchange) 
 
 /* ---- coming ---- */
 
-/* GONE: another thread has them in hand. */
+/* GONE: another thread has taken the messages. */
 enum arrival { ALONE, EARLY, LAST, UNFIT, GONE };
 
 static void take_all(const struct company *company, struct party *own) {
@@ -181,14 +182,14 @@ static void take_all(const struct company *company, struct party *own) {
     }
 }
 
-/* Their threads launch them. */
+/* Lets the threads of these parties launch their messages themselves. */
 static void send_away(struct company *company, struct party *others) {
     for (struct party *party = others; party != NULL; party = party->next)
         go_alone(company, party);
     gpu_party_tell(others, COLLET_SUCCESS);
 }
 
-/* All have come. */
+/* All parties have come. */
 static enum arrival arrive_last(struct company *company, struct party *party, const struct exchange *exchange) {
     if (fit(company, exchange)) {
         company->grace_ms = 2 * company->grace_ms < COMPANY_GRACE_MS ? 2 * company->grace_ms : COMPANY_GRACE_MS;
@@ -204,7 +205,7 @@ static enum arrival arrive_last(struct company *company, struct party *party, co
     return ALONE;
 }
 
-/* LAST and UNFIT: nobody can take any of those in the list back, and they are in `exchange`. EARLY: the party has come in, if it stays. */
+/* LAST, UNFIT: all messages of the list are in `exchange`, and no party can be taken back. EARLY: the party has come in, if it stays. */
 static enum collet_result messages_arrive(struct party *party, bool stays, struct exchange *exchange,
                                           enum arrival *arrival) {
     SCOPED_LOCK(gpu_company_lock());
@@ -232,7 +233,7 @@ static enum collet_result messages_arrive(struct party *party, bool stays, struc
 
 /* ---- waiting: for whom, and how long ---- */
 
-/* False: too late. */
+/* Takes the party back. False: another thread has already taken it. */
 static bool messages_take_back(struct party *party) {
     SCOPED_LOCK(gpu_company_lock());
     if (!party->taken)
@@ -240,7 +241,7 @@ static bool messages_take_back(struct party *party) {
     return !party->taken;
 }
 
-/* The first message that waits. */
+/* Finds the first message that waits for a rank that has not come. */
 static const struct gpu_entry *find_waiting(const struct company *company, const struct party *party) {
     for (int k = 0; k < party->n; k++) {
         const struct company_member *partner = partner_of(company, &party->set[k]);
@@ -275,7 +276,8 @@ static enum collet_result err_unfit(const struct party *party) {
         rank_of(party->set), company->nmembers, company->ordinal, gpu_company_queues());
 }
 
-/* It has waited long enough. It can do without the others if kernels of all ranks find a queue, or if nobody else calls for the others. */
+/* If the party has waited long enough, it goes alone. Two cases allow that: each rank's kernel finds a queue of its own, or the party waits
+ * for a rank for which only this thread calls. */
 static void lose_patience(struct company *company, struct party *party, uint64_t waited_ns) {
     SCOPED_LOCK(gpu_company_lock());
     if (party->taken || waited_ns < (uint64_t)company->grace_ms * 1000000u ||
@@ -294,7 +296,7 @@ static enum collet_result messages_check_wait(struct company *company, struct pa
                                                              : err_not_there(company, party, waited_ns);
 }
 
-/* Until something is to be done, or another thread has done it. A failure has taken the party back. */
+/* Waits until this thread has something to launch, or until another thread has launched it. On a failure, the party is taken back. */
 static enum collet_result wait_for_ends(struct company *company, struct party *party, struct exchange *exchange,
                                         enum arrival *arrival) {
     struct waiter waiter = party->set->call->chan->patience;
@@ -302,7 +304,7 @@ static enum collet_result wait_for_ends(struct company *company, struct party *p
     uint64_t nlones = 0, now_lones;
     while (!__atomic_load_n(&party->done, __ATOMIC_ACQUIRE)) { /* pairs with gpu_party_tell() */
         now_lones = __atomic_load_n(&company->nlones, __ATOMIC_ACQUIRE);
-        if (now_lones != nlones) { /* then it may have nobody to wait for any more */
+        if (now_lones != nlones) { /* an end has gone alone: this party may have nobody to wait for any more */
             nlones = now_lones;
             COLLET_TRY(messages_arrive(party, true, exchange, arrival));
             if (*arrival != EARLY && *arrival != GONE)
@@ -335,7 +337,7 @@ static enum collet_result exchange_with_others(struct company *company, struct p
                                                struct exchange *exchange) {
     enum arrival arrival;
     COLLET_TRY(messages_arrive(party, false, exchange, &arrival));
-    if (arrival == EARLY) { /* others may launch it: they have to know what is in its streams */
+    if (arrival == EARLY) { /* other threads may launch it: their sets must wait for its streams */
         COLLET_TRY(gpu_guests_come(party->set, party->n));
         COLLET_TRY(messages_arrive(party, true, exchange, &arrival));
     }

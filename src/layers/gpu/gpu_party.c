@@ -2,9 +2,9 @@
  *
  * Collectives of a company's threads: a thread that comes waits for the others, and the last one launches for all.
  *
- * Who is in a capture launches alone: its graph holds its own call. So does a thread that has called for another rank of the company
- * before, and now leaves it out: it would wait for itself. All others then launch this call alone, too. With more ranks than queues of
- * the GPU such a thread first waits for a while: another thread may call for that rank from now on.
+ * A thread in a capture launches alone: its graph holds only its own call. A thread also launches alone if it has called for another rank
+ * of the company before, and now leaves that rank out: it would wait for itself. All others then launch this call alone, too. If the GPU
+ * has fewer queues than ranks, such a thread first waits for a while: another thread may call for that rank from now on.
  */
 #include "layers/gpu/gpu_party.h"
 
@@ -28,14 +28,14 @@ static bool is_among(const struct party *parties, const struct chan *chan) {
     return false;
 }
 
-/* Another thread may call for a rank from now on. If kernels that go alone may never end, that is worth a wait, once in a row. With the
- * lock, as what follows. */
+/* Shall this party still wait for a rank that its thread has called before? From now on another thread may call for that rank. If kernels
+ * that go alone may never end, a wait is worth it, but only for the first of several such calls. The caller holds the lock. */
 static bool is_soon(const struct company *company, const struct party *party, uint64_t waited_ns) {
     return gpu_company_is_crowded(company) && company->alone + 1 < number_of(party) &&
            waited_ns < COMPANY_GRACE_MS * 1000000ull;
 }
 
-/* Then it is in vain to wait for that rank here. */
+/* Has this thread called for another rank before? Then it is in vain to wait here for that rank. */
 static bool calls_for_another_rank(const struct company *company, const struct party *party) {
     for (const struct company_member *member = company->members; member != NULL; member = member->next)
         if (member->caller == gpu_company_thread() && !is_among(party, member->chan))
@@ -49,7 +49,7 @@ static void note_caller(const struct company *company, const struct party *party
             member->caller = gpu_company_thread();
 }
 
-/* Or comes behind a call that another rank has launched alone. */
+/* Does the party go alone? It also does if another rank has launched this call, or a later one, alone. */
 static bool goes_alone(struct company *company, const struct party *party, uint64_t waited_ns) {
     const bool parts = calls_for_another_rank(company, party) && !is_soon(company, party, waited_ns);
     if ((party->set->capture != 0 || parts) && company->alone < number_of(party))
@@ -66,7 +66,7 @@ static int nranks_of(const struct party *parties) {
 
 enum arrival { ALONE, EARLY, LAST };
 
-/* LAST: *parties_p are all others, and nobody can take them back. */
+/* LAST: *parties_p are all other parties, and nobody can take them back. */
 static enum arrival arrive(struct party *party, struct company **company_p, struct party **parties_p) {
     SCOPED_LOCK(gpu_company_lock());
     struct company *company = *company_p = gpu_company_find(&party->set->call->chan->owner);
@@ -85,7 +85,7 @@ static enum arrival arrive(struct party *party, struct company **company_p, stru
     return LAST;
 }
 
-/* False: too late. */
+/* Takes the party back. False: another thread has already taken it. */
 static bool take_back(struct company *company, struct party *party) {
     SCOPED_LOCK(gpu_company_lock());
     struct party **link = &company->parties;
@@ -142,7 +142,7 @@ static enum collet_result check_wait(struct company *company, const struct party
     return idle_ns / 1000000u < (uint64_t)chan->timeout_ms ? COLLET_SUCCESS : err_not_all(company, party, idle_ns);
 }
 
-/* SUCCESS: the party is done, or launches alone. A failure has taken it back. */
+/* SUCCESS: the party is done, or launches alone (*alone). On a failure, the party is taken back. */
 static enum collet_result wait_for_rest(struct company *company, struct party *party, bool *alone) {
     struct waiter waiter = party->set->call->chan->patience;
     while (!__atomic_load_n(&party->done, __ATOMIC_ACQUIRE)) { /* pairs with gpu_party_tell() */
@@ -170,7 +170,7 @@ void gpu_party_tell(struct party *parties, enum collet_result result) {
         party->result = result;
         if (result != COLLET_SUCCESS)
             snprintf(party->text, sizeof(party->text), "%s", err_last());
-        __atomic_store_n(&party->done, true, __ATOMIC_RELEASE); /* then it may be gone */
+        __atomic_store_n(&party->done, true, __ATOMIC_RELEASE); /* from here on the party may be gone */
     }
 }
 
@@ -201,7 +201,7 @@ enum collet_result gpu_party_end(const struct party *party) {
                                            : err_adopt(party->result, party->text);
 }
 
-/* Their graphs wait for each other, and nobody knows when they are launched. */
+/* The graphs of several ranks wait for each other, and nobody here knows when the program launches them. */
 static void warn_of_graphs(const struct gpu_entry *set) {
     static bool said;
     if (set->capture != 0 && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))

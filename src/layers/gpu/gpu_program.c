@@ -3,8 +3,8 @@
  * A bound program, copied to a GPU: steps, workers, and for each entry of the peer table the connection ends. An end is
  * copied when the first program that uses it is; all programs share that copy, and its position lives there alone.
  *
- * An image of all that is made on the host, twice: first it is measured, then it gets its place on the GPU, and is filled with
- * addresses there. So it takes one copy.
+ * The host makes an image of all of this, twice. The first time only measures it. Then it gets its place on the GPU, and the second time
+ * fills it with addresses of that place. So one copy brings the whole image to the GPU.
  */
 #include "base/err.h"
 #include "kernels/work.h"
@@ -19,14 +19,14 @@
 
 struct image {
     struct chan *chan;
-    char *host; /* NULL: it is measured */
+    char *host; /* NULL: the image is only measured */
     char *gpu;
     size_t used;
 };
 
 #define MEASURED ((char *)ALIGN_BYTES) /* any address that is not NULL, for an image that is only measured */
 
-/* Where it will be on the GPU. Nothing of it moves afterwards. */
+/* Adds bytes to the image. Returns their address on the GPU, which never changes. */
 static void *image_put(struct image *image, const void *from, size_t bytes) {
     char *at = image->gpu + image->used;
     if (image->host != NULL && bytes > 0)
@@ -35,7 +35,7 @@ static void *image_put(struct image *image, const void *from, size_t bytes) {
     return at;
 }
 
-/* host_end is the `end` of a connection, its first field. */
+/* host_end is the `end` of a connection: the connection's first field. */
 static struct fifo_end *put_end(struct image *image, struct fifo_end *host_end) {
     struct conn *conn = (struct conn *)host_end;
     if (conn == NULL || conn->end_on_gpu != NULL)
@@ -46,7 +46,7 @@ static struct fifo_end *put_end(struct image *image, struct fifo_end *host_end) 
     return copy;
 }
 
-/* Copies the ends that receive, and behind them those that send. */
+/* Copies the receiving ends, and behind them the sending ends. */
 static enum collet_result put_ends(struct image *image, int npeers, const struct interp_op *op, void *to_p) {
     struct fifo_end **table = calloc((size_t)npeers * 2 + 1, sizeof(*table));
     if (table == NULL)
@@ -84,7 +84,7 @@ static uint32_t lends_from(const struct exec_program *program) {
     return least;
 }
 
-/* The workers of a channel, at blocks[0] and on. */
+/* Puts the workers of a channel into blocks[0], blocks[1] and so on. */
 static enum collet_result put_channel(struct image *image, const struct exec_program *program, int c, char *tmp,
                                       struct work_block *blocks) {
     const struct prog *prog = program->progs[c];
@@ -107,18 +107,18 @@ static enum collet_result put_channel(struct image *image, const struct exec_pro
     return COLLET_SUCCESS;
 }
 
-/* tmp: of all channels, one behind another. */
+/* tmp: the TMP of all channels, one behind another. */
 static enum collet_result put_channels(struct image *image, const struct exec_program *program, char *tmp,
                                        struct work_block *blocks) {
     for (int c = 0; c < program->nchannels; c++) {
         COLLET_TRY(put_channel(image, program, c, tmp, blocks + program->first_worker[c]));
-        if (tmp != NULL) /* some channel needs it */
+        if (tmp != NULL) /* some channel needs TMP */
             tmp += (size_t)program->progs[c]->ntmp * program->ops[c].memory.tmp_stride;
     }
     return COLLET_SUCCESS;
 }
 
-/* Returns where the blocks are. */
+/* Stores the address of the blocks on the GPU. */
 static enum collet_result put_program(struct image *image, const struct exec_program *program, char *tmp, void **to_p) {
     const size_t nblocks = (size_t)program->first_worker[program->nchannels];
     struct work_block *blocks = calloc(nblocks + 1, sizeof(*blocks));
@@ -138,7 +138,7 @@ static enum collet_result take_tmp(struct gpu_rank *gpu, const struct exec_progr
     return bytes > 0 ? gpu_rank_take(gpu, bytes, (void **)tmp_p) : COLLET_SUCCESS;
 }
 
-/* The image did not come to the GPU: nor did the ends in it. */
+/* The image did not come to the GPU, so its ends are not there either. */
 static void forget_ends(const struct image *image, const struct exec_program *program) {
     for (int k = 0; k < program->nconns; k++) {
         const char *end = (const char *)program->conns[k]->end_on_gpu;

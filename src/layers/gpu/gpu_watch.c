@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What runs on a GPU asks nobody whether it may go on waiting. So two threads of the process look now and then at each of its ranks on
+ * A kernel on a GPU cannot ask whether it may go on waiting. So two threads of the process look now and then at each of its ranks on
  * GPUs:
  *
  *    collet-gpu        a block found a mismatch, or waited          ──▶ the communicator fails
  *                      longer than COLLET_TIMEOUT
  *                      a rank died, and the driver does not answer  ──▶ the communicator fails
  *    collet-gpu-ask    a rank died, and ours has work pending       ──▶ the communicator fails
- *                      the GPU has failed, by whoever's work        ──▶ the communicator fails
+ *                      the GPU has failed, by anybody's work        ──▶ the communicator fails
  *                      its launches have ended                      ──▶ its proxy may sleep
  *
- * They sleep in between, and end with the last rank. Why two? A question to the driver may take as long as the kernels that run: behind a
- * launch into a full queue all questions wait. The kernel that keeps them waiting may itself wait for a rank that is dead. So
- * collet-gpu asks the driver nothing. And a failure ends the rank's launches without either thread (boot_end_word()).
+ * They sleep in between, and end with the last rank. Why two? A call of the driver may take as long as the running kernels: behind a
+ * launch into a full queue, all calls wait. The kernel that keeps them waiting may itself wait for a rank that is dead. So collet-gpu
+ * never calls the driver. And a failure ends the rank's launches without either thread (boot_end_word()).
  */
 #include "base/err.h"
 #include "base/os.h"
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 
 #define LOOK_EVERY_NS 20000000u
-#define SILENCE_NS 1000000000u /* then somebody's work keeps the driver waiting */
+#define SILENCE_NS 1000000000u /* after this time without an answer, some work keeps the driver waiting */
 
 struct watched {
     struct chan *chan;
@@ -36,7 +36,7 @@ static uint64_t look_at_gpus(void), ask_about_gpus(void);
 static struct watched *looked_at, *asked_about;
 static struct patrol looks = PATROL("collet-gpu", look_at_gpus, &looked_at);
 static struct patrol questions = PATROL("collet-gpu-ask", ask_about_gpus, &asked_about);
-static uint64_t asked_ns; /* when the driver was asked what it has not answered yet; 0: it has answered all */
+static uint64_t asked_ns; /* time of the question that the driver has not answered yet; 0: it has answered all */
 
 static void fail_if_a_rank_died(struct chan *chan, const char *meanwhile) {
     for (int rank = 0; rank < chan->owner.nranks; rank++) {
@@ -81,9 +81,9 @@ static void check_deaths(struct chan *chan) {
         fail_if_a_rank_died(chan, "had work on its GPU");
 }
 
-/* The proxy itself asks the driver nothing: an answer may be kept waiting by work that waits for the proxy. */
+/* The proxy itself must not call the driver: the answer may have to wait for work that waits for the proxy. */
 static void check_landed(struct chan *chan) {
-    uint64_t launches = proxy_launches(chan); /* first: what is launched from here on counts as not landed */
+    uint64_t launches = proxy_launches(chan); /* read before the query: later launches do not count as landed */
     if (launches > 0 && gpu_rank_query(chan->owner.gpu) != COLLET_IN_PROGRESS)
         proxy_landed(chan, launches);
 }
@@ -138,13 +138,13 @@ static void take_off_list(struct patrol *patrol, struct watched **list, const st
     free(gone);
 }
 
-/* From now on whoever notices that the communicator has failed also writes 1 to this word, for those that cannot ask (kernels on
- * GPUs); NULL: no longer. */
+/* From now on, a thread that notices that the communicator has failed also writes 1 to this word. It is for kernels on GPUs, which cannot
+ * ask. NULL: there is no such word any more. */
 static void boot_end_word(struct boot *boot, int32_t *word) {
     SCOPED_LOCK(&boot->hub->lock);
     boot->end_word = word;
     if (word != NULL && hub_failed(boot->hub) != COLLET_SUCCESS)
-        __atomic_store_n(word, 1, __ATOMIC_RELEASE); /* pairs with whoever gave the word */
+        __atomic_store_n(word, 1, __ATOMIC_RELEASE); /* pairs with the reader of the word */
 }
 
 enum collet_result exec_gpu_watch(struct chan *chan) {

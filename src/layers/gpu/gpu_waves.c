@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define WAVE_MESSAGES (1ull << 40) /* waves of messages are above it, those of collectives below */
+#define WAVE_MESSAGES (1ull << 40) /* waves of messages are above this number, waves of collectives below */
 
 static uint64_t round_of(const struct exec_call *call) {
     int n = call->chan->owner.nranks, distance = call->request.root - call->chan->owner.rank;
@@ -11,7 +11,8 @@ static uint64_t round_of(const struct exec_call *call) {
     return (uint64_t)((forward + n) % n);
 }
 
-/* Places of messages of one nth: the sends that copies do, which wait for no receive; rounds 1 … nranks − 1; the receives of copies. */
+/* Counts the places of messages with one number in their pairs: sends by copies, which wait for no receive; rounds 1 … nranks − 1; receives
+ * by copies. */
 static uint64_t places_of_messages(const struct exec_call *call) { return (uint64_t)call->chan->owner.nranks + 1; }
 
 static uint64_t place_of_message(const struct exec_call *call) {
@@ -31,7 +32,7 @@ enum collet_result gpu_waves_entry(struct gpu_entry *e, struct exec_call *call, 
     return COLLET_SUCCESS;
 }
 
-/* Ranks whose streams are in captures of their own, each: every graph holds the call of its rank alone. */
+/* Calls of different captures are in different sets: every graph holds only the calls of its own rank. */
 static int by_set(const void *a_, const void *b_) {
     const struct gpu_entry *a = a_, *b = b_;
     const struct conn_owner *x = &a->call->chan->owner, *y = &b->call->chan->owner;
@@ -53,7 +54,7 @@ int gpu_waves_length(const struct gpu_entry *entries, int n) {
     return length;
 }
 
-/* Does this round go into the same grid as those from `first` on? Of one pair and direction a grid takes one message. */
+/* Does this round go into the same grid as the rounds from `first` on? A grid takes one message of each pair and direction. */
 static bool round_joins(const struct gpu_entry *first, const struct gpu_entry *round) {
     uint64_t places = places_of_messages(first->call);
     return gpu_entry_is_message(first) && gpu_entries_share_gpu(first, round) && !first->call->request.by_copies &&
@@ -61,7 +62,7 @@ static bool round_joins(const struct gpu_entry *first, const struct gpu_entry *r
            (first->wave - WAVE_MESSAGES) / places == (round->wave - WAVE_MESSAGES) / places;
 }
 
-/* Do the rounds of a set go into one grid? Other ranks of this GPU may be launched by others, and must find room as well. */
+/* Do the rounds of a set go into one grid? Other threads may launch other ranks of this GPU, and these must find room as well. */
 static bool rounds_fit(const struct gpu_entry *set, int n) {
     const struct gpu_rank *gpu = set->call->chan->owner.gpu;
     uint64_t resident = gpu->driver->streams->resident(gpu->ordinal);

@@ -10,10 +10,10 @@
 #define GPU_LANES 512 /* maximum number of lanes of a block */
 
 struct gpu_kernels {
-    const char *code; /* for which GPUs: "sm_90" is machine code, "compute_90" is PTX, which the driver compiles */
+    const char *code; /* its GPUs: "sm_90" is machine code, "compute_90" is PTX, which the driver compiles */
     const void *copy;
     const void *const
-        *reduce[COLLET_OP_COUNT]; /* an array per operator, with a kernel per type; NULL: it does not take the type */
+        *reduce[COLLET_OP_COUNT]; /* an array per operator, with a kernel per type; NULL: no kernel for this type */
     /* Kernels for sums by switches, for GPUs with teams (gpu.h); NULL: there is no such sum, or no kernel. */
     const void *(*team_sum)(int op, int type);
 };

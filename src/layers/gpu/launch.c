@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * See launch.h. Ranks of one GPU are launched together, so the locks of all communicators of a group are held at once. A
- * thread that does not get one of them gives all of them back and begins again: threads with overlapping groups do not lock
- * each other out.
+ * thread that does not get one of the locks gives all of them back and begins again. So threads with overlapping groups cannot deadlock.
  */
 #include "layers/gpu/launch.h"
 
@@ -44,7 +43,7 @@ static enum collet_result call_begin(const struct post *post, struct exec_call *
     if (request.by_copies)
         call->place = place;
     call->nth = lane->begun - lane->launched - 1;
-    lane->call = *call; /* for others who look */
+    lane->call = *call; /* for other threads that look at the call */
     call->shown = &lane->call;
     return COLLET_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of GPU communicators: they are in their streams when this returns.
+ * Launches calls of GPU communicators: on return, the calls are in their streams.
  */
 #ifndef COLLET_LAYERS_GPU_LAUNCH_H
 #define COLLET_LAYERS_GPU_LAUNCH_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layer "gpu": what a rank has on its GPU, from its beginning to its end.
+ * The layer "gpu": makes and ends the parts of a rank that are on its GPU.
  */
 #include "seams/layer.h"
 
@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-/* Made before its connections. */
+/* Makes the rank's part on its GPU, before the rank's connections. */
 static enum collet_result gpu_join(struct collet_comm *comm) {
     if (!comm_is_on_gpu(comm) || comm->gpu != NULL)
         return COLLET_SUCCESS;
@@ -47,7 +47,7 @@ static bool work_ends(struct chan *chan) {
     return gpu_rank_wait(gpu, COMM_ABORT_WAIT_NS);
 }
 
-/* Memory that a GPU may still look at, since it has not stopped. A debugger finds it here, and to a leak checker it is no leak. */
+/* Memory at which a GPU may still look, because its work has not stopped. A debugger finds it here, and a leak checker sees no leak. */
 static struct kept {
     struct planner *planner;
     struct chan *chan;
@@ -62,11 +62,11 @@ static void keep(const struct collet_comm *comm) {
     *kept = (struct kept){.planner = comm->planner, .chan = comm->chan, .gpu = comm->gpu};
     kept->next = __atomic_load_n(&all_kept, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&all_kept, &kept->next, kept, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        ; /* only ever added to, and read by nobody */
+        ; /* the list only grows, and nobody reads it */
 }
 
-/* What runs on the GPU ends by itself, or is told to if the communicator has failed. Then the proxy ends, which ranks on host memory
- * may have, too. */
+/* The work on the GPU ends by itself; if the communicator has failed, the work is told to end. Then the proxy ends. Ranks on host memory
+ * may have a proxy, too. */
 static bool gpu_close(struct collet_comm *comm) {
     struct chan *chan = comm->chan;
     if (chan == NULL)

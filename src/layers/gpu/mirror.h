@@ -12,8 +12,8 @@
  *
  *    a | b = ~(~a & ~b)        max(a, b) = ~min(~a, ~b)        of reals: max(a, b) = −min(−a, −b)
  *
- * Signed integers, with the highest bit turned, have the order of unsigned ones. Returns the bits that a GPU turns in
- * elements of a type, in each element of 8 bytes; both valid. */
+ * Signed integers, with the highest bit turned, have the order of unsigned ones. Returns the bits that a GPU turns
+ * in elements of this type, repeated to fill 8 bytes. The operator and the type are valid. */
 uint64_t type_mirror(enum collet_op op, enum collet_type type);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* The GPUs that are known to store a line of LL128 as a whole: V100, A100, and from H100 on all. */
+/* Is the GPU known to store a line of LL128 as a whole? V100, A100, and all GPUs from H100 on are known to do it. */
 static bool stores_lines(const struct nvlink_card *card) {
     return card->on_gpu && (card->capability == 70 || card->capability == 80 || card->capability >= 90);
 }
@@ -19,7 +19,7 @@ enum collet_result nvlink_ask(int device, struct nvlink_card *card) {
     if (!card->on_gpu)
         return COLLET_SUCCESS;
     int own = device - COLLET_DEVICE_CUDA(0), count = driver->count(&why);
-    COLLET_TRY(driver->open(own)); /* only then it is known how many blocks it runs */
+    COLLET_TRY(driver->open(own)); /* only an open GPU says how many blocks it runs */
     card->gpu = driver->identity(own);
     card->capability = driver->capability(own);
     card->blocks = driver->streams->resident(own);
@@ -32,7 +32,7 @@ enum collet_result nvlink_ask(int device, struct nvlink_card *card) {
     return COLLET_SUCCESS;
 }
 
-/* The process of this rank sees that GPU, and it is not joined with its own. */
+/* Does the process of this rank see that GPU, without being joined with it? */
 static bool is_apart(const struct nvlink_card *card, uint64_t gpu) {
     for (uint32_t k = 0; k < card->nseen && k < NVLINK_GPUS_MAX; k++)
         if (card->seen[k] == gpu)

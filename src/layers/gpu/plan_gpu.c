@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans of ranks on GPUs, as far as they differ: blocks must find room, messages have several channels, copy engines know no slots.
+ * Plans of ranks on GPUs differ in three ways: blocks must find room, messages have several channels, and copy engines know no slots.
  */
 #include "seams/gpu_plan.h"
 
@@ -15,8 +15,8 @@
 
 /* ---- limits ---- */
 
-/* LL128 is for links that keep stores of 128 bytes whole: wherever ranks share a node, and somewhere they do, their GPUs are
- * joined as map.h says, and their slots in memory of GPUs. Between nodes there are no lines. */
+/* May LL128 be used? Its links must keep stores of 128 bytes whole. Some ranks share a node. On every node, the ranks' GPUs are joined as
+ * map.h says, and their slots are in memory of GPUs. Between nodes LL128 is not used. */
 static bool lines_are_whole(const struct chan *chan, const struct map *map) {
     bool share = false;
     for (int a = 0; a < chan->owner.nranks; a++) {
@@ -29,7 +29,7 @@ static bool lines_are_whole(const struct chan *chan, const struct map *map) {
     return share || chan->owner.nranks == 1;
 }
 
-/* The most ranks that share a GPU; *apart_p: not all do. */
+/* Returns the largest number of ranks that share a GPU. *apart_p: not all ranks share one GPU. */
 static int ranks_of_a_gpu(const struct chan *chan, bool *apart_p) {
     int most = 1;
     *apart_p = false;
@@ -75,7 +75,7 @@ enum collet_result gpu_limit(const struct chan *chan, const struct config *confi
 #define P2P_PART_BYTES (16u << 10)
 /* In a round of messages a rank sends one and receives one: two blocks per channel. */
 #define P2P_BLOCKS 2
-/* The maximum number of blocks of all ranks that share a GPU. So many were measured. With more, fewer rounds of a group go into one grid. */
+/* Maximum number of channels, over all ranks that share a GPU. It comes from measurements: with more, fewer rounds fit into one grid. */
 #define P2P_CHANNELS_SHARED 32
 
 static int most_of_messages(const struct tuner_limits *limits, int most) {
@@ -84,7 +84,7 @@ static int most_of_messages(const struct tuner_limits *limits, int most) {
     return limits->gpu_ranks > 1 && most > shared ? shared : most;
 }
 
-/* 0: a GPU has no room for the blocks. */
+/* Returns the number of channels of a message. 0: a GPU has no room for the blocks. */
 static int message_channels(const struct chan *chan, const struct tuner_limits *all, bool by_network, uint64_t bytes) {
     struct tuner_limits limits = *all;
     int n = limits.nchannels;
@@ -108,7 +108,7 @@ static uint32_t message_chunk(const struct tuner_limits *limits, uint64_t part_b
 enum collet_result gpu_choose(const struct chan *chan, struct tuner_limits *limits, const struct exec_request *request,
                               uint64_t bytes, struct plan_choice *choice) {
     const struct algorithm *direct = algorithm_find(request->collective, "direct");
-    /* A call by copies has the one algorithm whose ranks send to where their blocks belong; it knows no slots. */
+    /* Copies use the one algorithm in which ranks send each block directly to its place. Copies know no slots. */
     *choice = (struct plan_choice){direct, PROTOCOL_SIMPLE, 1, 0, 0};
     if (!prog_is_p2p(request->collective))
         return COLLET_SUCCESS;

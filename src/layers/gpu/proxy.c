@@ -16,13 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A rank, as one of its threads sees it. The lock of that proxy guards all but `launches`. What all threads of a rank look at is
- * changed with the locks of all. */
+/* A rank, as one of its proxy threads sees it. The lock of that proxy guards all fields but `launches`. If all threads of a rank look at
+ * something, it is changed with the locks of all. */
 struct proxy_client {
     struct proxy *proxy;
     struct chan *chan;
-    struct proxy_client *next;  /* of the proxy's */
-    struct proxy_client *other; /* the same rank, served by its next thread */
+    struct proxy_client *next;  /* next client of the proxy */
+    struct proxy_client *other; /* the rank's client of its next thread */
     int held;
     uint64_t launches, landed;  /* launches: pairs with the driver, which reads it without the lock */
     enum collet_result failure; /* failure of a connection; SUCCESS: none */
@@ -31,18 +31,18 @@ struct proxy_client {
 };
 
 struct proxy {
-    int gpu;             /* its number; −1: host memory */
-    int number;          /* number of this thread among those for the same GPU, or for host memory */
+    int gpu;             /* number of the GPU; −1: host memory */
+    int number;          /* number of this thread among the threads for the same GPU, or for host memory */
     unsigned generation; /* generation of the process that has the thread */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    /* How many wait for the lock. Counted up before they wait; the thread acquires it, and lets them have the lock. */
+    /* Number of threads that want the lock. They count it up before they wait; the proxy reads it (acquire), and lets them have the lock. */
     int wanted;
     bool over;
     uint32_t spin;
     uint32_t turns;
-    int nconns;                /* over wires and ready, when the thread last chose its CPUs */
+    int nconns;                /* number of its ready connections over wires when the thread last chose CPUs */
     struct os_cpu_set allowed; /* the CPUs on which the thread may run */
     struct proxy_client *clients;
     struct proxy *next;
@@ -59,8 +59,8 @@ static bool goes_by_wire(const struct conn *conn) {
 
 static int threads_of(const struct chan *chan) { return chan->owner.config->proxy > 1 ? chan->owner.config->proxy : 1; }
 
-/* Which thread carries a connection? Its opposite, which uses the same sockets, must have the same one. A rank's two neighbours in
- * a ring are two ranks apart, and should have two. */
+/* Does this thread carry the connection? The opposite connection uses the same sockets, so both must have the same thread. A rank's two
+ * neighbours in a ring are two ranks apart, and should have different threads. */
 static bool is_mine(const struct proxy_client *client, const struct conn *conn) {
     int place = conn->transport->copies ? conn->peer / 2 + conn->channel + conn->lane : 0;
     return goes_by_wire(conn) && place % threads_of(client->chan) == client->proxy->number;
@@ -83,7 +83,7 @@ static void prefer_cpus(const struct os_cpu_set *allowed, const struct os_cpu_se
     sched_setaffinity(0, sizeof cpus, CPU_COUNT(&both) > 0 ? &both : &cpus);
 }
 
-/* All connections, while connections come. */
+/* Moves the thread next to the NICs of all its connections, whenever their number has changed. */
 static void move_near(struct proxy *proxy) {
     struct os_cpu_set near = {{0}};
     int nconns = 0;
@@ -105,7 +105,7 @@ static bool is_in_use(const struct proxy_client *client, const struct conn *conn
 }
 
 #define ATTEND_EVERY_TURNS                                                                                             \
-    64u /* connections, also those that nobody uses: the other end may be waiting for what this one has to say */
+    64u /* then also looks after unused connections: the other end may wait for news from this end */
 
 static void note_failure(struct proxy_client *client, enum collet_result result) {
     client->failure = result;
@@ -118,8 +118,8 @@ static void tell_failure(const struct proxy_client *client) {
         boot_fail(client->chan->owner.boot, client->failure, client->failure_text);
 }
 
-/* One turn over a rank's connections: those that its executor may wait for, and those that still have something to send.
- * False: there is nothing to be done. */
+/* One turn over a rank's connections: its executor may wait for them, or they still have something to send. False: there is nothing to
+ * do. */
 static bool client_turn(struct proxy_client *client, bool *moved) {
     bool active = client->held > 0 || client->landed != client->launches, work = false;
     if (has_failed(client->chan))
@@ -150,7 +150,7 @@ static bool client_turn(struct proxy_client *client, bool *moved) {
 
 #define SLEEP_NS 200000000
 
-/* Whose rank computes outside collet attends all the same, now and then. */
+/* Sleeps until there is work. While the rank computes outside collet, the thread still attends to its connections now and then. */
 static void await_work(struct proxy *proxy) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -158,7 +158,7 @@ static void await_work(struct proxy *proxy) {
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     if (pthread_cond_timedwait(&proxy->work, &proxy->lock, &until) != 0)
-        proxy->turns = ATTEND_EVERY_TURNS - 1; /* the next turn does */
+        proxy->turns = ATTEND_EVERY_TURNS - 1; /* so the next turn attends */
 }
 
 static void *proxy_main(void *proxy_) {
@@ -208,7 +208,7 @@ static struct proxy_client *client_of(const struct chan *chan) {
     return __atomic_load_n(&chan->proxy, __ATOMIC_ACQUIRE); /* pairs with proxy_serve() */
 }
 
-/* All threads of a rank, in one order everywhere. */
+/* All threads of a rank, always in the same order. */
 #define EACH_CLIENT(client, chan)                                                                                      \
     struct proxy_client *client = client_of(chan);                                                                     \
     client != NULL;                                                                                                    \
@@ -283,7 +283,7 @@ static enum collet_result proxy_create(int gpu, int number, struct proxy **proxy
     return COLLET_SUCCESS;
 }
 
-/* With all_lock. */
+/* The caller holds all_lock. */
 static enum collet_result proxy_get(int gpu, int number, struct proxy **proxy_p) {
     for (*proxy_p = all; *proxy_p != NULL; *proxy_p = (*proxy_p)->next)
         if ((*proxy_p)->gpu == gpu && (*proxy_p)->number == number && (*proxy_p)->generation == process_forks)
@@ -291,7 +291,7 @@ static enum collet_result proxy_get(int gpu, int number, struct proxy **proxy_p)
     return proxy_create(gpu, number, proxy_p);
 }
 
-/* With all_lock. */
+/* The caller holds all_lock. */
 static enum collet_result client_create(struct chan *chan, int number, struct proxy_client **client_p) {
     int gpu = chan->owner.gpu != NULL ? chan->owner.gpu->ordinal : -1;
     struct proxy_client *client;
@@ -337,7 +337,7 @@ static void drain(struct chan *chan) {
             return;
 }
 
-/* With all_lock: takes the rank off its proxy. True if it was the last one, and the proxy is nobody's now. */
+/* Takes the rank off its proxy. The caller holds all_lock. True: it was the last rank, and the proxy belongs to nobody now. */
 static bool unlink_client(struct proxy_client *client) {
     struct proxy *proxy = client->proxy;
     struct proxy_client **link = &proxy->clients;

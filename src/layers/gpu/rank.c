@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a rank keeps on its GPU: small memory, carved from chunks, and the order of its operations.
+ * A rank's parts on its GPU: small memory, carved from chunks, and the order of its operations.
  *
  *    user's streams    s1  ──▶ op 1 ──▶ ·                 record `done`
  *                      s2       ·   wait `done` ──▶ op 2 ──▶
  *
- * An operation of several ranks, which one launch runs, has one event behind it for all of them, a mark. Why not the event of one of
- * them? That rank may record it anew, behind an operation that waits for the others.
+ * One launch may run an operation of several ranks. Then one event stands behind it for all of them: a mark. Why not the event of one of
+ * these ranks? That rank may record its event anew, behind an operation that waits for the others.
  *
- * In a capture the same waits become edges of the graph; towards what is outside of it, `done` is waited for and recorded
- * as an external event, so that each replay takes its place among the communicator's operations. A program replays graphs without a
- * word, so a rank that is in some always waits, and has `done` recorded, which replays record too.
+ * In a capture the same waits become edges of the graph. Toward work outside of the graph, `done` is an external event: the graph waits
+ * for it and records it, so each replay takes its place among the communicator's operations. A program replays graphs without telling
+ * us. So a rank that is in a graph always waits for `done`, and always records it, as replays do.
  *
- * What copy engines do ends with a word that the stream writes anyhow: `turn` is told in the same call of the driver, and `done` is not
- * recorded. As soon as there are graphs, it is.
+ * A call of copy engines ends with words that the stream writes anyhow. So the same call of the driver also writes `turn`, and `done` is
+ * not recorded. As soon as there are graphs, `done` is recorded again.
  */
 #include "layers/gpu/gpu.h"
 
@@ -27,10 +27,10 @@
 #define CHUNK_BYTES (1u << 20)
 #define ALIGN_BYTES 256u
 
-PROCESS_LOCK(ranks_lock); /* while a thread has it, no work of a rank is put into a stream */
+PROCESS_LOCK(ranks_lock); /* while a thread holds the lock, no work of a rank is put into a stream */
 static struct gpu_rank *ranks;
 
-/* An event behind an operation of several ranks. Those of which it is the newest one use it; then it is recorded again. */
+/* An event behind an operation of several ranks. It is used while that is the newest operation of some rank. Then it is recorded again. */
 struct gpu_mark {
     struct gpu_mark *next;
     int ordinal, users;
@@ -103,7 +103,7 @@ static void mark_leave(struct gpu_rank *rank) {
         __atomic_sub_fetch(&mark->users, 1, __ATOMIC_ACQ_REL);
 }
 
-/* With the lock. NULL: none is free. */
+/* Finds a free mark. The caller holds the lock. NULL: none is free. */
 static struct gpu_mark *mark_find(int ordinal) {
     for (struct gpu_mark *mark = marks; mark != NULL; mark = mark->next)
         if (mark->ordinal == ordinal && __atomic_load_n(&mark->users, __ATOMIC_ACQUIRE) == 0)
@@ -111,7 +111,7 @@ static struct gpu_mark *mark_find(int ordinal) {
     return NULL;
 }
 
-/* With `users` counted already: nobody else takes it. The GPU is entered. */
+/* Takes a mark with `users` counted already, so nobody else takes it. The caller has entered the GPU. */
 static enum collet_result mark_take(const struct gpu_driver *driver, int ordinal, int users, struct gpu_mark **mark_p) {
     SCOPED_LOCK(&ranks_lock);
     struct gpu_mark *mark = mark_find(ordinal);
@@ -131,7 +131,7 @@ static enum collet_result mark_take(const struct gpu_driver *driver, int ordinal
     return COLLET_SUCCESS;
 }
 
-/* With the lock. No rank is left. */
+/* Ends all marks. The caller holds the lock, and no rank is left. */
 static void marks_end(const struct gpu_driver *driver) {
     for (struct gpu_mark *mark = marks, *next; mark != NULL; mark = next) {
         next = mark->next;
@@ -154,14 +154,14 @@ enum collet_result gpu_rank_create(int ordinal, struct gpu_rank **rank_p) {
     COLLET_TRY(memory_get(&rank, 1, sizeof *rank, "no memory for a rank on GPU %d", ordinal));
     rank->driver = gpu_driver();
     rank->ordinal = ordinal;
-    SCOPED_LOW; /* the driver keeps what it opens for a context, for memory and for streams */
+    SCOPED_LOW; /* the driver keeps the descriptors that it opens for a context, for memory and for streams */
     enum collet_result result = rank->driver->open(ordinal);
     if (result != COLLET_SUCCESS) {
         free(rank);
         return result;
     }
     rank_enlist(rank);
-    gpu_rank_detach_all(rank); /* here a rank has to wait for kernels anyhow: it will make connections */
+    gpu_rank_detach_all(rank); /* this may wait for kernels, but so does a new rank when it makes connections */
     GPU_ENTERED(rank->driver, ordinal);
     result = rank_init(rank);
     if (result == COLLET_SUCCESS)
@@ -191,13 +191,13 @@ void gpu_rank_destroy(struct gpu_rank *rank) {
     sweep_behind_the_last(driver);
 }
 
-/* The event behind its newest operation. */
+/* Returns the event behind the rank's newest operation. */
 static void *newest_event(const struct gpu_rank *rank) {
     const struct gpu_mark *mark = __atomic_load_n(&rank->mark, __ATOMIC_ACQUIRE);
     return mark != NULL ? mark->event : rank->done;
 }
 
-/* Its GPU is entered. */
+/* The caller has entered the rank's GPU. */
 static enum collet_result query(const struct gpu_rank *rank) {
     const enum collet_result result = rank->driver->streams->query(newest_event(rank));
     const uint32_t turns = __atomic_load_n(&rank->turns, __ATOMIC_ACQUIRE); /* pairs with gpu_rank_turn() */
@@ -210,7 +210,8 @@ enum collet_result gpu_rank_query(const struct gpu_rank *rank) {
     return query(rank);
 }
 
-/* With the lock. Work that could not be put may be there in part. The driver, which a launch may keep waiting, is asked last. */
+/* The caller holds the lock. An operation that failed while it was put may be there in part. The driver is asked last, because a launch may
+ * keep it waiting. */
 static bool may_have_work(const struct gpu_rank *rank) {
     return rank->is_putting || rank->in_graphs || (rank->any && query(rank) == COLLET_IN_PROGRESS);
 }
@@ -264,13 +265,13 @@ static void say_that_it_puts(struct gpu_rank *rank, bool puts) {
     rank->is_putting = puts;
 }
 
-/* Does the stream keep the order of the two by itself? In a capture nobody knows which stream it is, and what a rank has in graphs
- * runs in any stream. */
+/* Does the stream itself keep the order of the newest and the next operation? In a capture nobody knows the stream, and a rank's work in
+ * graphs runs in any stream. */
 static bool is_one_stream(const struct gpu_rank *rank, const struct gpu_place *place) {
     return !rank->in_graphs && place->capture == 0 && rank->newest.id == place->id;
 }
 
-/* Each replay waits for what the mark is behind now. So it is never recorded again. */
+/* Each replay waits for the operation before this mark. So the mark is never recorded again. */
 static enum collet_result graph_waits_for_mark(struct gpu_mark *mark, const struct gpu_driver *driver,
                                                const struct gpu_place *place) {
     __atomic_add_fetch(&mark->users, 1, __ATOMIC_ACQ_REL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which driver this build has.
+ * The driver of this build.
  */
 #include "layers/gpu/gpu.h"
 

@@ -3,20 +3,20 @@
 
 static int peer_of(const struct prog *prog, int entry) { return prog->peers[entry].rank; }
 
-/* IN(b) to one peer. */
+/* Does the step lend IN(b) to one peer? */
 static bool lends(const struct prog *prog, const struct prog_step *step) {
     return step->recv_count == 0 && step->locals_count == 1 && step->send_count == 1 && step->count == 1 &&
            step->store_region == STEP_NONE && step->lends == STEP_LENDS_OPERAND &&
            prog->locals[step->locals_first].region == STEP_IN;
 }
 
-/* All other ranks' slices to all other ranks. */
+/* Does the step sum all other ranks' slices, and send the sum to all other ranks? */
 static bool sums(const struct prog *prog, const struct prog_step *step) {
     return step->recv_count == prog->nranks - 1 && step->send_count == prog->nranks - 1 && step->count == 1 &&
            step->finish && step->store_region == STEP_OUT && step->lends == STEP_LENDS_RESULT;
 }
 
-/* From one peer into a block of OUT that no other step touches. */
+/* Does the step receive from one peer into a block of OUT that no other step touches? */
 static bool hears(const struct prog_step *step) {
     return step->recv_count == 1 && step->locals_count == 0 && step->send_count == 0 && step->count == 1 &&
            step->store_region == STEP_OUT && step->lands == STEP_LANDS_EARLY;

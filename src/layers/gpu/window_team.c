@@ -29,7 +29,7 @@ struct making {
     struct gpu_team *team;
     uint64_t bytes;
     int fd;                          /* rank 0: the team's descriptor; −1: there is none yet */
-    char name[HAND_OVER_NAME_BYTES]; /* name of the socket at which it gives the descriptor */
+    char name[HAND_OVER_NAME_BYTES]; /* name of the socket at which rank 0 gives the descriptor */
 };
 
 /* What a rank says when it has done a stage. */
@@ -68,7 +68,7 @@ static enum collet_result team_mapping(struct making *making) {
     return making->meeting->chan->owner.gpu->driver->teams->map(making->team);
 }
 
-/* This rank's part of a stage, and whether all have done theirs. */
+/* Does this rank's part of a stage. Then hears whether all ranks have done their parts. */
 static enum collet_result do_stage(struct making *making, enum collet_result (*stage)(struct making *making),
                                    bool *all_p) {
     const struct conn_owner *owner = &making->meeting->chan->owner;
@@ -113,7 +113,7 @@ void window_team_end(const struct conn_owner *owner, struct gpu_team *team) {
 
 /* ---- what blocks know ---- */
 
-#define PLACE_SHIFT 48 /* no buffer is longer */
+#define PLACE_SHIFT 48 /* no buffer is longer than 2^48 bytes */
 
 struct loan_team window_team_note(const struct gpu_team *team, const struct gpu_buffer *buffer, uint32_t number) {
     if (team->address == NULL)

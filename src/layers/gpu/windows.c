@@ -15,28 +15,28 @@
 
 /* What a rank says of its buffer. */
 struct window_card {
-    uint64_t address, bytes; /* of the window */
-    uint64_t offset;         /* in the buffer */
-    uint64_t taken;          /* numbers of its windows, by bits */
+    uint64_t address, bytes; /* address and length of the window */
+    uint64_t offset;         /* offset of the window in the buffer */
+    uint64_t taken;          /* numbers of the rank's windows, by bits */
     uint64_t team_bytes;     /* window_team_bytes() */
-    int32_t is_buffer;       /* it lies in one, or is empty */
+    int32_t is_buffer;       /* the window lies in a buffer, or is empty */
     int32_t is_named;
     struct gpu_name name;
-    char hand_over[HAND_OVER_NAME_BYTES]; /* where the descriptor can be got; "": there is none */
+    char hand_over[HAND_OVER_NAME_BYTES]; /* socket at which others get the descriptor; "": there is none */
 };
 
 /* The result of a rank. */
 struct window_finding {
-    int32_t attached; /* all that it was to attach */
+    int32_t attached; /* the rank has attached all buffers that it has to attach */
     int32_t reaches_all;
-    int32_t may_wait; /* its streams, for words of other ranks */
+    int32_t may_wait; /* the rank's streams may wait for words of other ranks */
 };
 
-/* How this rank reaches another one's. */
+/* How this rank reaches the buffer of another rank. */
 struct window_reach {
     char *base;
     uint64_t bytes;
-    void *attached; /* NULL: nothing was */
+    void *attached; /* NULL: nothing was attached */
     struct gpu_name name;
 };
 
@@ -44,13 +44,13 @@ struct gpu_window {
     struct gpu_window *next;
     struct chan *chan;
     uint32_t number;
-    struct gpu_buffer *buffer;  /* NULL: it is empty */
+    struct gpu_buffer *buffer;  /* NULL: the window is empty */
     struct window_reach *reach; /* [nranks] */
     bool is_lent, is_symmetric, may_wait;
     struct gpu_team team;
 };
 
-PROCESS_LOCK(windows_lock); /* of every communicator's list */
+PROCESS_LOCK(windows_lock); /* guards the list of every communicator */
 
 /* ---- other ranks' buffers ---- */
 
@@ -76,7 +76,7 @@ static enum collet_result attach(struct window_meeting *meeting, const struct wi
     return result;
 }
 
-/* True also if there is nothing to reach. */
+/* True: this rank reaches the buffer, or there is nothing to reach. */
 static bool reach_buffer(struct window_meeting *meeting, struct gpu_window *window, int rank,
                          const struct window_card *card) {
     const struct conn_owner *owner = &meeting->chan->owner;
@@ -105,7 +105,8 @@ static bool detach(const struct chan *chan, struct window_reach *reach) {
     return was_attached;
 }
 
-/* For blocks on the GPU: what to add to an address that another process has lent, and to one that the switch is to have. */
+/* Writes the table for blocks on the GPU: the difference to add to an address that another process has lent, and to an address for the
+ * switch. */
 static enum collet_result write_table(const struct gpu_window *window, const struct window_card *cards) {
     const struct conn_owner *owner = &window->chan->owner;
     GPU_ENTERED(owner->gpu->driver, owner->gpu->ordinal);
@@ -121,7 +122,7 @@ static enum collet_result write_table(const struct gpu_window *window, const str
 
 /* ---- registration ---- */
 
-/* True: there was something to detach, which now waits to be unmapped. */
+/* True: something was detached. It now waits to be unmapped. */
 static bool detach_all(struct gpu_window *window) {
     bool any = gpu_window_has_team(window);
     window_team_end(&window->chan->owner, &window->team);
@@ -147,7 +148,7 @@ static uint64_t numbers_taken(const struct chan *chan) {
 }
 _Static_assert(LOAN_WINDOWS == 64, "bits of a word");
 
-/* The lowest number that is free on all ranks: one may have left a window that others still have. */
+/* Chooses the lowest number that is free on all ranks. One rank may have left a window that others still have. */
 static enum collet_result choose_number(const struct window_card *cards, int nranks, uint32_t *number_p) {
     uint64_t taken = 0;
     for (int rank = 0; rank < nranks; rank++)
@@ -187,8 +188,8 @@ static enum collet_result check_cards(const struct window_card *cards, int nrank
     return COLLET_SUCCESS;
 }
 
-/* Why may streams of this rank not wait for other ranks? NULL: they may. A stream that waits keeps all of a queue waiting, which it
- * may share with another stream of its process: also with that of a rank it waits for. */
+/* Why may streams of this rank not wait for other ranks? NULL: they may. A waiting stream blocks its whole queue. Another stream of the
+ * process may share that queue: even the stream of the very rank for which it waits. */
 static const char *why_no_waits(const struct conn_owner *owner) {
     if (!owner->gpu->driver->streams->has_words())
         return "its driver has no stream memory operations of CUDA 11.7";
@@ -215,7 +216,7 @@ static bool can_wait(const struct conn_owner *owner) {
     return why == NULL;
 }
 
-/* Reaches what it can, and hears whether all ranks could. */
+/* Reaches the buffers of all ranks, as far as it can, and hears whether all ranks could. */
 static enum collet_result reach_all(struct window_meeting *meeting, struct gpu_window *window,
                                     const struct window_card *cards) {
     const int nranks = meeting->chan->owner.nranks;
@@ -236,7 +237,7 @@ static enum collet_result reach_all(struct window_meeting *meeting, struct gpu_w
     return COLLET_SUCCESS;
 }
 
-/* All ranks have the cards, so all try it, or none does. */
+/* All ranks have the same cards. So all ranks try to make the team, or no rank does. */
 static enum collet_result make_team(struct window_meeting *meeting, struct gpu_window *window,
                                     const struct window_card *cards) {
     uint64_t longest = 0;
@@ -248,7 +249,7 @@ static enum collet_result make_team(struct window_meeting *meeting, struct gpu_w
     return window_team_make(meeting, window->buffer, longest, &window->team);
 }
 
-/* To attach memory may wait for kernels, which may wait for ranks. */
+/* To attach memory may wait for kernels, and the kernels may wait for ranks. */
 static enum collet_result await_own_work(const struct chan *chan) {
     while (!gpu_rank_wait(chan->owner.gpu, 1000000))
         COLLET_TRY(boot_check(chan->owner.boot));
@@ -297,7 +298,8 @@ enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t byt
     result = window_ranks_meet(&meeting, window, buff, bytes);
     window_meeting_end(&meeting);
     if (result != COLLET_SUCCESS) {
-        const bool alike = result == COLLET_ERR_INVALID_ARGUMENT || result == COLLET_ERR_UNSUPPORTED; /* on all ranks */
+        const bool alike = result == COLLET_ERR_INVALID_ARGUMENT ||
+                           result == COLLET_ERR_UNSUPPORTED; /* then all ranks have this result */
         if (!alike)
             boot_fail(chan->owner.boot, result, err_last());
         window_free(window, alike);
@@ -322,7 +324,7 @@ static void window_unlist(struct gpu_window *window) {
     *link = window->next;
 }
 
-/* *closed_p: none of them has a buffer of another one mapped any more. */
+/* *closed_p: no rank has the buffer of another rank mapped any more. */
 static enum collet_result agree_that_all_detached(struct window_meeting *meeting, bool is_unmapped, bool *closed_p) {
     const int nranks = meeting->chan->owner.nranks;
     const char mine = is_unmapped;
@@ -352,7 +354,7 @@ enum collet_result gpu_window_leave(struct chan *chan, struct gpu_window *window
     COLLET_TRY(await_own_work(chan));
     window_unlist(window);
     window_free(window, false);
-    gpu_rank_detach_all(chan->owner.gpu); /* if not now, later */
+    gpu_rank_detach_all(chan->owner.gpu); /* if that is impossible now, it is done later */
     return COLLET_SUCCESS;
 }
 

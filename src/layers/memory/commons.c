@@ -23,8 +23,8 @@ struct range {
 
 struct commons_view {
     struct commons_ticket ticket;
-    char *base;  /* NULL: it is not mapped */
-    bool failed; /* True: mapping it has failed, and is not tried again */
+    char *base;  /* NULL: the commons is not mapped */
+    bool failed; /* True: the commons could not be mapped, and nobody tries again */
     int users;   /* Number of calls of commons_view_open() without a commons_view_close() */
     struct commons_view *next;
 };
@@ -38,7 +38,7 @@ static struct commons_view *views;
 /* ---- this process's commons ---- */
 
 /* Called in the child of a fork(). Another thread of the parent may have held the lock, so the child initialises it anew. The child does
- * not need the views. */
+ * not need the parent's views. */
 static void part_from_parent(void) {
     if (own.base != NULL)
         os_sparse_copy(own.ticket.fd, own.base, own.bytes);

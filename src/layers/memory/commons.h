@@ -25,8 +25,8 @@ void *commons_take(size_t bytes, size_t align);
 /* Gives memory back to the commons. False: the memory was not taken from the commons. */
 bool commons_give_back(void *memory);
 
-/* The address at which this process has these bytes of another process's commons. The first call maps the commons. NULL: there is no view;
- * or the bytes are outside the commons, or it cannot be mapped: then the log says why. */
+/* Returns the address at which this process has these bytes of another process's commons. The first call maps the commons. NULL: there is
+ * no view; or the bytes are outside the commons; or the commons cannot be mapped. In the last two cases the log says why. */
 char *commons_view_at(struct commons_view *view, uint64_t offset, size_t bytes);
 
 #endif

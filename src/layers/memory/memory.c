@@ -3,8 +3,8 @@
  * Memory that programs get from collet, and memory that programs register. One list holds all allocations of this process. Each
  * communicator has a list of its registrations.
  *
- *    what is mapped     │ … │ the program's memory │ … │          in the commons (layers/memory/commons.h); if it has no room, elsewhere
- *                           ▲ a page; a huge page if it is that long
+ *    mapped pages       │ … │ the program's memory │ … │          in the commons (layers/memory/commons.h); if that has no room, elsewhere
+ *                           ▲ begins at a page; if the memory is as long as a huge page, at a huge page
  */
 #include "seams/layer.h"
 

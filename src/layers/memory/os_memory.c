@@ -59,7 +59,7 @@ enum collet_result os_sparse_open(int pid, int fd, size_t bytes, void **memory_p
 
 void os_sparse_drop(void *memory, size_t bytes) { madvise(memory, bytes, MADV_REMOVE); }
 
-/* Only pages that the child writes become private. Pages that neither process has written since the fork are still shared. */
+/* Only pages that the child writes become private. Pages that neither process has written since the fork stay shared. */
 void os_sparse_copy(int fd, void *memory, size_t bytes) {
     mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, 0);
     close(fd);

@@ -60,7 +60,7 @@ void pledge_end(struct pledge *pledge) {
 
 /* ---- looking ---- */
 
-/* The pledge that contains all of this memory; NULL: there is none. The caller holds the lock. */
+/* Finds the pledge that contains all of this memory; NULL: there is none. The caller holds the lock. */
 static struct pledge *pledge_of(uint64_t address, uint32_t bytes) {
     struct pledge **link = &pledges, *pledge;
     for (; (pledge = *link) != NULL; link = &pledge->next) {

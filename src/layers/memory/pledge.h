@@ -7,8 +7,8 @@
  *    pledge   │ address, bytes │ for each NIC: its registration │      made when the NIC first sends or receives there
  *
  * A registration belongs to a pledge, never to an address: after the pledge has ended, other memory may lie at the same address, and no
- * NIC knows that memory. Pledges may overlap. In a forked child the parent's registrations are worth nothing: the child registers its
- * pledged memory anew.
+ * NIC knows that memory. Pledges may overlap. In a forked child the parent's registrations are not valid: the child registers its pledged
+ * memory anew.
  */
 #ifndef COLLET_LAYERS_MEMORY_PLEDGE_H
 #define COLLET_LAYERS_MEMORY_PLEDGE_H

@@ -42,7 +42,7 @@ void comms_unlock(void) { pthread_mutex_unlock(&lock); }
 
 /* ---- farewell ---- */
 
-/* A signal handler may have called exit() while this thread held the lock. Then no farewell is sent, and others only see
+/* Is the lock free? A signal handler may have called exit() while this thread held the lock. Then no farewell is sent, and others only see
  * that the process ended. */
 static bool is_free(pthread_mutex_t *mutex) {
     const bool free = pthread_mutex_trylock(mutex) == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The communicators of this process. The code that answers questions about the process goes through this list, and so does
- * the process's end:
+ * The list of this process's communicators. Code that answers questions about the process goes through this list. The end of the
+ * process does so, too:
  *
  *      exit(), or return of main() ─▶ atexit functions and destructors of the program ─▶ farewell ─▶ all ranks: ENDED, its last call
  *      a signal, _exit()           ─▶ nothing: DEAD
@@ -14,14 +14,14 @@
 
 #include "api/comm.h"
 
-#define COMMS_BEHIND 4 /* maximum number of processes that a rank names behind the one that it waits for */
+#define COMMS_BEHIND 4 /* maximum number of processes that a rank names behind the process for which it waits */
 
 struct comms_entry {
     const struct collet_comm *comm; /* NULL: the entry is in no list */
-    /* Fields that inquest.c fills in, for the rank's record (status.h): */
+    /* inquest.c fills in these fields, for the rank's record (status.h): */
     uint64_t
         behind[COMMS_BEHIND]; /* processes in the chain behind the rank that its blocked call waits for; 0: not known */
-    /* A call whose arguments differ from those of another rank's call; NULL: none. */
+    /* A call whose arguments differ from another rank's arguments; NULL: there is none. */
     const struct exec_call *differing;
     struct comms_entry *next, **link;
 };
@@ -30,8 +30,8 @@ struct comms_entry {
 void comms_add(struct comms_entry *entry, const struct collet_comm *comm);
 void comms_remove(struct comms_entry *entry);
 
-/* Locks the list, and returns its first entry; comms_next() returns the entry after another one. Entries that a parent
- * process had before fork() are skipped. No communicator is removed until comms_unlock(). */
+/* Locks the list, and returns its first entry. comms_next() returns the next entry. Entries that a parent process had before fork() are
+ * skipped. No communicator is removed until comms_unlock(). */
 const struct comms_entry *comms_lock(void);
 const struct comms_entry *comms_next(const struct comms_entry *entry);
 void comms_unlock(void);

@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Another thread may be running the call. Plain fields are read without synchronisation, because a call must not become
- * slower to be looked at. Each field is a small integer, and its value may be a moment old. The attribute tells thread
- * sanitizers. */
+/* Another thread may be running the call. Plain fields are read without synchronisation, because a look must not make a call slower. Each
+ * field is a small integer, and its value may be a moment old. The attribute tells thread sanitizers that this is intended. */
 #define READS_RACILY __attribute__((no_sanitize("thread")))
 
 /* ---- as text ---- */
@@ -82,7 +81,7 @@ static void put_dump(const struct collet_comm *comm, enum collet_result result, 
     fputc('\n', out);
 }
 
-/* Maximum time to write the file, enough for a reader that lives; an abort waits as long (api/comm.h). */
+/* Maximum time to write the file. It is enough if the file's reader is alive. An abort waits as long (api/comm.h). */
 #define DUMP_MS 200
 
 void dump_save(const struct collet_comm *comm, enum collet_result result, const char *text) {
@@ -102,7 +101,7 @@ void dump_save(const struct collet_comm *comm, enum collet_result result, const 
     free(dump);
 }
 
-/* ---- where a call stands ---- */
+/* ---- how far a call is ---- */
 
 /* Like fifo_load_head(), but without synchronisation. */
 READS_RACILY static uint64_t least_head(const struct fifo_end *end) {
@@ -148,7 +147,7 @@ READS_RACILY void exec_dump(const struct exec_call *call, FILE *out) {
     fprintf(out, " %s, call %llu, %s, %s: %s\n", prog_collective_name(call->request.collective),
             (unsigned long long)call->args.sequence, protocol_names[call->args.protocol], program->source->name,
             states[call->state]);
-    if (call->chan->owner.gpu != NULL && call->state != EXEC_CONNECTING) /* only the GPU knows its state */
+    if (call->chan->owner.gpu != NULL && call->state != EXEC_CONNECTING) /* only the GPU knows the call's state */
         return;
     if (call->state == EXEC_CONNECTING && !call->request.by_copies)
         for (int k = program->nready; k < program->nconns; k++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a rank did last, and where its calls stand: collet_comm_dump(), COLLET_DUMP_FILE.
+ * Shows a rank's last calls, and how far they are: collet_comm_dump(), COLLET_DUMP_FILE.
  */
 #ifndef COLLET_LAYERS_OBSERVE_DUMP_H
 #define COLLET_LAYERS_OBSERVE_DUMP_H
@@ -13,7 +13,7 @@ void dump_print(const struct collet_comm *comm, FILE *out);
 /* The communicator has failed: writes all calls of the flight recorder as JSON to COLLET_DUMP_FILE, once. */
 void dump_save(const struct collet_comm *comm, enum collet_result result, const char *text);
 
-/* Prints where a call stands, worker by worker. Another thread may be running it. */
+/* Prints how far a call is, worker by worker. Another thread may be running the call. */
 void exec_dump(const struct exec_call *call, FILE *out);
 
 #endif

@@ -63,8 +63,8 @@ static void roll_hear(struct roll *roll, struct boot *boot, int rank, int nranks
         roll->blocked[rank] = *call;
 }
 
-/* Asks ranks 0 … nranks−1, until enough[rank] is set for each of them or wait_ns is over. (`enough` is one of the two byte arrays above.)
- * A failure means that the communicator has failed. */
+/* Asks ranks 0 … nranks−1, until enough[rank] is set for each rank, or until wait_ns is over. (`enough` is one of the two byte arrays
+ * above.) A failure means that the communicator has failed. */
 static enum collet_result roll_call(struct roll *roll, const struct chan *chan, int nranks, const uint8_t *enough,
                                     uint64_t wait_ns) {
     struct boot *boot = chan->owner.boot;
@@ -89,7 +89,7 @@ static enum collet_result roll_call(struct roll *roll, const struct chan *chan, 
     return COLLET_SUCCESS;
 }
 
-/* Writes "ranks 0-2,5": the ranks whose byte is set. It stops if the text has no more room. */
+/* Writes "ranks 0-2,5": the ranks whose byte is set. Stops if the text has no more room. */
 static size_t put_ranks(const uint8_t *in, int nranks, char *text, size_t room) {
     int n = 0;
     for (int rank = 0; rank < nranks; rank++)
@@ -112,7 +112,7 @@ static size_t put_ranks(const uint8_t *in, int nranks, char *text, size_t room) 
 
 /* Writes "ranks 0-2 called …, rank 3 called …" from the calls of collective number `sequence`. False: all known calls are equal. */
 static bool put_groups(struct roll *roll, int nranks, uint64_t sequence, char *text, size_t room) {
-    uint8_t *same = roll->answered; /* this array is not needed any more */
+    uint8_t *same = roll->answered; /* nobody needs `answered` any more */
     char call[96], before[96] = "";
     size_t used = 0;
     int groups = 0;
@@ -207,7 +207,7 @@ static void end_chain(struct inquest *inquest, const struct exec_call *call, boo
                    (unsigned long long)call->args.sequence, inquest->found);
 }
 
-/* The rank of this communicator that is in this process; −1: none, or several. */
+/* Returns the rank of this communicator that is in that process; −1: there is none, or there are several. */
 static int rank_of_process(const struct conn_owner *owner, const uint64_t process[2]) {
     int found = -1;
     for (int rank = 0; rank < owner->nranks; rank++)
@@ -227,7 +227,7 @@ static void add_to_path(struct inquest *inquest, uint64_t process) {
         }
 }
 
-/* The chain goes on in other communicators. As far as their ranks have followed it: does it come back to this process? */
+/* The chain goes on in other communicators, whose ranks have followed it so far. Does it come back to this process? */
 static bool comes_back(struct inquest *inquest, const struct conn_owner *owner, const struct status *status) {
     const uint64_t *here = owner->peers[owner->rank].process;
     bool back = false;
@@ -242,7 +242,7 @@ static bool comes_back(struct inquest *inquest, const struct conn_owner *owner, 
     return back;
 }
 
-/* Adds a link: the rank that was asked waits too. Returns the rank that it waits for. */
+/* Adds a link: the asked rank waits, too. Returns the rank for which it waits. */
 static int add_link(struct inquest *inquest, const struct conn_owner *owner, const struct status_call *call) {
     const bool same = is_collective(call) && call->facts.sequence == inquest->sequence;
     const char *phase = call->connecting ? "a connection with " : "";
@@ -257,7 +257,7 @@ static int add_link(struct inquest *inquest, const struct conn_owner *owner, con
     return call->waits_for;
 }
 
-/* Adds a link: the rank that was asked waits in another communicator, for some process. Returns that process's rank in
+/* Adds a link: the asked rank waits in another communicator, for some process. Returns that process's rank in
  * this communicator; −1: the chain ends. */
 static int add_link_elsewhere(struct inquest *inquest, const struct conn_owner *owner,
                               const struct status_elsewhere *elsewhere) {
@@ -392,8 +392,8 @@ static enum collet_result warn_late(const struct inquest *inquest, const struct 
 
 /* ---- a blocked call ---- */
 
-/* Does this call ask now? One call of the communicator asks at a time. Another call may begin when that call has not
- * been looked at for FORGET_NS. */
+/* Does this call ask now? One call of the communicator asks at a time. Another call may begin when nobody has
+ * looked at that call for FORGET_NS. */
 static bool is_mine(struct inquest *inquest, const struct exec_call *call, uint64_t idle_ns, uint64_t now_ns) {
     const bool same = inquest->call == call && inquest->since_ns == call->idle_since_ns;
     if (!same && now_ns - inquest->looked_ns < FORGET_NS && inquest->call != call)

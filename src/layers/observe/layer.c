@@ -30,7 +30,7 @@ static enum collet_result observe_open(struct collet_comm *comm) {
     return COLLET_SUCCESS;
 }
 
-/* False if the creation of the communicator failed halfway. */
+/* Does the communicator have a recorder? Not if its creation failed halfway. */
 static bool is_recorded(const struct collet_comm *comm) {
     const struct recorder *recorder = comm->chan != NULL ? comm->chan->recorder : NULL;
     return recorder != NULL && recorder->readers != NULL && recorder->readers->entry.comm != NULL;
@@ -52,8 +52,8 @@ static bool observe_close(struct collet_comm *comm) {
     return true;
 }
 
-/* Prints by which transports this rank reaches others: those of its connections, or, if there is no connection yet, the
- * one that would be tried. */
+/* Prints the transports by which this rank reaches others: the transports of its connections; or, if there is no connection yet, the
+ * transport that would be tried first. */
 __attribute__((no_sanitize("thread"))) static void print_transports(const struct chan *chan, FILE *out) {
     uint32_t used = 0;
     for (int peer = 0; peer < chan->owner.nranks; peer++) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* Set before communicators exist, or to the same value by several threads. Pairs with the load below. */
+/* It is set before communicators exist. Several threads may set it to the same value. Pairs with the load below. */
 static const struct observer *observer;
 
 void observer_take(const struct observer *taken) { __atomic_store_n(&observer, taken, __ATOMIC_RELEASE); }
@@ -61,8 +61,8 @@ static int messages_of(const struct prog *prog, const struct conn *conn) {
 
 /* ---- a call ---- */
 
-/* The state of a wire. Messages have numbers: those before `over` are over, those before `moved` have moved, and message
- * `moved` is waited for. */
+/* The state of a wire. Messages have numbers. Messages before `over` are over, messages before `moved` have moved, and message `moved` is
+ * awaited. */
 struct look {
     struct conn *conn;
     struct observed_wire about;
@@ -106,7 +106,7 @@ __attribute__((no_sanitize("thread"))) static size_t message_bytes(const struct 
     return fifo_word_bytes(end->headers[(look->first + (uint64_t)number) & (end->nslots - 1)].word);
 }
 
-/* Number of this call's messages that come before a position of the connection. */
+/* Returns the number of this call's messages that come before a position of the connection. */
 static int numbers_before(const struct look *look, uint64_t position) {
     const int64_t number = (int64_t)(position - look->first);
     return number < 0 ? 0 : number < look->about.messages ? (int)number : look->about.messages;

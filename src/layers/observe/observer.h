@@ -6,7 +6,7 @@
  *      communicator created    open()
  *      a call begins           begin()     on host memory: when the driver takes it up; on a GPU: when it is put into its stream
  *      its messages move       message()   on host memory, over wires: seen when the driver tries the call again
- *      it ends                 end()       on host memory: when its result is there; on a GPU: at once after begin()
+ *      the call ends           end()       on host memory: when its result is there; on a GPU: at once after begin()
  *      communicator ends       close()
  *
  * The driver of the communicator makes all these calls, one after another.
@@ -35,9 +35,9 @@ struct observed_wire {
     void *event; /* private data of the observer */
 };
 
-/* States of a message, in turn. WAITING: a sender waits until the executor has filled a slot, a receiver until the wire
- * has. MOVED: a sender's message is on its way until a credit comes back; a receiver's message waits until the executor
- * has taken it. OVER: this has happened. */
+/* States of a message, in turn. WAITING: a sender waits until the executor has filled a slot; a receiver waits until the wire has filled
+ * a slot. MOVED: a sender's message is on its way until a credit comes back; a receiver's message waits until the executor has taken it.
+ * OVER: the credit has come, or the executor has taken the message. */
 enum observed_state { OBSERVED_WAITING, OBSERVED_MOVED, OBSERVED_OVER };
 
 struct observed_message {
@@ -49,9 +49,10 @@ struct observed_message {
 
 struct observer {
     enum collet_result (*open)(const char *name, const struct observed_rank *rank, void **context_p);
-    void *(*begin)(void *context, const struct exec_call *call); /* the call's event; NULL: end() is not called */
+    void *(*begin)(void *context,
+                   const struct exec_call *call); /* returns the call's event; NULL: end() is not called */
     void (*begin_wire)(void *context, void *event, struct observed_wire *wire);
-    /* handle: what this function returned for the message's previous state; at first NULL. */
+    /* handle: the result of this function for the message's previous state; at first NULL. */
     void *(*message)(void *context, const struct observed_message *message, void *handle);
     void (*end_wire)(void *context, struct observed_wire *wire);
     void (*end)(void *context, void *event);
@@ -69,7 +70,7 @@ struct observing {
 };
 
 enum collet_result observing_open(struct observing *observing, const struct chan *chan);
-/* Does nothing if zeroed. */
+/* Does nothing if *observing is zeroed. */
 void observing_close(struct observing *observing);
 /* A call that is observed. */
 struct observed;

@@ -8,10 +8,10 @@
 #include "layers/observe/json.h"
 #include "seams/observe.h"
 
-/* "done", "begun", "failed", "on GPU" */
+/* Returns "done", "begun", "failed" or "on GPU". */
 const char *operation_state(const struct event_calls *calls, bool under_way);
 
-/* Bytes of the call's larger buffer: of the blocks of all ranks together. */
+/* Returns the bytes of the call's larger buffer: of the blocks of all ranks together. */
 uint64_t operation_bytes(const struct event_calls *calls, int nranks);
 
 /* Writes the communicator and this rank. */

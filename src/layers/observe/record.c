@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lines are collected and written together. If a pipe is full, it is waited for once; lines that it does not take are
- * lost. */
+/* Lines are collected and written together. If a pipe is full, we wait for it once. Lines that the pipe does not take are lost. */
 #define RECORD_BYTES (32u << 10)
 #define BURST_MS 20
 struct record {
@@ -26,7 +25,7 @@ struct record {
     char text[RECORD_BYTES];
 };
 
-/* Length of the first whole lines, `most` bytes or less. */
+/* Returns the length of the first whole lines, `most` bytes or less. */
 static size_t first_lines(const char *text, size_t bytes, size_t most) {
     const char *end = bytes <= most ? text + bytes - 1 : memrchr(text, '\n', most);
     return (size_t)(end - text) + 1;

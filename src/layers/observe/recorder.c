@@ -74,8 +74,8 @@ enum collet_result recorder_tell(struct recorder *recorder, enum told told, stru
 
 #define WORDS (sizeof(union event) / sizeof(uint64_t))
 
-/* Copies an event that another thread may be writing. Each word is old or new, so words may not belong together for a
- * moment. But no word names something that does not exist. False: the event is no run of calls, or not yet. */
+/* Copies an event that another thread may be writing. Each word is old or new, so for a moment the words may not belong
+ * together. But no word names a thing that does not exist. False: the event is not a run of calls, or not yet. */
 __attribute__((no_sanitize("thread"))) static bool take(const void *from, struct event_calls *calls) {
     uint64_t words[WORDS];
     for (size_t k = 0; k < WORDS; k++)

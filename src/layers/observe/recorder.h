@@ -7,7 +7,7 @@
  *      trace     trace.c       COLLET_TRACE: steps and wires, when the communicator ends
  *      profiler  observer.c    COLLET_PROFILER_PLUGIN: is told of calls and their messages while they run
  *
- * The driver writes without a lock. Equal calls that follow each other are one run. If COLLET_RECORD, COLLET_DUMP_FILE or a
+ * The driver writes without a lock. Equal calls in a row are one run. If COLLET_RECORD, COLLET_DUMP_FILE or a
  * profiler needs times, each call is a run of its own.
  */
 #ifndef COLLET_LAYERS_OBSERVE_RECORDER_H
@@ -25,7 +25,7 @@ struct readers {
     uint32_t begun;        /* number of runs so far */
     bool times;            /* each call is a run of its own, with times */
     bool dumped;           /* COLLET_DUMP_FILE has been written */
-    struct record *record; /* writer of COLLET_RECORD; NULL: none */
+    struct record *record; /* writer of COLLET_RECORD; NULL: there is none */
     struct observing observing;
     struct trace *trace; /* writer of COLLET_TRACE; NULL: none */
     struct inquest inquest;
@@ -42,7 +42,7 @@ enum collet_result recorder_create(struct collet_comm *comm);
 /* Completes the record and the trace, and frees the recorder. */
 void recorder_destroy(struct collet_comm *comm);
 
-/* Shows all calls that the recorder still has: first calls that are over, in the order of their ends; then the calls of
+/* Shows all calls that the recorder still has: first the calls that have ended, in the order of their ends; then the calls of
  * the lanes. Another thread may be writing. */
 typedef void recorder_show(const struct event_calls *calls, bool under_way, void *context);
 void recorder_each(const struct collet_comm *comm, recorder_show *show, void *context);

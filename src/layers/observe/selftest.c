@@ -8,9 +8,9 @@
 
 /* ---- one connection ---- */
 
-/* Is the connection tested? The host must reach its slots, so a GPU's connections are tested only over a wire, whose
- * short slots lie in host memory. A fan is not tested, because its producer has several consumers; other connections
- * test the same host memory. */
+/* Is the connection tested? The host must reach its slots. So a GPU's connection is tested only over a wire: there its short
+ * slots lie in host memory. A fan is not tested, because its producer has several consumers. Other connections test the same
+ * host memory. */
 static bool is_tested(const struct conn *conn) {
     return conn->owner->config->selftest && !conn->transport->fans &&
            (conn->owner->gpu == NULL || conn->transport->remote);
@@ -93,11 +93,11 @@ static enum collet_result news_of_peer(const void *whom) {
     return boot_check_wait(conn->owner->boot, NULL, conn->peer, UINT64_MAX, WHAT);
 }
 
-/* Tests connections with a peer, in both directions, on one channel per ring. *waits becomes true if the peer is still
- * waited for. */
+/* Tests connections with a peer, in both directions, on one channel per ring. *waits becomes true if this rank still
+ * waits for the peer. */
 static enum collet_result peer_try(struct chan *chan, int peer, bool *waits) {
     int nchannels = chan->owner.tied ? chan->owner.map->norders : 1;
-    /* On the lane of algorithms that connect to all ranks. */
+    /* The connections are on the lane of algorithms that connect to all ranks. */
     const int lane = conn_lane(&chan->owner, PROG_TO_ALL, 0);
     for (int k = 0; k < 2 * nchannels; k++) {
         struct conn *conn;

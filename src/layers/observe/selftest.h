@@ -7,8 +7,8 @@
  *    ready                               ◀── control plane: as sent ── ready
  *
  * If bytes differ, the error names the link by which the slot came. Connections are usually made at first use. With the
- * self-test, connections between every two ranks are made when the communicator is created: one per ring, and so one per
- * NIC of a ring.
+ * self-test, each two ranks get connections when the communicator is created: one connection per ring, and so one per NIC
+ * of a ring.
  */
 #ifndef COLLET_LAYERS_OBSERVE_SELFTEST_H
 #define COLLET_LAYERS_OBSERVE_SELFTEST_H

@@ -75,14 +75,14 @@ static void receive_some(struct watch_fd *watched, uint32_t events) {
         client_leave(client);
         return;
     }
-    /* If the client hangs up now, it stays until all that is under way for it has ended. */
+    /* If the client hangs up now, its struct stays until all its work that is under way has ended. */
     watch_remove(&client->watched);
     client->under_way = 1;
     client->server->answer(client);
     client_done(client);
 }
 
-/* The visit took too long: the client sends or takes nothing. If something is under way for it, that ends by itself. */
+/* The visit took too long: the client sends or takes nothing. If work is under way for the client, that work ends by itself. */
 static void on_deadline(struct watch_timer *timer) {
     struct client *client = WATCH_OWNER(timer, struct client, deadline);
     if (client->under_way > 0)
@@ -91,7 +91,7 @@ static void on_deadline(struct watch_timer *timer) {
         client_leave(client);
 }
 
-/* The oldest client that sends or takes nothing: nothing is under way for it. NULL: there is none. */
+/* Finds the oldest silent client: it sends or takes nothing, and no work is under way for it. NULL: there is none. */
 static struct client *oldest_silent(const struct server *server) {
     struct client *client = server->oldest;
     while (client != NULL && client->under_way > 0)
@@ -104,8 +104,7 @@ static void rest(struct server *server, uint64_t until_ns) {
     watch_timer_set(&server->breather, until_ns);
 }
 
-/* Are all places taken, and is no client to be dropped yet? Then new clients wait in the kernel's queue until a place is
- * free. */
+/* Are all places taken, and may no client be dropped yet? Then new clients wait in the kernel's queue until a place is free. */
 static bool is_full(struct server *server) {
     if (server->clients < SERVER_CLIENTS_MAX)
         return false;

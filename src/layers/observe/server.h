@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A server: a socket on which this process answers short questions. The watch thread serves it, so it works while the
- * program hangs. A client cannot block anybody, because nothing here waits and each visit has a maximum time.
+ * A server: a socket on which this process answers short questions. The watch thread serves the socket, so it works while
+ * the program hangs. A client cannot block anybody: nothing here waits for a client, and each visit has a maximum time.
  *
  *      client ── a few bytes ──▶ until reads() says that the question is complete
- *              ◀── the answer ──  begun by answer(); goes out when nothing is under way for it any more
+ *              ◀── the answer ──  begun by answer(); sent when under_way is 0
  *
  * There are two servers: the status socket (status_socket.h) for collet-status, and the exporter of COLLET_METRICS
  * (layers/metrics/exporter.c).

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The watch looks at calls that other threads run, as exec_dump() does: the picture may be a moment old.
+ * The watch looks at calls that other threads run, as exec_dump() does: the record may be a moment old.
  */
 #include "layers/observe/status.h"
 
@@ -60,7 +60,7 @@ const struct status_call *status_blocked(const struct status *status) {
     return NULL;
 }
 
-/* If this other communicator of the process has a blocked call, adds it to the record. False: it has none. */
+/* If this other communicator of the process has a blocked call, adds it to the record. False: it has no blocked call. */
 static bool take_elsewhere(const struct comms_entry *entry, struct status *status) {
     struct status other;
     status_make(entry, &other);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The record of what a rank is doing, and the question for it. A rank whose call is blocked asks (inquest.h), and so does a
- * program outside the job (status_query.h). The metrics of the process use the record, too.
+ * The record tells the present calls of a rank; other ranks and programs ask for it. A rank asks if its call is blocked (inquest.h). A
+ * program outside the job may ask (status_query.h). The metrics of the process use the record, too.
  *
- *      rank 4 ── QUERY ──▶ tree ──▶ the watch of rank 3's process makes the record: a rank need not be in a call to answer,
- *             ◀── REPORT ── tree ◀──     and a process that is stopped shows
+ *      rank 4 ── QUERY ──▶ tree ──▶ the watch of rank 3's process makes the record: a rank need not be in a call to answer.
+ *             ◀── REPORT ── tree ◀──     A stopped process is found by its missing answer
  */
 #ifndef COLLET_LAYERS_OBSERVE_STATUS_H
 #define COLLET_LAYERS_OBSERVE_STATUS_H
@@ -17,10 +17,10 @@
 /* A call that has begun and not ended. */
 struct status_call {
     struct call_facts facts;
-    uint64_t idle_ns;   /* nanoseconds for which the call has not moved; 0: it moves */
+    uint64_t idle_ns;   /* nanoseconds for which the call has not moved; 0: the call moves */
     int32_t waits_for;  /* rank that the call waits for; −1: none */
     uint8_t connecting; /* 1: the call waits for a connection (no bool: another process may send any number) */
-    uint8_t sending;    /* 1: the call waits for credit; if this and `connecting` are 0, for data */
+    uint8_t sending;    /* 1: the call waits for credit; if `sending` and `connecting` are 0, it waits for data */
     uint8_t blocked;    /* 1: the call has waited for so long that others should know */
     uint8_t protocol;
     char algorithm[16];
@@ -37,7 +37,7 @@ struct status {
     /* If no call is blocked: a blocked call of another communicator of this process. */
     struct status_elsewhere {
         struct status_call call;
-        uint64_t process[2]; /* identity of the process of the rank that this call waits for */
+        uint64_t process[2]; /* identity of the process for whose rank this call waits */
         char name[32];       /* name of that communicator */
     } elsewhere;
     /* Text of the failure, cut to this length. It is the last field, so its unused end is not sent. */

@@ -54,7 +54,7 @@ void status_query_hear(struct hub *hub, const struct letter *report) {
         status_query_end(query);
 }
 
-/* Returns the rank in whose name others are asked: the lowest of this process; −1: all have left. */
+/* Returns the lowest rank of this process: it asks the others. −1: all ranks of this process have left. */
 static int status_query_fill(struct status_query *query, bool all) {
     struct hub *hub = query->hub;
     int self = -1;
@@ -66,7 +66,7 @@ static int status_query_fill(struct status_query *query, bool all) {
             .rank = rank, .pid = peer->pid, .node = peer->node, .state = (int32_t)hub->states[rank]};
         snprintf(of->host, sizeof of->host, "%s", peer->host);
         of->local = hub->local[rank] != NULL;
-        if (of->local && of->pid == 0) { /* before the ranks know each other, a process knows itself */
+        if (of->local && of->pid == 0) { /* even before the ranks know each other, a process knows itself */
             of->pid = os_pid();
             snprintf(of->host, sizeof of->host, "%s", os_host_name());
         }
@@ -77,8 +77,8 @@ static int status_query_fill(struct status_query *query, bool all) {
     return self;
 }
 
-/* A status query ends with its last answer, which may come while questions are being sent. Until all are sent, `missing`
- * is one too high. */
+/* A status query ends with its last answer, which may come while questions are being sent. Until all questions are sent,
+ * `missing` is one too high. */
 static void status_query_ask(struct status_query *query, int self) {
     struct hub *hub = query->hub;
     query->missing = 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A status query asks every rank of a communicator what it is doing, for a program outside the job (status_socket.h).
+ * A status query asks every rank of a communicator for its record (status.h), for a program outside the job (status_socket.h).
  *
  *      status query ── QUERY ──▶ tree ──▶ watch of each process: the record of the rank
- *             ◀── REPORT ── tree ◀──                                      over when all have answered, or after 1 s
+ *             ◀── REPORT ── tree ◀──                                      over when all ranks have answered, or after 1 s
  *
  * Only the watch thread uses these functions.
  */
@@ -13,7 +13,7 @@
 #include "boot/hub.h"
 #include "layers/observe/status.h"
 
-/* What is known about a rank. The struct is sent to the asking program as it is. */
+/* The known facts about a rank. The struct is sent to the asking program as it is. */
 struct query_rank {
     int32_t rank, pid, node; /* see struct peer_info; pid 0: not known yet */
     int32_t state;           /* enum peer_state */

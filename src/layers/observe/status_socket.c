@@ -81,7 +81,7 @@ static int listen_at(const char *name) {
     return fd;
 }
 
-/* NULL: the process has no status socket, so collet-status will not find it. */
+/* Opens the socket. NULL: that failed, and collet-status will not find this process. */
 static struct status_socket *status_socket_open(void) {
     char name[64];
     uint64_t random;

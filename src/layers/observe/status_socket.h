@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The status socket of a process: a Unix socket where collet-status asks what all ranks are doing.
+ * The status socket of a process: a Unix socket at which collet-status asks for the records of all ranks.
  *
  *      collet-status ── struct status_request ──▶ @collet-status.<pid>.<random>        the watch answers: a program that
  *                    ◀── for each communicator: struct status_head, struct query_rank[nranks] ──     hangs need do nothing
  *
  * The socket is in Linux's abstract namespace: it has no file, so nothing is left behind, however the process ends. The kernel
- * says whose process is at the other end: only the same user and root are answered.
+ * names the user at the other end: only the same user and root get answers.
  */
 #ifndef COLLET_LAYERS_OBSERVE_STATUS_SOCKET_H
 #define COLLET_LAYERS_OBSERVE_STATUS_SOCKET_H
@@ -18,7 +18,7 @@
 
 struct status_request {
     uint32_t version; /* COLLET_VERSION */
-    uint32_t all;     /* 0: only what the process knows about its own ranks */
+    uint32_t all;     /* 0: only records of the asked process's own ranks */
     uint64_t tag;     /* tag of a communicator (boot_tag()); 0: all communicators */
 };
 

@@ -24,7 +24,7 @@ void timeline_end(struct timeline *timeline);
 void timeline_name(struct timeline *timeline, int process, int track, const char *name, const char *members);
 void timeline_bar(struct timeline *timeline, const char *category, const char *name, int process, int track,
                   double from_us, double duration_us, const char *members);
-/* Writes one end of a message's arrow: 's' where it starts, 'f' where it ends. Each end must lie within a bar. */
+/* Writes one end of a message's arrow. end: 's' is the start, 'f' is the finish. Each end must lie within a bar. */
 void timeline_arrow(struct timeline *timeline, char end, const char *id, int process, int track, double at_us);
 
 /* Writes a step's name, for example "step 3 receive send". */

@@ -26,7 +26,7 @@
 #define PROCESS_STRIDE 100000
 #define LOCK_NS 10000000000ull
 #define ABORT_LOCK_NS 200000000ull
-/* Maximum time to get the lock and write; then the file is given up. */
+/* Maximum time to get the lock and to write. After that, the file is given up. */
 #define SAVE_NS (LOCK_NS + 2000000000ull)
 #define ABORT_NS (ABORT_LOCK_NS + 100000000ull)
 
@@ -42,7 +42,7 @@ struct trace {
     } created;
 };
 
-/* Reads both counters. Of a few tries, the one in which the two readings were closest together counts. */
+/* Reads both counters a few times. Takes the try in which the two readings were closest together. */
 static struct trace_clock clock_read(void) {
     struct trace_clock best = {0, 0};
     uint64_t shortest = UINT64_MAX;
@@ -75,7 +75,7 @@ struct trace_writer {
     const struct conn_owner *owner;
     uint64_t tag;
     struct trace_clock from, to; /* readings of the two counters at the beginning and at the end */
-    int64_t clock_ns;            /* what must be added to this host's clock to get rank 0's clock */
+    int64_t clock_ns;            /* the time to add to this host's clock to get rank 0's clock */
 };
 
 static double us_of(const struct trace_writer *w, uint64_t ticks) {
@@ -99,11 +99,11 @@ static void put_wire(struct trace_writer *w, const struct event_wire *e, int thr
 
 /* ---- steps ---- */
 
-/* Tracks below this number are for workers of collectives. Tracks of sends and receives come after it, because these may
- * run at the same time. */
+/* Tracks below this number are for workers of collectives. Sends and receives may run at the same time, so they have tracks
+ * above this number. */
 #define TRACK_MESSAGES 1000
 
-/* The step that an event is about. It is the one before the worker's position when the event was written. */
+/* The step of an event: the step before the worker's position when the event was written. */
 struct step_place {
     const struct prog *prog;
     int channel, track;
@@ -244,7 +244,7 @@ static void put_names(struct trace_writer *w, const struct recorder *recorder) {
             timeline_name(&w->timeline, w->process, TRACK_WIRES + thread, "wires, by a proxy", "");
 }
 
-/* The text of all events, beginning with a comma. NULL: no memory. */
+/* Returns the text of all events. It begins with a comma. NULL: no memory. */
 static char *text_of(const struct trace *trace, const struct recorder *recorder, size_t *bytes) {
     SCOPED_FREE bool *named = calloc(TRACK_WIRES, sizeof *named);
     char *text = NULL;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * COLLET_TRACE: when a rank ran which step, for what it waited, and when its wires carried data. The trace reads the flight
- * recorder. Its file is written when the rank's communicator ends.
+ * COLLET_TRACE: the time of each step of a rank, the reasons of its waits, and the times when its wires carried data. The trace reads the
+ * flight recorder. Its file is written when the rank's communicator ends.
  *
  *      visit        try: BUSY │ … │ visit        try: STEPPED        try: STEPPED      a reading of the counter at each mark: when
  *      ▲                            ▲                        ▲                   ▲     the visit begins, and behind a step that was done
  *                   └─ since        └─ begin                 └─ end, begin       └─ end
  *
- * A try that is BUSY does not read the counter: the wait begins at the last reading. An event holds only what cannot be
- * found out later. The rest is looked up in the program when the file is written.
+ * A try that is BUSY does not read the counter: the wait begins at the last reading. An event holds only facts that nobody can
+ * find out later. The rest is looked up in the program when the file is written.
  *
- * A message becomes an arrow if both its ends are found. Both ends give it the same number: how many messages of its round
- * go through its connection before it.
+ * A message becomes an arrow if both its ends are found. Both ends give a message the same number: the number of
+ * messages of the same round that go through its connection before it.
  */
 #ifndef COLLET_LAYERS_OBSERVE_TRACE_H
 #define COLLET_LAYERS_OBSERVE_TRACE_H

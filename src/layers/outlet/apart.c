@@ -31,7 +31,7 @@ static void *act(void *job_) {
 
 #define LOOKS 20 /* number of looks at the thread within the limit */
 
-/* The thread's own time. It is only used while the thread exists. */
+/* The thread's own time. The struct is only used while the thread exists. */
 struct own_time {
     clockid_t clock;      /* Clock of the thread's CPU time. */
     uint64_t computed_ns; /* CPU time at the last look. */
@@ -45,7 +45,7 @@ static uint64_t computed_ns(clockid_t clock) {
     return (uint64_t)computed.tv_sec * 1000000000u + (uint64_t)computed.tv_nsec;
 }
 
-/* Adds the time since the last look. If the thread wants a CPU, or has not begun, only its CPU time is added. */
+/* Adds the time since the last look. If the thread waits for a CPU, or has not begun, only its CPU time is added. */
 static void own_time_look(struct own_time *time, int tid) {
     const uint64_t now_ns = os_now_ns(), computed = computed_ns(time->clock);
     const bool wants_cpu = tid == 0 || os_process_is(tid, OS_RUNS);

@@ -30,7 +30,7 @@
 PROCESS_LOCK(lock);
 static struct interfaces *last; /* The last list. NULL: there is none. */
 static unsigned answers;        /* Number of answers of the kernel. */
-/* process_forks of the process that has waited in vain, and has had no answer since. ~0: there is none. */
+/* process_forks of the process that has waited in vain, and has had no answer since. ~0: there is no such process. */
 static unsigned stuck_in = ~0u;
 
 struct listing {
@@ -58,7 +58,7 @@ static void note_stuck(unsigned before) {
         stuck_in = process_forks;
 }
 
-/* TIMEOUT: no answer has come. */
+/* Asks the kernel for a new list. TIMEOUT: no answer has come in limit_ns. */
 static enum collet_result ask(uint64_t limit_ns) {
     const unsigned before = __atomic_load_n(&answers, __ATOMIC_RELAXED);
     struct listing *job;
@@ -74,7 +74,7 @@ static enum collet_result ask(uint64_t limit_ns) {
                       : err_set(COLLET_ERR_SYSTEM, "cannot list the network interfaces: %m%s", os_remedy());
 }
 
-/* There is no list yet. A long wait is told. */
+/* Asks for the first list. A long wait is logged. */
 static enum collet_result ask_first(void) {
     const uint64_t limit_ns = (uint64_t)config_process()->init_timeout * 500000000u;
     const uint64_t warn_ns = (uint64_t)config_process()->warn_after * 1000000000u;

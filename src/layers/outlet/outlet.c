@@ -101,8 +101,8 @@ static void save(struct apart *apart) {
     close_file(apart);
 }
 
-/* Writes the new file under another name first, then renames it. Other programs may look for files with an ending; this
- * name does not have it. */
+/* Writes the new file under another name first, then renames it. Other programs may look for files with a certain
+ * ending: the first name does not have it. */
 static void replace(struct apart *apart) {
     struct job *job = (struct job *)apart;
     char path[PATH_MAX], fresh[PATH_MAX + 16];
@@ -111,7 +111,7 @@ static void replace(struct apart *apart) {
         return;
     /* Unique name, because several threads may write the same file. */
     snprintf(fresh, sizeof fresh, "%s.%d", path, os_tid());
-    unlink(fresh); /* left over from an earlier thread with this number */
+    unlink(fresh); /* a file of an earlier thread with this number may be left */
     job->fd = os_high(open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     job->error = errno;
     if (job->fd < 0)
@@ -135,7 +135,7 @@ static void free_job(struct apart *apart) {
 }
 
 /* Calls act with a copy of *job, and copies the results back. The limits are those of apart_call(). False: act has
- * failed, or has not returned; errno says which. */
+ * failed, or has not returned; errno tells which of the two. */
 static bool call(void (*act)(struct apart *), struct job *job, const char *text, int limit_ms, int clock_ms) {
     const size_t pattern_bytes = strlen(job->pattern) + 1;
     struct job *copy = malloc(sizeof *copy + job->bytes + pattern_bytes);
@@ -147,7 +147,7 @@ static bool call(void (*act)(struct apart *), struct job *job, const char *text,
     memcpy(copy->room, text, job->bytes);
     memcpy(copy->room + job->bytes, job->pattern, pattern_bytes);
     if (!apart_call(&copy->apart, (uint64_t)limit_ms * NS_PER_MS, (uint64_t)clock_ms * NS_PER_MS)) {
-        /* The thread may have counted down first: then −1 for a moment. */
+        /* The thread may have counted down first. Then the number is −1 for a moment. */
         __atomic_add_fetch(&hanging, 1, __ATOMIC_RELAXED);
         errno = ETIMEDOUT;
         return false;

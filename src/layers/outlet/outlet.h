@@ -7,7 +7,7 @@
  *      a text for a file of this host    is written at once
  *      a text for any other file         is written apart: NFS, FUSE …
  *
- * A call that is made apart and does not return is left alone. While there is one, further texts for such files are lost.
+ * If a call that is made apart does not return, it is left alone. While there is such a call, further texts for such files are lost.
  */
 #ifndef COLLET_LAYERS_OUTLET_OUTLET_H
 #define COLLET_LAYERS_OUTLET_OUTLET_H
@@ -16,7 +16,7 @@
 
 void outlet_close(int fd);
 
-/* Makes a whole file of a text, and replaces its earlier content. False: output_why() says why; or it was not done
+/* Makes a whole file of a text, and replaces its earlier content. False: output_why() says why; or the file was not written
  * within limit_ms (a second more, if the machine is busy). */
 bool outlet_save(const char *pattern, int rank, const char *text, unsigned long bytes, int limit_ms);
 

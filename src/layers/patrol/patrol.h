@@ -4,8 +4,8 @@
  *
  *    patrol_lock ─▶ onto the list ─▶ patrol_start ──▶ round ── sleeps ── round ── sleeps ── round: PATROL_OVER ──▶ the thread ends
  *
- * The patrol's lock guards the list, and is held during a round. So an entry that is added is seen by the running thread,
- * or starts one. In a child of fork(), the list is empty, the lock is free, and no thread runs: the parent's entries do not
+ * The patrol's lock guards the list, and is held during a round. So a new entry is seen by the running thread, or
+ * a new thread is started for it. In a child of fork(), the list is empty, the lock is free, and no thread runs: the parent's entries do not
  * belong to the child.
  */
 #ifndef COLLET_LAYERS_PATROL_PATROL_H
@@ -21,8 +21,8 @@
 
 struct patrol {
     const char *name; /* name of the thread */
-    /* Makes a round. Returns nanoseconds until the next round, less than a second; 0: at once, after other threads had the CPU;
-     * PATROL_OVER: there is none. */
+    /* Makes a round. Returns the time until the next round in nanoseconds, less than a second. 0: at once, after other threads had the
+     * CPU. PATROL_OVER: there is no next round. */
     uint64_t (*round)(void);
     void *list; /* address of the pointer to the list's first entry */
     pthread_mutex_t lock;

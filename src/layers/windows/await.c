@@ -15,7 +15,7 @@ enum collet_result await_check(const struct rma_awaited *awaited, uint64_t idle_
                        awaited->what, peer);
     COLLET_TRY(rma_check(awaited->rma, peer));
     if (idle_ns < limit_ns || boot_peer_state(boot, peer, NULL) != PEER_ALIVE)
-        return COLLET_SUCCESS; /* a death is a better answer than a timeout */
+        return COLLET_SUCCESS; /* if the rank is dying, the news of its death will be a better error than a timeout */
     if (boot_has_ended_here(boot, peer))
         return err_set(COLLET_ERR_REMOTE, "rank %d died, and rank %d waited for %s rank %d", peer, comm->rank,
                        awaited->what, peer);
@@ -24,10 +24,10 @@ enum collet_result await_check(const struct rma_awaited *awaited, uint64_t idle_
                    comm->rank, (double)idle_ns / 1e9, awaited->what, peer, awaited->hint);
 }
 
-/* While bytes move, it looks at the peer once in so many turns; while none do, as often as the pauses allow. */
+/* While bytes move, a wait checks the peer once in so many turns. While none move, it checks the peer as often as the pauses allow. */
 #define LOOK_EVERY_TURNS 64u
 
-/* How long a wait has lasted, and since when nothing has moved between this rank and the peer. */
+/* The duration of a wait, and the time since which nothing has moved between this rank and the peer. */
 struct progress {
     uint64_t moves, moved_ns;
     struct late late;
@@ -62,7 +62,7 @@ enum collet_result await(const struct rma_awaited *awaited) {
         if (moved ? turns % LOOK_EVERY_TURNS == 0 : wait_pause(&waiter))
             result = look(awaited, &progress);
     }
-    return awaited->is_there(awaited->about) ? COLLET_SUCCESS : result; /* a dead rank may have sent the last of it */
+    return awaited->is_there(awaited->about) ? COLLET_SUCCESS : result; /* a dead rank may have sent the rest before */
 }
 
 static bool is_done(const void *op) { return op_is_done(op); }
@@ -80,7 +80,7 @@ enum collet_result await_op(struct collet_comm *comm, struct rma *rma, int peer,
 
 /* ---- flushes ---- */
 
-/* Ships a flush to each rank for which something was put. ops: one per rank; those that were shipped flush. */
+/* Ships a flush to each rank for which something was put. *loads_p: one operation per rank; in shipped operations `flushes` is true. */
 static enum collet_result ship_flushes(const struct collet_comm *comm, struct rma *rma, struct rma_op **loads_p) {
     COLLET_TRY(memory_get(loads_p, (size_t)comm->nranks, sizeof **loads_p, "no memory for flushes"));
     for (int peer = 0; peer < comm->nranks; peer++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a call on a window waits for another rank, and moves the RMA engine while it waits. It ends, whatever happens to the other rank.
+ * A call on a window waits for another rank, and moves the RMA engine while it waits. The wait ends, whatever happens to the other rank.
  */
 #ifndef COLLET_LAYERS_WINDOWS_AWAIT_H
 #define COLLET_LAYERS_WINDOWS_AWAIT_H
@@ -17,19 +17,19 @@ struct rma_awaited {
     const void *about;
 };
 
-/* SUCCESS: it is there. Errors: REMOTE (the peer is gone, or cannot be reached), TIMEOUT, and the failure of the communicator. */
+/* Waits until is_there() returns true. Errors: REMOTE (the peer is gone, or cannot be reached), TIMEOUT, and the communicator's failure. */
 enum collet_result await(const struct rma_awaited *awaited);
 
-/* May it still come, after idle_ns without progress? SUCCESS: yes. Errors: as await(). */
+/* May the wait go on, after idle_ns without progress? SUCCESS: yes. Errors: as await(). */
 enum collet_result await_check(const struct rma_awaited *awaited, uint64_t idle_ns);
 
-/* Ships an operation and waits until it is done. If that fails, the operation is the caller's again, and the communicator has failed. */
+/* Ships an operation and waits until it is done. If that fails, the caller has the operation again, and the communicator has failed. */
 enum collet_result await_op(struct collet_comm *comm, struct rma *rma, int peer, struct rma_op *op, const char *what);
 
-/* Waits until all ranks have what was put. Errors: as await(). */
+/* Waits until all ranks have all bytes that this rank has put. Errors: as await(). */
 enum collet_result await_flushes(struct collet_comm *comm, struct rma *rma);
 
-/* The same when the communicator ends. It gives up without a word if the other ranks do not answer soon. */
+/* Like await_flushes(), when the communicator ends. If the other ranks do not answer in this time, gives up without an error. */
 #define LAST_FLUSHES_NS 2000000000u
 void await_last_flushes(struct collet_comm *comm, struct rma *rma);
 

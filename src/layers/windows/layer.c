@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the layer does when a communicator ends.
+ * The layer "windows": ends transfers and windows when a communicator ends.
  */
 #include "layers/windows/transfer.h"
 #include "layers/windows/window.h"

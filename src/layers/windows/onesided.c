@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Put, get, signal, flush: calls on windows that need nothing of the other rank.
+ * Put, get, signal, flush: calls on windows for which the other rank makes no call.
  *
  *    the window is             put, get                signal
  *    reached by address        a copy                  an atomic add, release
- *    reached by the RMA engine      an operation of one piece     an operation without pieces, that ends in a signal
+ *    reached by the RMA engine      an operation of one piece     an operation without pieces that ends with a signal
  */
 #include "layers/windows/await.h"
 #include "layers/windows/window.h"
 
 #include "fifo/port.h"
 
-/* Moves the piece now. NULL in `there`: by the RMA engine. A signal goes the way of its data. */
+/* Moves the piece now, by the RMA engine if piece->there is NULL. If the data goes by the engine, so does its signal. */
 static enum collet_result move(struct collet_comm *comm, const struct collet_window *window, int peer,
                                const struct piece *piece, bool gets, bool signals) {
     uint64_t *counter = signals ? window_signal_at(comm, window, peer) : NULL;
@@ -34,9 +34,9 @@ static enum collet_result move(struct collet_comm *comm, const struct collet_win
     return await_op(comm, comm->windows->rma, peer, &op, gets ? "a get from" : "a put to");
 }
 
-/* What a call names: bytes of the caller's memory, and as many of the peer's window. */
+/* The arguments of a call: bytes of the caller's memory, and as many bytes of the peer's window. */
 struct target {
-    const char *name; /* argument with the caller's memory; NULL: there is none */
+    const char *name; /* name of the argument with the caller's memory; NULL: none */
     void *here;
     size_t offset, bytes;
 };
@@ -51,7 +51,7 @@ static enum collet_result check(const struct collet_window *window, int peer, co
                    target->offset, target->bytes, peer, whole);
 }
 
-/* All of these calls. */
+/* Does any of these calls. */
 static enum collet_result act(struct collet_comm *comm, struct collet_window *window, int peer, struct target target,
                               bool gets, bool signals) {
     COLLET_TRY(window_enter(comm, window, peer));
@@ -87,7 +87,7 @@ enum collet_result collet_signal(int peer, struct collet_window *window, struct 
     return act(comm, window, peer, (struct target){.name = NULL}, false, true);
 }
 
-/* What was copied by address is there already. */
+/* Bytes that were copied by address are there already. */
 enum collet_result collet_win_flush(int peer, struct collet_window *window, struct collet_comm *comm) {
     COLLET_TRY(window_enter(comm, window, peer));
     struct rma *rma = comm->windows->rma;
@@ -114,7 +114,7 @@ static bool has_signals(const void *signals_) {
     return sent - window->waited[signals->peer] >= signals->count;
 }
 
-/* A rank that fails here stays behind, as in any call: the communicator is over. */
+/* If this fails here, the rank cannot follow the others any more. So the communicator fails, as in any call. */
 enum collet_result collet_wait_signal(int peer, uint64_t count, struct collet_window *window,
                                       struct collet_comm *comm) {
     COLLET_TRY(window_enter(comm, window, peer));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What comes to an endpoint: packets of the peer are worked off, in their order.
+ * An endpoint works off the packets of its peer, in their order.
  */
 #include "layers/windows/receive.h"
 
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Each of these works off a packet. NULL, or what the peer did wrong. */
+/* Each function take_…() works off a packet. It returns NULL, or a text that says what the peer did wrong. */
 
 static struct rma_window *find_window(struct rma_window *windows, const struct packet *packet) {
     while (windows != NULL && windows->number != packet->window)
@@ -16,7 +16,7 @@ static struct rma_window *find_window(struct rma_window *windows, const struct p
     return windows;
 }
 
-/* The bytes of the window that the packet names; NULL: there are none. */
+/* Returns the address of the window's bytes that the packet names. NULL: no window has these bytes. */
 static char *bytes_in_window(struct rma_window *windows, const struct packet *packet) {
     const struct rma_window *window = find_window(windows, packet);
     if (window == NULL || packet->offset > window->bytes || packet->bytes > window->bytes - packet->offset)

@@ -4,7 +4,7 @@
 
 #include "layers/windows/endpoint.h"
 
-/* Works off the slots that have come. `windows`: those of this rank. Errors: INTERNAL: the peer sent what it may not send. NO_MEMORY.
+/* Works off the slots that have come. windows: the windows of this rank. INTERNAL: the peer broke the protocol. NO_MEMORY is possible.
  * *moved is set if something came. */
 enum collet_result endpoint_receive(struct endpoint *endpoint, struct rma_window *windows, bool *moved);
 

@@ -10,20 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Behind the channels of collectives. Its lane is that of messages: slots get shorter, the more ranks there are. */
+/* This channel is behind the channels of collectives. Its lane is the lane of messages, whose slots get shorter the more ranks there are. */
 #define RMA_CHANNEL 4096
 #define RMA_LANE PROG_LANE_P2P
 
 struct rma {
-    struct rma *next; /* next one of the process */
+    struct rma *next; /* next RMA engine of the process */
     struct collet_comm *comm;
-    struct call_lock lock; /* protects all below */
+    struct call_lock lock; /* protects all fields below */
     struct chan *chan;
     struct rma_window *windows;
     uint32_t nwindows;           /* number of windows so far */
-    struct endpoint **endpoints; /* [nranks]; NULL: nothing was carried to this rank or from it */
-    struct endpoint *first;      /* list of these */
-    uint64_t heard_ns;           /* time at which it last looked for calls */
+    struct endpoint **endpoints; /* [nranks]; NULL: nothing was carried to or from this rank */
+    struct endpoint *first;      /* list of these endpoints */
+    uint64_t heard_ns;           /* time at which this rank last listened for calls */
 };
 
 /* ---- endpoints ---- */
@@ -54,7 +54,7 @@ static void endpoint_destroy(struct endpoint *endpoint) {
 
 static uint64_t call_key(void) { return boot_key(BOOT_RMA, 0); }
 
-/* Asks for both connections with the peer; the peer does the same once it hears of it. */
+/* Asks for both connections with the peer. The peer also asks for them when it hears the call. */
 static enum collet_result connect_endpoint(struct rma *rma, struct endpoint *endpoint) {
     if (endpoint->out != NULL)
         return COLLET_SUCCESS;
@@ -62,7 +62,7 @@ static enum collet_result connect_endpoint(struct rma *rma, struct endpoint *end
     return conn_get(rma->chan, endpoint->peer, RMA_CHANNEL, RMA_LANE, CONN_PRODUCER, &endpoint->out);
 }
 
-/* This rank wants the connections. */
+/* This rank wants the connections: asks for them, and calls the peer. */
 static enum collet_result call_peer(struct rma *rma, struct endpoint *endpoint) {
     if (endpoint->out != NULL)
         return COLLET_SUCCESS;
@@ -70,7 +70,7 @@ static enum collet_result call_peer(struct rma *rma, struct endpoint *endpoint) 
     return boot_send(rma->comm->boot, endpoint->peer, call_key(), "", 1);
 }
 
-/* Does the peer want them? */
+/* Does the peer call for connections? Then asks for them, too. */
 static enum collet_result hear_call(struct rma *rma, int peer) {
     struct endpoint *endpoint;
     char nothing[1];
@@ -80,8 +80,8 @@ static enum collet_result hear_call(struct rma *rma, int peer) {
     return connect_endpoint(rma, endpoint);
 }
 
-#define HEAR_EVERY_NS 100000u     /* with few ranks … */
-#define HEAR_RANK_EVERY_NS 10000u /* … and with many, per rank */
+#define HEAR_EVERY_NS 100000u     /* time between two looks for calls: this … */
+#define HEAR_RANK_EVERY_NS 10000u /* … and for each rank this much more */
 
 static enum collet_result hear_calls(struct rma *rma) {
     const uint64_t now_ns = os_now_ns();
@@ -116,7 +116,7 @@ static enum collet_result carry(struct conn *conn, bool *moved) {
     return result < 0 ? result : COLLET_SUCCESS;
 }
 
-/* Errors: of the connection; it may be a consequence of a death that is not known yet. */
+/* Errors are those of a connection. They may follow from a death that is not known yet. */
 static enum collet_result turn_connections(struct endpoint *endpoint, bool *moved) {
     if (endpoint->out == NULL)
         return COLLET_SUCCESS;
@@ -135,7 +135,7 @@ static void note_break(struct endpoint *endpoint) {
     snprintf(endpoint->broken_text, sizeof endpoint->broken_text, "%s", err_last());
 }
 
-/* What the peer may not send ends the communicator. */
+/* If the peer breaks the protocol, that ends the communicator. */
 static enum collet_result turn_endpoint(struct rma *rma, struct endpoint *endpoint, bool *any_moved) {
     bool moved = false, pushed = false;
     if (endpoint->broken_ns == 0 && turn_connections(endpoint, &moved) < 0)
@@ -152,7 +152,7 @@ static enum collet_result turn_endpoint(struct rma *rma, struct endpoint *endpoi
     return COLLET_SUCCESS;
 }
 
-/* With the lock. After a failure nothing is touched any more: memory that loans name is the program's again. */
+/* The caller holds the lock. After a failure nothing is touched any more, because memory that loans name belongs to the program again. */
 static bool turn(struct rma *rma) {
     bool moved = false;
     if (boot_failed(rma->comm->boot) != COLLET_SUCCESS)
@@ -177,10 +177,10 @@ bool rma_progress(struct rma *rma) {
 
 /* ---- the thread ---- */
 
-#define BUSY_ROUNDS 512u      /* rounds in which nothing moved, before it sleeps */
-#define PAUSE_NS 20000u       /* its first sleeps */
-#define LONG_PAUSE_NS 1000000 /* its longest ones, while some rank carries to another one */
-#define IDLE_PAUSE_NS 5000000 /* if none does */
+#define BUSY_ROUNDS 512u      /* number of rounds without movement before the thread sleeps */
+#define PAUSE_NS 20000u       /* its first sleep; each further sleep is longer by this */
+#define LONG_PAUSE_NS 1000000 /* its longest sleep, if any engine has an endpoint */
+#define IDLE_PAUSE_NS 5000000 /* its sleep if no engine has an endpoint */
 
 static uint64_t turn_all(void);
 static struct rma *engines;
@@ -200,7 +200,7 @@ static uint64_t turn_all(void) {
     bool moved = false, carries = false;
     for (struct rma *rma = engines; rma != NULL; rma = rma->next) {
         if (!call_lock_try(&rma->lock))
-            continue; /* a thread that waits moves it */
+            continue; /* the thread that holds the lock moves it */
         moved |= turn(rma);
         carries |= rma->first != NULL;
         call_lock_release(&rma->lock);
@@ -340,7 +340,7 @@ static void unqueue(struct endpoint *endpoint, const struct rma_op *op) {
         endpoint->last = link;
 }
 
-/* Bytes that it has asked for will come, and go nowhere. */
+/* Bytes that a cancelled operation has asked for will still come. They are thrown away. */
 static void forget_fetches(struct endpoint *endpoint, const struct rma_op *op) {
     for (uint64_t n = endpoint->fetches_done; n != endpoint->fetches_made; n++) {
         struct fetch *fetch = &endpoint->fetches[n % ENDPOINT_FETCHES];

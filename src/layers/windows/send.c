@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What leaves an endpoint: slots are filled with packets.
+ * An endpoint fills slots with packets for its peer.
  */
 #include "layers/windows/send.h"
 
 #include <string.h>
 
-/* Bytes that an operation moves before it is the next one's turn. */
+/* Number of bytes that an operation moves before the next operation has its turn. */
 #define QUOTA_BYTES (512u << 10)
 
 /* ---- the slot that is being filled ---- */
@@ -21,7 +21,7 @@ static void publish(struct endpoint *endpoint) {
     endpoint->hold.slot = NULL;
 }
 
-/* Room for data of the next packet, at least `least` bytes; 0: no slot is free. */
+/* Returns the room for data of the next packet: at least `least` bytes. 0: no slot is free. */
 static size_t room(struct endpoint *endpoint, size_t least) {
     if (!endpoint->ready)
         return 0;
@@ -71,11 +71,11 @@ static bool reply(struct endpoint *endpoint) {
 
 /* ---- ops ---- */
 
-/* All of these move bytes of an operation's piece, at most `most`. 0: none can be moved now. */
+/* These functions move bytes of a piece, or ask for them, and return their number. A copy or a put moves at most `most`. 0: not now. */
 
 static size_t copy_piece(const struct rma_op *op, const struct piece *piece, size_t most) {
     char *here = piece->here + op->at, *there = piece->there + op->at;
-    memmove(op->gets ? here : there, op->gets ? there : here, most); /* in a window of its own they may overlap */
+    memmove(op->gets ? here : there, op->gets ? there : here, most); /* in this rank's own window the two may overlap */
     return most;
 }
 
@@ -119,7 +119,7 @@ static bool move_pieces(struct endpoint *endpoint, struct rma_op *op) {
     return quota < QUOTA_BYTES;
 }
 
-/* After the pieces. True: it is on its way, or there is nothing to say. */
+/* Sends the signal or note at the end of an operation. True: it is on its way, or there is none. */
 static bool send_end(struct endpoint *endpoint, struct rma_op *op) {
     if (op->end == OP_ENDS || op->ended)
         return true;
@@ -133,7 +133,7 @@ static bool send_end(struct endpoint *endpoint, struct rma_op *op) {
     return op->ended = true;
 }
 
-/* True: the peer has worked off all that was before, or nobody asks for that. */
+/* Asks for a flush, if the operation wants one. True: the peer has worked off all packets before it, or no flush is wanted. */
 static bool flush(struct endpoint *endpoint, struct rma_op *op) {
     if (!op->flushes || !op->by_messages)
         return true;
@@ -151,7 +151,7 @@ static bool is_through(struct endpoint *endpoint, struct rma_op *op) {
     return op->piece == op->npieces && op->missing == 0 && send_end(endpoint, op) && flush(endpoint, op);
 }
 
-/* Each operation has its turn. Those that are not done go to the end of the queue, so that the next free slot is another one's. */
+/* Gives each operation a turn. Operations that are not done go to the end of the queue, so another operation gets the next free slot. */
 static bool move_ops(struct endpoint *endpoint) {
     bool moved = false;
     for (int n = endpoint->nops; n > 0; n--) {
@@ -169,7 +169,8 @@ static bool move_ops(struct endpoint *endpoint) {
             continue;
         }
         endpoint->nops--;
-        __atomic_store_n(&op->done, 1, __ATOMIC_RELEASE); /* pairs with op_is_done(); it is its owner's again */
+        __atomic_store_n(&op->done, 1,
+                         __ATOMIC_RELEASE); /* pairs with op_is_done(); the owner has the operation again */
     }
     return moved;
 }

@@ -4,7 +4,7 @@
 
 #include "layers/windows/endpoint.h"
 
-/* Moves ops, replies and answers on. True: something moved. */
+/* Moves operations, replies and answers on. True: something moved. */
 bool endpoint_send(struct endpoint *endpoint);
 
 #endif

@@ -19,19 +19,19 @@
 _Static_assert(COLLET_NOTE_BYTES == PACKET_NOTE_BYTES, "a note fits into a packet");
 
 struct collet_transfer {
-    struct collet_transfer *next; /* next one of the communicator */
+    struct collet_transfer *next; /* next transfer of the communicator */
     struct collet_comm *comm;
     int peer;
-    bool posted; /* since it was last waited for */
+    bool posted; /* it was posted, and nobody has waited for its end since */
     struct rma_op op;
     struct piece *pieces;
     size_t npieces;
-    struct collet_window **windows; /* each window that its pieces name, once */
+    struct collet_window **windows; /* each window that the pieces name, once */
     size_t nwindows;
     bool by_messages; /* some piece goes through slots */
 };
 
-/* What a caller has given to collet_transfer_prepare(). */
+/* The caller's arguments of collet_transfer_prepare(). */
 struct piece_list {
     const struct collet_local_piece *local;
     const struct collet_remote_piece *remote;
@@ -64,9 +64,9 @@ static enum collet_result check_piece(struct collet_comm *comm, const struct pie
     return COLLET_SUCCESS;
 }
 
-/* Where a piece goes to. */
+/* The place to which a piece goes. */
 struct destination {
-    uintptr_t space, at; /* space: the window, or 0 for memory of this rank */
+    uintptr_t space, at; /* space: the window; 0: memory of this rank */
     size_t bytes, piece;
 };
 
@@ -159,7 +159,7 @@ static enum collet_result transfer_create(const struct collet_comm *comm, const 
     return COLLET_SUCCESS;
 }
 
-/* ---- the list of a communicator: it ends with it ---- */
+/* ---- the list of a communicator's transfers, which end with the communicator ---- */
 
 PROCESS_LOCK(transfers_lock); /* protects the list of each communicator */
 
@@ -184,7 +184,7 @@ static void take_off_list(const struct collet_transfer *transfer) {
     count_in_windows(transfer, -1);
 }
 
-/* The RMA engine does not touch it any more. */
+/* From now on the RMA engine does not touch the transfer any more. */
 static void stop(struct collet_transfer *transfer) {
     if (transfer->posted && !op_is_done(&transfer->op))
         rma_cancel(transfer->comm->windows->rma, &transfer->op, transfer->peer);
@@ -283,7 +283,7 @@ static struct rma_awaited awaited_of(const struct collet_transfer *transfer) {
     };
 }
 
-/* A rank that fails here stays behind, as in any call: the communicator is over. */
+/* If this fails here, the rank cannot follow the others any more. So the communicator fails, as in any call. */
 static enum collet_result judge(struct collet_transfer *transfer, enum collet_result result) {
     if (result >= 0)
         return result;

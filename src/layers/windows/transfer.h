@@ -4,7 +4,7 @@
 
 #include "collet.h"
 
-/* Ends all transfers of a communicator that ends. */
+/* Ends all transfers of a communicator. Call it when the communicator ends. */
 void transfer_end_all(struct collet_comm *comm);
 
 #endif

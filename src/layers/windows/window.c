@@ -8,9 +8,9 @@
  *    collet_signal ── adds 1, release ──────────────▶ its signals  │ of 0 │ of 1 │ …    one counter per rank
  *                                                     collet_wait_signal: acquire; then the data is there
  *
- * Each rank says where its buffer and its signals are: an address, which ranks of its process use, and an offset in the commons
- * (layers/memory/commons.h), which other processes of its host use. There a put is a copy, and needs nobody at the other end. Between
- * ranks of which COLLET_TRANSPORT lets none reach the other's memory, and where the buffer is not in the commons, the RMA engine carries (rma.h).
+ * Each rank says where its buffer and its signals are. Ranks of its process use an address. Other processes of its host use an offset in the
+ * commons (layers/memory/commons.h). In both cases a put is a copy, and needs nobody at the other end. If the buffer is not in the commons,
+ * or COLLET_TRANSPORT allows no shared memory between the two ranks, the RMA engine carries the bytes (rma.h).
  */
 #include "layers/windows/window.h"
 
@@ -73,7 +73,7 @@ static enum collet_result window_create(const struct collet_comm *comm, const st
     return COLLET_SUCCESS;
 }
 
-/* The windows of a communicator; the first call makes them. */
+/* Gets the windows of a communicator. The first call makes the struct. */
 static enum collet_result windows_get(struct collet_comm *comm, struct windows **windows_p) {
     SCOPED_LOCK(&windows_lock);
     if (comm->windows == NULL) {
@@ -94,8 +94,8 @@ static struct window_place place_in_window(const void *memory) {
     return (struct window_place){(uintptr_t)memory, commons_offset(commons_own(), (uintptr_t)memory)};
 }
 
-/* All ranks exchange their entries. Each opens the commons of the ranks on its host. From rma_attach() on others may write here: those that
- * have all entries before this rank does. */
+/* All ranks exchange their entries. Each rank opens the commons of the ranks on its host. Another rank may have all entries before this rank
+ * does, and may write here at once. So rma_attach() comes first. */
 static enum collet_result window_meet(struct collet_window *window, struct collet_comm *comm) {
     rma_attach(comm->windows->rma, &window->here);
     const struct window_entry mine = {
@@ -139,7 +139,7 @@ static enum collet_result register_check(struct collet_comm *comm, const void *b
     return COLLET_SUCCESS;
 }
 
-/* Nobody names the window any more. */
+/* Ends a window that nobody names any more. */
 static void window_end(struct collet_comm *comm, struct collet_window *window) {
     if (comm->windows->rma != NULL)
         rma_detach(comm->windows->rma, &window->here);
@@ -166,7 +166,7 @@ static enum collet_result register_in(struct collet_comm *comm, const struct win
     return COLLET_SUCCESS;
 }
 
-/* An abort in another thread waits until this returns. */
+/* Registers one window. An abort in another thread waits until this function returns. */
 static enum collet_result window_register(const struct window_post *post) {
     if (!comm_enter(post->comm))
         return comm_check(post->comm);
@@ -184,7 +184,7 @@ enum collet_result collet_win_register(struct collet_comm *comm, void *buff, siz
 /* ---- registration in a group: a thread for each communicator, which registers its windows in the order of the calls ---- */
 
 struct window_job {
-    const struct window_post *post, *posts_end; /* first post; others of the same communicator follow */
+    const struct window_post *post, *posts_end; /* the job's first post, and the end of all posts */
     pthread_t thread;
     bool has_thread;
     enum collet_result result;
@@ -211,7 +211,7 @@ static bool is_first_of_comm(const struct window_post *posts, int k) {
 static void start_window_job(struct window_job *job) {
     enum collet_result result = os_thread_start(&job->thread, "collet-window", run_window_job, job);
     job->has_thread = result == COLLET_SUCCESS;
-    if (job->has_thread) /* the thread does the rest */
+    if (job->has_thread) /* the thread registers the windows */
         return;
     job->result = result;
     snprintf(job->text, sizeof job->text, "%s", err_last());
@@ -244,7 +244,7 @@ enum collet_result window_register_all(const struct window_post *posts, int npos
 
 /* ---- finding and ending ---- */
 
-/* The list's link to the window; NULL: the communicator does not have it. With the lock. */
+/* Returns the list's link to the window. NULL: the communicator does not have this window. The caller holds the lock. */
 static struct collet_window **link_of(struct collet_comm *comm, const struct collet_window *window) {
     if (comm->windows == NULL)
         return NULL;
@@ -285,7 +285,7 @@ static enum collet_result check_unused(struct collet_comm *comm, const struct co
     return err_set(COLLET_ERR_INVALID_USAGE, "%d transfers name this window: release them first", transfers);
 }
 
-/* What this rank has put is there, then all ranks have come: nobody writes or reads here any more. */
+/* Waits until this rank's puts have arrived, and then until all ranks have come here. After that nobody accesses the window any more. */
 static enum collet_result end_use(struct collet_comm *comm) {
     if (!comm_enter(comm))
         return comm_check(comm);
@@ -393,7 +393,7 @@ enum collet_result window_enter_any(struct collet_comm *comm, int peer) {
     return err_set(COLLET_ERR_INVALID_USAGE, "the communicator has no window yet: call collet_win_register() first");
 }
 
-/* Do the transports that are allowed between these two share memory? */
+/* Does the transport between this rank and the peer share memory? */
 static bool shares_memory(const struct collet_comm *comm, int peer) {
     const struct transport *transport = chan_pair_transport(comm->chan, comm->rank, peer);
     return peer == comm->rank || (transport != NULL && !transport->remote);
@@ -411,7 +411,7 @@ static enum window_reach find_reach(const struct collet_comm *comm, const struct
 }
 
 static enum window_reach reach_of(const struct collet_comm *comm, const struct collet_window *window, int peer) {
-    int reach = __atomic_load_n(&window->reach[peer], __ATOMIC_RELAXED); /* every thread finds the same */
+    int reach = __atomic_load_n(&window->reach[peer], __ATOMIC_RELAXED); /* every thread finds the same value */
     if (reach == WINDOW_UNKNOWN)
         __atomic_store_n(&window->reach[peer], reach = (int)find_reach(comm, window, peer), __ATOMIC_RELAXED);
     return (enum window_reach)reach;

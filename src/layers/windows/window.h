@@ -13,12 +13,12 @@
 struct windows {
     struct collet_window *first;
     struct rma *rma;                   /* NULL: the communicator is on GPUs */
-    struct collet_transfer *transfers; /* those that were prepared (transfer.c) */
+    struct collet_transfer *transfers; /* all prepared transfers (transfer.c) */
 };
 
 /* A place in memory that a rank announces. */
 struct window_place {
-    uint64_t address, offset; /* offset 0: not in the commons */
+    uint64_t address, offset; /* offset 0: the place is not in the commons */
 };
 
 /* A rank's announcement of its window. */
@@ -29,37 +29,37 @@ struct window_entry {
     uint32_t number; /* the window's number in packets */
 };
 
-/* How this rank comes to a window of another one. */
+/* How this rank reaches a window of another rank. */
 enum window_reach { WINDOW_UNKNOWN, WINDOW_BY_ADDRESS, WINDOW_BY_VIEW, WINDOW_BY_MESSAGES };
 
 struct collet_window {
     struct collet_window *next;
     struct window_entry *entries; /* [nranks] */
     struct commons_view **views;  /* [nranks]; NULL: this rank's commons cannot be reached */
-    int *reach;                   /* [nranks] enum window_reach, found out at first use; any thread may */
+    int *reach;                   /* [nranks] enum window_reach, found at first use by any thread */
     uint64_t *waited;             /* [nranks]: number of signals from each rank that were waited for */
     bool signals_in_commons;
     struct rma_window here;    /* this rank's buffer and signals */
     struct gpu_window *on_gpu; /* window on GPUs, which uses none of the above (layers/gpu/windows.h) */
-    int transfers;             /* number of prepared transfers that name it */
+    int transfers;             /* number of prepared transfers that name the window */
 };
 
 /* Begins a call on a window. Any thread may make one, beside calls on the communicator. If it succeeds, end it with comm_leave(). Errors:
  * INVALID_ARGUMENT (comm, peer, window), UNSUPPORTED (on GPUs), and the failure of comm. */
 enum collet_result window_enter(struct collet_comm *comm, const struct collet_window *window, int peer);
-/* The same without a window. INVALID_USAGE: comm has none. */
+/* Like window_enter(), for any window. INVALID_USAGE: comm has no window. */
 enum collet_result window_enter_any(struct collet_comm *comm, int peer);
 
 /* Length of the peer's buffer, in bytes. */
 size_t window_bytes(const struct collet_window *window, int peer);
 
-/* The piece of an operation with these bytes of the peer's window, which lie inside of it. The caller has entered. */
+/* Makes the piece of an operation for these bytes of the peer's window. The bytes lie in the window. The caller has entered. */
 struct piece window_piece(const struct collet_comm *comm, const struct collet_window *window, int peer, void *here,
                           size_t offset, size_t bytes);
 /* The address of the peer's counter of this rank's signals; NULL: the RMA engine must carry them. */
 uint64_t *window_signal_at(const struct collet_comm *comm, const struct collet_window *window, int peer);
 
-/* When the communicator ends. The other ranks get what was put, if they come to it soon. */
+/* Ends all windows when the communicator ends. Puts still reach the other ranks, if these answer soon. */
 void window_end_all(struct collet_comm *comm);
 
 /* ---- for programs of NCCL ---- */
@@ -70,7 +70,7 @@ bool window_may_have(const struct collet_comm *comm, const void *buff, size_t by
 bool window_is_of(struct collet_comm *comm, const struct collet_window *window);
 /* Gets this rank's buffer in a window on GPUs. INVALID_ARGUMENT: comm has no such window. */
 enum collet_result window_buffer(struct collet_comm *comm, const struct collet_window *window, void **buff_p);
-/* collet_win_deregister() on GPUs, for this rank alone: it does not wait for the others, which may not use the window any more either. */
+/* collet_win_deregister() on GPUs, for this rank alone: it does not wait for the others. They may not use the window any more. */
 enum collet_result window_leave(struct collet_comm *comm, struct collet_window *window);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPU memory for the FIFOs of connections within a process. To get memory from CUDA takes longer than many calls, and a
- * GPU's first call makes a hundred connections. So FIFOs share slabs. Each new slab has as many pieces as all earlier slabs
+ * GPU memory for the FIFOs of connections within a process. To get memory from CUDA takes longer than many calls, and the first
+ * call of a GPU makes a hundred connections. So FIFOs share slabs. Each new slab has as many pieces as all earlier slabs
  * together:
  *
- *    slab     │ FIFO │ FIFO │ … 8 │      │ … 8 more │      │ … 16 more │       pieces of one length, on one GPU; taken, or not, by bits
+ *    slab     │ FIFO │ FIFO │ … 8 │      │ … 8 more │      │ … 16 more │       pieces of one length, on one GPU; a bit each: taken or not
  */
 #ifndef COLLET_TRANSPORT_IPC_GPU_FIFOS_H
 #define COLLET_TRANSPORT_IPC_GPU_FIFOS_H
@@ -20,7 +20,7 @@ void gpu_fifo_give_back(const struct gpu_driver *driver, void *memory);
 enum collet_result conn_memory_init_on_gpu(const struct conn *conn, void *memory);
 enum collet_result conn_counter_init_on_gpu(const struct conn *conn, void *counter);
 
-/* The error of a connection whose slots cannot lie where LL128 lines arrive whole, although its owner has whole_lines. */
+/* The error of a connection whose owner has whole_lines, but whose slots cannot lie in memory where LL128 lines arrive whole. */
 enum collet_result conn_err_not_whole(const struct conn *conn);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define HEADS_BYTES ((size_t)2 << 20) /* the least memory that has a handle of its own */
+#define HEADS_BYTES ((size_t)2 << 20) /* the smallest memory that has a handle of its own */
 #define HEADS_WAIT_NS 2000000000u     /* maximum wait for heads that are still to come */
 
 struct heads_block {
@@ -23,7 +23,7 @@ struct gpu_heads {
     struct heads_block own;
     bool refused; /* there was no memory for the block */
     uint64_t taken_bytes;
-    struct heads_block *others; /* [rank]: the rank's block, if it is attached */
+    struct heads_block *others; /* [rank] the rank's block, if it is attached */
 };
 
 enum collet_result gpu_heads_create(int nranks, struct gpu_heads **heads_p) {
@@ -62,7 +62,7 @@ bool gpu_heads_take(struct conn *conn, struct gpu_head_place *place) {
     return true;
 }
 
-/* A rank has one block. If it is already attached, its name is the same. */
+/* Can a head lie at this place? The place comes from another rank. A rank has only one block: if it is attached, its length is known. */
 static bool head_is_there(const struct gpu_head_place *place, const struct heads_block *block) {
     const uint64_t bytes = block->memory != NULL ? block->name.bytes : place->name.bytes;
     return place->name.bytes == bytes && bytes >= FIFO_LINE_BYTES && place->offset <= bytes - FIFO_LINE_BYTES &&
@@ -88,7 +88,7 @@ static bool is_here(const struct gpu_heads *heads, const struct conn *conn) {
     return conn->side == CONN_PRODUCER && conn->end_on_gpu != NULL && at < heads->taken_bytes;
 }
 
-/* Has the consumer read everything that was sent? A kernel that has failed may have sent more than its end says. */
+/* Has the consumer read all sent slots? A kernel that has failed may have sent more slots than its end says. */
 static bool has_come(const struct conn *conn) {
     const struct gpu_memory *memory = conn->owner->gpu->driver->memory;
     struct fifo_end end;

@@ -3,7 +3,7 @@
 
 #include "layers/gpu/gpu.h"
 
-/* A rank's card for ipc: the identity of its GPU. */
+/* Returns a rank's card for ipc: the identity of the rank's GPU. */
 static uint64_t gpu_of(const struct peer_info *peer) { return peer->cards[__builtin_ctz(COLLET_TRANSPORT_IPC)]; }
 
 int gpu_peer_ordinal(const struct conn_owner *owner, int peer) {

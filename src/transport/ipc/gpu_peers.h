@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * On which GPU a peer of this host is, and how this rank's GPU reaches that GPU.
+ * Which GPU has a peer of this host, and does this rank's GPU reach that GPU?
  */
 #ifndef COLLET_TRANSPORT_IPC_GPU_PEERS_H
 #define COLLET_TRANSPORT_IPC_GPU_PEERS_H

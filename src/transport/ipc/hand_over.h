@@ -19,7 +19,7 @@
 
 /* The caller closes *listener_p when the descriptor is given, or when the taker will not come any more. */
 enum collet_result hand_over_listen(char name[HAND_OVER_NAME_BYTES], int *listener_p);
-/* IN_PROGRESS until the taker has connected. The caller may close fd after SUCCESS. */
+/* Gives fd to a taker. IN_PROGRESS: no taker has connected yet. SUCCESS: it was given, and the caller may close fd. */
 enum collet_result hand_over_give(int listener, int fd);
 
 /* The caller closes *socket_p. */

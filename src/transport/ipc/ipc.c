@@ -4,13 +4,13 @@
  *
  *    the producer's GPU reaches the consumer's   memory of the consumer's GPU. The producer attaches it for its own GPU, by a
  *                                                handle or, if the driver gives none, by a descriptor
- *    it does not, or this is not known           a memfd that both processes map and pin
+ *    it does not, or nobody knows                a memfd that both processes map and pin
  *
  * In the first case the head lies on the producer's GPU, if the consumer's GPU reaches it (gpu_heads.h): the consumer says
  * so in its offer, and waits for an answer.
  *
  * The producer's card says on which GPU it is. A process that sees only its own GPU can still use memory of another GPU;
- * the host's graph knows what joins the two (layers/gpu/nvlink.h). Descriptors are handed over (hand_over.h). When the
+ * the host's graph knows the link between the two (layers/gpu/nvlink.h). Descriptors are handed over (hand_over.h). When the
  * consumer frees the memory, it has received everything that was sent, so nobody reads the memory any more. If a producer
  * still has it open, the driver does not free it before the producer closes it.
  */
@@ -36,13 +36,13 @@ enum ipc_kind { IPC_GPU = 1, IPC_PINNED };
 struct ipc_offer {
     int32_t kind;
     int32_t takes_loans;  /* 1: the consumer borrows payloads */
-    int32_t reaches_back; /* 1: the consumer's GPU reaches the producer's memory, so it waits for an answer */
+    int32_t reaches_back; /* 1: the consumer's GPU reaches the producer's memory; the consumer awaits an answer */
     struct gpu_name name; /* for IPC_GPU. Its descriptor belongs to the consumer's process */
     char hand_over[HAND_OVER_NAME_BYTES]; /* name of the socket at which the descriptor can be got; "": there is none */
 };
 
 /* The producer's answer, if the consumer's GPU reaches its GPU. */
-#define IPC_ANSWER 0u /* the letter (transport_key()) */
+#define IPC_ANSWER 0u /* number of the letter (transport_key()) */
 struct ipc_answer {
     struct gpu_head_place head;           /* 0 bytes: the head is with the slots */
     char hand_over[HAND_OVER_NAME_BYTES]; /* see struct ipc_offer */
@@ -54,11 +54,11 @@ struct ipc_end {
     size_t bytes;
     struct gpu_name name;
     bool pinned;
-    bool lends;                 /* producer: it lends payloads */
-    bool answers;               /* producer: it must answer; consumer: an answer will come */
+    bool lends;                 /* producer: the end lends payloads */
+    bool answers;               /* producer: the end must answer; consumer: an answer will come */
     struct gpu_head_place head; /* consumer: the producer's answer, until the head is reached; 0 bytes: there is none */
-    int fd; /* descriptor of this end's memory, to be handed over; −1: there is none, or it was handed over */
-    int socket; /* the listener that hands it over; or the socket from which the other end's descriptor comes; −1: neither */
+    int fd;     /* descriptor of this end's memory, to be handed over; −1: none, or it was handed over */
+    int socket; /* the listener that hands fd over; or the socket for the other end's descriptor; −1: neither */
 };
 
 /* The identity of the rank's GPU; 0: the rank uses host memory. */
@@ -214,7 +214,7 @@ static enum collet_result take_memory(struct conn *conn, struct ipc_end *end, in
     return COLLET_SUCCESS;
 }
 
-/* Sends where the head is. If the head has a descriptor, the consumer gets it in the same way as the descriptor of the
+/* Sends the place of the head. If the head has a descriptor, the consumer gets it in the same way as the descriptor of the
  * slots. */
 static enum collet_result send_answer(struct conn *conn, struct ipc_end *end) {
     struct ipc_answer answer = {0};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The transport self between ranks on GPUs of one process: where the memory of a connection lies.
+ * The transport self between ranks on GPUs of one process. This chooses the memory of a connection:
  *
  *    the producer's GPU reaches the consumer's   the FIFO on the consumer's GPU; its head on the producer's GPU, which polls it
  *    it does not                                 both in pinned host memory
  *
- * Payloads are lent (layers/memory/loan.h) on one GPU, and if NVLink joins the two GPUs: a loan needs only the payload's address.
+ * Payloads are lent (layers/memory/loan.h) if both ranks use one GPU, or if NVLink joins the two GPUs. A loan needs only the address.
  */
 #include "transport/self.h"
 

@@ -17,7 +17,7 @@
  *    signature, sequence     frame, behind the payload         no: they become the slot header
  *    all of the above        frame                             with COLLET_CHECKSUM, by its CRC32C; then each slot has a frame
  *
- * A slot has a frame only if its signature or sequence differs from that of the step before. This is the first slot of a
+ * A slot has a frame only if its signature or sequence differs from the step before: usually, if it is the first slot of a
  * call. For other slots, a frame would need one more packet, because payloads tend to be multiples of the MTU.
  *
  * One slot is one write, and one packet if it fits into the MTU. Nothing is copied: the executors read and write the slot's
@@ -27,7 +27,7 @@
  * memory (verbs_send.c), and go into it (verbs_land.c). In these cases the frame goes before the payload, in a write of its
  * own without an immediate, to a place in host memory.
  *
- * Why is the order right? Data that an RDMA WRITE has put into memory may be read after the completion of a write with
+ * Why is the order right? An RDMA WRITE puts data into memory. The data may be read after the completion of a write with
  * immediate, or of a later send, has been taken. The InfiniBand Architecture Specification (volume 1, "Transaction
  * Ordering") does not promise that a flag in memory becomes visible after the data before it, though on most machines it
  * does. Here every slot's own write has the immediate. So its completion at the consumer covers the whole slot, in whatever
@@ -86,7 +86,7 @@ static enum collet_result err_broken(const struct conn *conn) {
     return err_set(COLLET_ERR_REMOTE, "%s", end->broken);
 }
 
-/* Sets the error that no rail works. Both ends find this. */
+/* Sets the error that no rail works. Both ends come to this error. */
 static enum collet_result err_no_rail(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     return err_set(
@@ -96,7 +96,7 @@ static enum collet_result err_no_rail(const struct conn *conn) {
         end->lost[0] != '\0' ? end->lost : "all are down or unreachable: set the links up");
 }
 
-/* Is it still open which rails will work? */
+/* Is it not known yet which rails will work? */
 static bool rails_are_in_doubt(const struct verbs_end *end) {
     bool doubt = verbs_any_rail(end, VERBS_RAIL_TESTED) || verbs_any_rail(end, VERBS_RAIL_LOST);
     for (int r = 0; r < end->nrails; r++)
@@ -143,7 +143,7 @@ static bool move_both(struct conn *conn) {
     return moved;
 }
 
-/* Both ends must settle a dead rail, and the producer's call does not end before. Both ends must test a rail that is back. */
+/* Both ends must settle a dead rail: the producer's call ends only after that. Both ends must test a rail that is back. */
 static void verbs_attend(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     if (end->nrails <= 1 || end->broken[0] != '\0')
@@ -188,8 +188,8 @@ static bool needs_no_memory(const struct conn *conn) {
     return all_is_sent(conn) && verbs_loans_acknowledged(conn) && !verbs_any_rail(conn->impl, VERBS_RAIL_LOST);
 }
 
-/* After a failed call, the program may write its send buffers and read its receive buffers. So no other rank may receive from the first, or
- * write to the second. */
+/* After a failed call, the program may write its send buffers and read its receive buffers. So no other rank may receive from its send
+ * buffers, or write to its receive buffers. */
 static void verbs_stop(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     if (conn->end.loans.way != LOAN_WIRE || needs_no_memory(conn))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A rank that is in no call may still know something for which others wait: which slots have come by a rail that died
+ * A rank that is in no call may still know a fact for which others wait: which slots have come by a rail that died
  * (verbs_failover.c). So while this process has connections over RDMA, the thread collet-attend looks five times a second
  * at all communicators that nobody drives. The watch does not do this, because it sends heartbeats, and a device that has
  * failed may block a thread that asks it.
@@ -25,7 +25,7 @@ static uint64_t attend_all(void);
 static struct attended *listed;
 static struct patrol patrol = PATROL("collet-attend", attend_all, &listed);
 
-/* The caller holds the list's lock. It is released while a device is asked; the communicator's own lock then keeps it on the list. */
+/* The caller holds the list's lock. The lock is released while a device is asked. Then the communicator's own lock keeps it on the list. */
 static uint64_t attend_all(void) {
     for (struct attended *at = listed; at != NULL; at = at->next) {
         if (!call_lock_try(at->lock))

@@ -10,7 +10,7 @@
 #include "boot/address.h"
 #include "boot/process.h"
 
-#define SLOW 2 /* a port is not used if the fastest one is faster by more than this factor */
+#define SLOW 2 /* a port is not used if the fastest port is faster by more than this factor */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ static bool is_ipv4(const uint8_t *raw) {
     return memcmp(raw, mapped, sizeof(mapped)) == 0;
 }
 
-/* The kind of one GID; −1: it connects to nobody (loopback). */
+/* The kind of one GID; −1: a loopback address, which connects to nobody. */
 static int verbs_gid_kind(const struct ibv_gid_entry *entry) {
     static const uint8_t loopback[16] = {[15] = 1};
     const uint8_t *raw = entry->gid.raw;
@@ -97,7 +97,7 @@ uint64_t verbs_host_card(const struct verbs_host *host) {
     return card;
 }
 
-/* Is this GID better than the port's present one of this kind? */
+/* Is this GID better than the port's present GID of this kind? */
 static bool is_better_gid(const struct verbs_port *port, int kind, const struct ibv_gid_entry *entry) {
     const bool routed = kind == VERBS_INFINIBAND && verbs_gid_flid(&entry->gid) != 0;
     if (port->gid_index[kind] < 0)
@@ -175,11 +175,11 @@ static uint32_t mbits_of(const struct ibv_port_attr *attr) {
     return known ? lane_mbits[speed] * lanes[width] : 0;
 }
 
-/* A key's top bit: its port is a full member of the partition, and may talk to every member. A port may have both memberships; then the
- * full one is used. */
+/* A key's top bit: its port is a full member of the partition, and may talk to every member. If a port has both memberships, the full one
+ * is used. */
 #define PKEY_FULL 0x8000u
 
-/* Finds the partition of COLLET_IB_PKEY in the port's table; false: it is not there. */
+/* Finds the partition of COLLET_IB_PKEY in the port's table; false: the table does not have it. */
 static bool find_pkey(const struct verbs_host *host, struct verbs_port *port, int length, uint32_t wanted) {
     bool found = false;
     for (int k = 0; k < length; k++) {
@@ -316,7 +316,7 @@ static void read_ports(struct verbs_host *host, struct verbs_device *device, con
     }
 }
 
-/* The position of a device in the machine: the path of its PCI function, or for a software device that of its network interface; "": not
+/* The position of a device in the machine: the path of its PCI function; for a software device, the path of its network interface; "": not
  * known. */
 static void device_place(const struct ibv_device *device, char place[PATH_MAX]) {
     char path[PATH_MAX], interface[ADDRESS_INTERFACE_BYTES] = "";
@@ -374,7 +374,7 @@ static void verbs_host_open(struct verbs_host *host, const struct config *config
         return;
     }
     host->peermem = verbs_peermem_is_in("/sys/module");
-    host->lib.fork_init(); /* must be first; if the kernel needs no help, it does nothing */
+    host->lib.fork_init(); /* must be the first call; does nothing if the kernel needs no help */
     snprintf(host->why, sizeof(host->why), "libibverbs finds no device: install its provider (ibverbs-providers)");
     struct ibv_device **list = host->lib.get_device_list(&count);
     if (list != NULL)
@@ -442,7 +442,7 @@ static void take_event(struct verbs_host *host, struct verbs_device *device, con
 void verbs_device_look(struct verbs_host *host, struct verbs_device *device) {
     struct ibv_async_event event;
     if (verbs_device_is_gone(device) || pthread_mutex_trylock(&device->events) != 0)
-        return; /* no more events, or another thread reads them */
+        return; /* there are no more events, or another thread reads them */
     while (host->lib.get_async_event(device->context, &event) == 0) {
         take_event(host, device, &event);
         host->lib.ack_async_event(&event);

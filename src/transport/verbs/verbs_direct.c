@@ -144,7 +144,7 @@ bool verbs_direct_renew(struct conn *conn, int r) {
 
 /* ------------------------------------------------------------------------------------------------------ coming and going */
 
-/* Must this rail have slots in GPU memory when the connection begins? Not if it is in reserve, or its device has failed. */
+/* Must this rail have slots in GPU memory when the connection begins? Not if the rail is in reserve, or its device has failed. */
 static bool is_opened_at_once(const struct verbs_end *end, int r) {
     return verbs_rail_carries(end, r) && !verbs_device_is_gone(end->rails[r].port->device);
 }

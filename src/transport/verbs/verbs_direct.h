@@ -17,8 +17,8 @@
  *    the driver        the driver's own flush, if the NIC can make no such queue pair. It is the last choice, because the driver
  *                      may answer slowly while other threads use it
  *
- * A rail has one read in progress at a time. It covers all slots that came by the rail before the read was posted. Nobody
- * waits: slots that are not covered yet are delivered in a later turn, and other connections go on.
+ * A rail has one read in progress at a time. The read covers all slots that came by the rail before it was posted. Nobody
+ * waits: slots that no read has covered yet are delivered in a later turn, and other connections go on.
  *
  * This has not been run on hardware.
  */
@@ -30,7 +30,7 @@
 /* Creates and registers slots in GPU memory, once an end's rails are known, if every rail that is not in reserve can use it. Otherwise
  * direct->memory stays NULL, and the log says why. */
 void verbs_direct_create(struct conn *conn, size_t bytes);
-/* Registers these slots, if there are any, for one rail that was in reserve, unless that is done. */
+/* Registers these slots, if there are any, for one rail that was in reserve, unless they are registered already. */
 enum collet_result verbs_direct_register(struct conn *conn, int rail);
 void verbs_direct_destroy(struct conn *conn);
 

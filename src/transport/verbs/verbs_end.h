@@ -34,8 +34,8 @@
 #define LISTEN_EVERY_TURNS 64 /* turns between two checks for letters about rails */
 #define VERBS_LIVE_MAX (VERBS_RAILS_MAX * VERBS_QPS_MAX)
 
-/* The changing part of a slot's header. It follows the payload, in the same write. Or it has its own write before the payload's: if the
- * payload is lent, or the slot is in GPU memory at either end, because no CPU reads there. */
+/* The changing part of a slot's header. It follows the payload, in the same write. But if the payload is lent, or the slot is in GPU memory
+ * at either end, where no CPU reads, the frame has its own write before the payload's write. */
 struct verbs_frame {
     uint64_t sequence;
     uint32_t signature;
@@ -44,7 +44,7 @@ struct verbs_frame {
     uint32_t none;  /* unused, 0 */
 };
 
-/* An immediate has a counter, the position of the slot's frame if it has one, and the slot's protocol as in its header's word. */
+/* An immediate has a counter, the place of the slot's frame (if there is a frame), and the slot's protocol as in its header's word. */
 #define VERBS_FRAME_BEHIND (1u << (FIFO_WORD_SHIFT - 1)) /* the frame follows the payload in the same write */
 #define VERBS_FRAME_AHEAD (1u << (FIFO_WORD_SHIFT - 2))  /* the frame has its own write, before the payload's */
 #define VERBS_FRAMED (VERBS_FRAME_BEHIND | VERBS_FRAME_AHEAD)
@@ -61,12 +61,12 @@ struct verbs_landing {
     uint32_t check; /* CRC of the fields above: a later landing may overwrite this one while it is read */
 };
 
-/* One end's description for the other: addresses of its memory, of its Simple slots, and of frames with their own write. */
+/* One end's description for the other end: addresses of its memory, of its Simple slots, and of frames with their own write. */
 struct verbs_hello {
     uint64_t memory, slots, frames;
     uint8_t nrails, direct; /* direct: its Simple slots are in GPU memory */
-    uint8_t takes_landings; /* producer: it has receives for landings */
-    uint8_t home;           /* 1 + number of the pair of ports to which it is tied; 0: it is not tied */
+    uint8_t takes_landings; /* producer: the end has receives for landings */
+    uint8_t home;           /* 1 + number of the pair of ports to which this end is tied; 0: it is not tied */
     struct verbs_address rails[VERBS_RAILS_MAX];
 };
 _Static_assert(sizeof(struct verbs_hello) <= CONN_BLOB_BYTES, "it travels in the connection's blob");
@@ -83,7 +83,7 @@ enum verbs_rail_state {
     VERBS_RAIL_DOWN,   /* no queue pairs: settled, in reserve, or never up */
     VERBS_RAIL_TESTED, /* connecting, or greeting */
     VERBS_RAIL_UP,     /* in use, or ready for use */
-    VERBS_RAIL_LOST,   /* no more data go by it; what happened to sent data is being settled */
+    VERBS_RAIL_LOST,   /* no more data go by the rail; both ends settle which sent data have come */
 };
 
 struct verbs_rail {
@@ -93,13 +93,13 @@ struct verbs_rail {
     struct ibv_cq *cq; /* completion queue of this life of the rail; NULL: none */
     int cq_failed;     /* the queue failed, as an event said; set by the thread that reads events */
     enum verbs_rail_state state;
-    uint32_t life; /* number of this life, or of the last one; equal at both ends */
+    uint32_t life; /* number of this life, or of the last life; equal at both ends */
     bool told;     /* producer: the consumer knows that the rail is lost, or that it may be tested */
     bool invited;  /* consumer: the producer says that the rail may be tested */
     bool untried;  /* in reserve since the connection began: neither up nor lost so far */
     uint32_t losses, returns;
-    uint32_t doublings; /* number of times that the wait after its next loss is doubled */
-    uint64_t since_ns;  /* time at which it came up, or was last lost */
+    uint32_t doublings; /* number of times that the wait after the rail's next loss is doubled */
+    uint64_t since_ns;  /* time at which the rail came up, or was last lost */
     uint64_t due_ns;    /* no test before this time */
 };
 
@@ -112,7 +112,7 @@ struct verbs_direct_rail {
     struct ibv_mr *target; /* destination of the reads' bytes, which nobody uses */
     struct ibv_cq *cq;
     struct verbs_qp loop;
-    /* landed: slots that have come by this rail. asked: those that came before the newest read. flushed: those that came
+    /* Numbers of slots. landed: they have come by this rail. asked: they came before the newest read. flushed: they came
      * before the newest complete read. */
     uint32_t landed, asked, flushed;
 };
@@ -123,7 +123,7 @@ struct verbs_direct {
     void *scratch; /* pinned memory, for the reads */
     enum verbs_flush flush;
     struct verbs_direct_rail rails[VERBS_RAILS_MAX];
-    uint32_t landed[FIFO_MAX_SLOTS]; /* [slot] its number among the slots of its rail … */
+    uint32_t landed[FIFO_MAX_SLOTS]; /* [slot] number of the slot among the slots of its rail … */
     int8_t rail[FIFO_MAX_SLOTS];     /* [slot] … and that rail; −1: no flush needed */
 };
 
@@ -152,10 +152,10 @@ struct verbs_end {
     uint32_t spread_bytes;                      /* longer payloads go as plain writes, followed by a notification */
     uint64_t sent;                              /* the next step that has not been given to a queue pair */
     uint32_t again;                             /* bits by slot: steps before `sent` that must be sent again */
-    uint32_t framed;                            /* bits by slot: it was sent with a frame */
-    uint8_t carrier[FIFO_MAX_SLOTS];            /* [slot] entry of live[] by which its step went */
+    uint32_t framed;                            /* bits by slot: the slot was sent with a frame */
+    uint8_t carrier[FIFO_MAX_SLOTS];            /* [slot] entry of live[] by which the slot's step went */
     struct verbs_landing known[FIFO_MAX_SLOTS]; /* [slot] the landing that came last */
-    /* Statistics for the log: bytes of payloads; of these, from the program's memory; and into the consumer's program. */
+    /* Statistics for the log: bytes of all payloads; bytes from the program's memory; bytes into the consumer program's memory. */
     struct verbs_tally {
         uint64_t bytes, lent, landed;
     } tally;
@@ -168,8 +168,8 @@ struct verbs_end {
     uint64_t told;                      /* the producer knows the landings of all steps before this one */
 
     struct verbs_frame frame;    /* frame of the last step that was sent, or delivered */
-    char lost[ERR_TEXT_BYTES];   /* why the last lost rail is lost; "": none is */
-    char broken[ERR_TEXT_BYTES]; /* why the connection is over; "": it is not */
+    char lost[ERR_TEXT_BYTES];   /* why the last lost rail is lost; "": no rail is lost */
+    char broken[ERR_TEXT_BYTES]; /* why the connection is over; "": it is not over */
 };
 
 static inline struct verbs_qp *verbs_qp_at(struct verbs_end *end, int index) {
@@ -215,10 +215,10 @@ enum collet_result verbs_accept(struct conn *conn, const struct conn_blob *blob)
 enum collet_result verbs_connect(struct conn *conn); /* consumer: IN_PROGRESS until the producer has answered */
 void verbs_free(struct conn *conn);
 
-/* verbs_rail.c: chooses the ports of the rails, and the home rail. offer: the consumer's, for a producer, which must agree with it; NULL
+/* verbs_rail.c: chooses the ports of the rails, and the home rail. offer: the consumer's offer, with which a producer must agree; NULL
  * for the consumer. */
 void verbs_rails_choose(struct conn *conn, const struct verbs_hello *offer);
-void verbs_rails_agree(struct conn *conn); /* the other end is known: are both tied to the same ports? */
+void verbs_rails_agree(struct conn *conn); /* the other end is known: are both ends tied to the same ports? */
 /* Updates live[]: all rails that are up, or only the home rail. */
 void verbs_update_live(struct verbs_end *end);
 
@@ -226,19 +226,20 @@ void verbs_update_live(struct verbs_end *end);
 enum collet_result verbs_rail_plan(struct conn *conn, int rail);
 enum collet_result verbs_rail_open(struct conn *conn, int rail);    /* stores its address in mine.rails[] */
 enum collet_result verbs_rail_connect(struct conn *conn, int rail); /* connects to the address in theirs.rails[] */
-bool verbs_rail_silence(struct verbs_end *end, int rail);           /* false: the device cannot promise that */
+bool verbs_rail_silence(struct verbs_end *end,
+                        int rail); /* no more data go by the rail; false: the device cannot promise it */
 void verbs_rail_close(struct verbs_end *end, int rail);
 /* May this end use the rail now? */
 bool verbs_rail_usable(const struct verbs_end *end, int rail);
 
 /* verbs_land.c: the consumer tells the producer its landings. */
 void verbs_tell_landings(struct conn *conn);
-/* Consumer: may a later payload still be written into the program's memory? Or may that memory still be offered? */
+/* Consumer: may a later payload still be written into the program's memory, or may that memory still be offered? */
 bool verbs_may_land(const struct conn *conn);
 /* Producer: handles the landing of a step. */
 void verbs_take_landing(struct conn *conn, uint64_t step);
 
-/* The landing for a step with this payload, by this rail; NULL: into its slot. */
+/* The landing for a step with this payload, by this rail; NULL: the payload goes into the slot. */
 static inline const struct verbs_landing *verbs_landing_of(const struct conn *conn, uint64_t step, uint32_t bytes,
                                                            int rail) {
     const struct verbs_end *end = conn->impl;
@@ -253,13 +254,13 @@ void verbs_deliver(struct conn *conn);
 /* The wr_id of a queue pair's receives. */
 uint64_t verbs_receive_id(int index);
 
-/* verbs_send.c: posts published slots, and those that must be sent again. True: there was one. */
+/* verbs_send.c: posts published slots, and slots that must be sent again. True: there was such a slot. */
 bool verbs_send_slots(struct conn *conn);
 /* Consumer: sends the head, if it is due. */
 void verbs_send_credit(struct conn *conn);
-/* Has the other end everything that was posted on rails that are up? */
+/* Has the other end acknowledged all posted writes on rails that are up? */
 bool verbs_all_acknowledged(const struct conn *conn);
-/* Has the other end every lent payload? */
+/* Has the other end acknowledged every lent payload? */
 bool verbs_loans_acknowledged(const struct conn *conn);
 /* Posts an empty write with a counter to queue pair `index` (of live[]). False: it failed. */
 bool verbs_post_counter(struct conn *conn, int index, uint64_t counter);
@@ -292,17 +293,17 @@ void verbs_rail_test(struct conn *conn, int rail);
 /* ---- credit ----
  *
  * The wire itself does not hold a producer up, so heads are sent back. A head is worth sending when half of the slots were consumed
- * since the last one. This cannot deadlock: fewer than nslots/2 credits are ever held back, so to the producer the FIFO looks like
+ * since the last head. This cannot deadlock: fewer than nslots/2 credits are ever held back, so to the producer the FIFO looks like
  * one of more than nslots/2 slots whose credits come at once. That is at least two, and every program is verified to run with two. */
 
-/* Consumer: is it time to send a new head? told: the last one sent. */
+/* Consumer: is it time to send a new head? told: the head that was sent last. */
 static inline bool wire_credit_is_due(const struct conn *conn, uint64_t told) {
     uint64_t half = conn->end.nslots > 1 ? conn->end.nslots / 2 : 1;
     return wire_head(conn) - told >= half;
 }
 
-/* Producer: takes a head that has come. Heads may come in another order; an older one is ignored. False: it is for slots that were
- * never sent. */
+/* Producer: takes a head that has come. Heads may come in another order; an older head is ignored. False: the head counts slots that
+ * were never sent. */
 static inline bool wire_take_head(struct conn *conn, uint64_t head) {
     uint64_t known = *conn->end.head;
     if ((int64_t)(head - known) <= 0)

@@ -31,20 +31,20 @@
  *    new queue pairs; connects ◀──────────────── OPEN where they are
  *    OPENED, where they are ────────────────────────▶ a new life: as from the top
  *
- * This order makes it safe. If a slot were sent again while its first write may still be executed, that write could come
+ * Why is this order safe? If a slot were sent again while its first write may still be executed, that write could come
  * when the slot already holds a later step. The producer still has the memory of the lost steps, because it has got no
- * credit for them. A step may be sent again although it had come: then its bytes are the same, and its first completion was
- * discarded with the queue pairs.
+ * credit for them. A step may be sent again although it had come. That does no harm: its bytes are the same, and its first completion
+ * was discarded with the queue pairs.
  *
  * Only destroyed queue pairs prove that no more writes come. The event that a device has failed proves nothing, because the
  * device might still write the data that it has. For a failed device, a driver may report that a queue pair is destroyed
  * without asking the device. Then the driver's next action is the proof: it resets the device, and that ends all writes.
  *
- * A rail in reserve has no life until it is needed: when the home rail is lost, or is down when the connection begins. Then
+ * A rail in reserve has no life until it is needed. It is needed if the home rail is lost, or is down when the connection begins. Then
  * the producer sends CAN at once. A consumer that cannot open the rail answers SETTLED. So both ends know when no rail is
  * left.
  *
- * Either end may begin: each notices a loss by itself, or hears of it from the other. Letters about one rail come in the
+ * Either end may begin: it notices a loss by itself, or hears of the loss from the other end. Letters about one rail come in the
  * order in which they were sent. Each has the number of its life of the rail, so both ends count lives alike. A letter that
  * comes late in its life, such as UP for a rail that has been lost since, changes nothing. A letter about another life is
  * an error, and breaks the connection. The first life of a rail that is not in reserve begins with the connection
@@ -129,7 +129,7 @@ static enum collet_result settle(struct conn *conn, int r) {
         return COLLET_SUCCESS;
     verbs_poll(conn, r);
     if (!verbs_direct_settled(end, r))
-        return COLLET_SUCCESS; /* a later turn does it */
+        return COLLET_SUCCESS; /* a later turn settles the rail */
     verbs_rail_close(end, r);
     struct news news = {.tail = *conn->end.tail, .head = wire_head(conn)};
     for (uint32_t k = 0; k < conn->end.nslots; k++)
@@ -141,7 +141,7 @@ static enum collet_result settle(struct conn *conn, int r) {
     return send_news(conn, r, NEWS_SETTLED, news);
 }
 
-/* This end cannot open the rail now. If the rail was in reserve, the producer waits for it, and is told. */
+/* This end cannot open the rail now. If the rail was in reserve, the producer waits for it. So the producer is told. */
 static enum collet_result refuse_to_open(struct conn *conn, int r) {
     const struct verbs_end *end = conn->impl;
     if (!end->rails[r].untried) {
@@ -189,7 +189,7 @@ static bool consumer_takes(struct conn *conn, const struct news *news) {
 
 /* ----------------------------------------------------------------------------------------------------------- the producer */
 
-/* Had the step come by the lost rail when that was settled? Later steps were sent later, and are lost. */
+/* Had the step come when the lost rail was settled? Steps beyond the letter's bits were sent later, and are lost. */
 static bool had_arrived(const struct conn *conn, const struct news *settled, uint64_t step) {
     uint64_t ahead = step - settled->tail;
     return (int64_t)ahead < 0 || (ahead < conn->end.nslots && (settled->arrived & 1u << ahead));

@@ -4,7 +4,7 @@
  * writes them there.
  *
  *    consumer                                                                          producer
- *    where step s is to go ── WRITE of that, immediate (LANDED, s) ──────────────────▶ landings[s]; known once the write's
+ *    landing for step s    ── WRITE of the landing, immediate (LANDED, s) ───────────▶ landings[s]; known once the write's
  *                                                                                      completion was taken
  *    program's memory      ◀── WRITE of the payload, immediate (LANDED, s) ──────────  sends step s
  *    slot s                ◀── WRITE of the payload, immediate (s) ──────────────────  sent step s before it knew
@@ -79,7 +79,7 @@ void verbs_take_landing(struct conn *conn, uint64_t step) {
     struct verbs_end *end = conn->impl;
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
     const struct verbs_landing landing = end->landings[slot];
-    /* Otherwise a later landing has come since. */
+    /* Otherwise a later landing has overwritten this one. */
     if (landing.step == step && landing.check == verbs_landing_check(&landing))
         end->known[slot] = landing;
 }

@@ -2,8 +2,8 @@
  *
  * libibverbs, opened at run time: collet is built with its header and runs on machines without it.
  *
- * The library's functions are called through this table. What the header defines inline over a context's own table
- * (ibv_post_send, ibv_post_recv, ibv_poll_cq) needs no entry here and is called by its name.
+ * The library's functions are called through this table. The header defines some functions inline, over a context's own table
+ * (ibv_post_send, ibv_post_recv, ibv_poll_cq). These need no entry here, and are called by name.
  */
 #ifndef COLLET_TRANSPORT_VERBS_VERBS_LIB_H
 #define COLLET_TRANSPORT_VERBS_VERBS_LIB_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a connection finds out that a rail is lost, and what it does then.
+ * A connection finds out that a rail is lost, and then goes on without it or breaks.
  *
  *    a completion says so; the device takes no work; its port    ─▶  verbs_rail_lost ─┬─▶ another rail is up or tested: LOST,
  *    goes down; the other end says so (verbs_failover.c)                              │   and verbs_failover.c settles it
- *                                                                                     └─▶ none is: the connection is broken
+ *                                                                                     └─▶ no other is: the connection is broken
  *
  * Each loss and each return is logged. It is a warning if it is the first among a rank's connections with a peer.
  *
@@ -61,7 +61,7 @@ static bool are_others(const struct verbs_end *end, int r) {
     return others > 0;
 }
 
-/* Can the connection go on without this rail? During a test no end may decide that alone: both first hear the test's result. */
+/* Can the connection go on without this rail? During a test no end may decide that alone: both ends first hear the test's result. */
 static bool can_fail_over(const struct conn *conn, int r) {
     const struct verbs_end *end = conn->impl;
     if (end->stage == VERBS_GREETING || end->rails[r].state == VERBS_RAIL_TESTED)
@@ -157,7 +157,7 @@ void verbs_rail_lost(struct conn *conn, int r, const char *format, ...) {
     rail->state = VERBS_RAIL_LOST;
     rail->told = rail->invited = rail->untried = false;
     verbs_update_live(end);
-    for (int q = 0; q < end->nqps; q++) /* nothing more is tried, although the rail may be settled much later */
+    for (int q = 0; q < end->nqps; q++) /* nothing more is sent, although the rail may be settled much later */
         verbs_qp_fail(end->host, &end->qps[r][q]);
 }
 
@@ -193,6 +193,6 @@ void verbs_look(struct conn *conn) {
         else if (verbs_device_is_gone(port->device))
             verbs_rail_lost(conn, r, "is cut off: this end's device has failed or was removed");
         else if (__atomic_load_n(&port->down, __ATOMIC_RELAXED) && can_fail_over(conn, r))
-            verbs_rail_lost(conn, r, "is cut off: this end's port is down"); /* alone, it may come back in time */
+            verbs_rail_lost(conn, r, "is cut off: this end's port is down"); /* otherwise we wait for the port */
     }
 }

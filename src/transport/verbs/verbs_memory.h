@@ -29,7 +29,7 @@
 enum verbs_registration { VERBS_PLAIN, VERBS_DMABUF, VERBS_PEERMEM, VERBS_STAGED };
 
 struct verbs_memory_facts {
-    bool gpu;            /* it is GPU memory; the other fields only matter then */
+    bool gpu;            /* the memory is on a GPU; the other fields only matter then */
     bool exports_dmabuf; /* the GPU's driver says that it exports dma-bufs */
     bool lib_dmabuf, nic_dmabuf;
     bool peermem;

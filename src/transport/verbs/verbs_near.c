@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The shortest path: a device has a node for each of its ports. */
+/* Returns the shortest path from a node of the device: the device has one node for each port. */
 static enum topo_class shortest(const struct topo *topo, const struct topo_paths *paths, const char *device) {
     enum topo_class least = PATH_NONE;
     for (int n = topo->hosts[0].first_node; n < topo->hosts[0].end_node; n++) {

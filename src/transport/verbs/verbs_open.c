@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a rail has for one life: a completion queue, and queue pairs that report to it.
+ * A rail has, for one life, a completion queue, and queue pairs that report to it.
  *
  *    open       registration of the FIFO (the first time), completion queue, queue pairs in INIT with receives posted
  *    connect    the other end's address is known: queue pairs to RTS
@@ -20,8 +20,8 @@
 
 #define INLINE_BYTES 192u    /* wanted size; larger slots are read from memory by the NIC */
 #define SENDS_PER_SLOT 4u    /* room for sends that are not completed yet */
-#define RECEIVES_PER_SLOT 2u /* up to nslots are on their way, and as many may be posted */
-#define LANDINGS_PER_SLOT 1u /* additional receives of a producer, if it can: verbs_land.c */
+#define RECEIVES_PER_SLOT 2u /* up to nslots slots are on their way; twice as many receives (verbs.c) */
+#define LANDINGS_PER_SLOT 1u /* additional receives of a producer that takes landings: verbs_land.c */
 
 static enum collet_result err_registration(const struct verbs_port *port, size_t bytes) {
     struct rlimit limit = {0};

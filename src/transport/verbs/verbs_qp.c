@@ -73,7 +73,7 @@ static struct ibv_ah_attr route_to(const struct verbs_port *port, enum verbs_kin
 }
 
 /* A link of 400 Gbit/s may need seconds to come back after a flap; until then a NIC should try again. For rxe, 7 retries mean no limit, and
- * it answers late if its CPU is busy. */
+ * rxe answers late if its CPU is busy. */
 static uint8_t timeout_of(const struct verbs_device *device, const struct config *config) {
     return (uint8_t)(config->ib_timeout > 0 ? config->ib_timeout : device->software ? 17 : 20);
 }
@@ -123,7 +123,7 @@ void verbs_qp_fail(struct verbs_host *host, struct verbs_qp *qp) {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     if (qp->qp != NULL)
         host->lib.modify_qp(qp->qp, &attr,
-                            IBV_QP_STATE); /* it fails only if the device is gone; then nothing arrives */
+                            IBV_QP_STATE); /* this fails only if the device is gone; then nothing arrives */
 }
 
 #define RECEIVE_BATCH 16

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One reliable queue pair: its life, and what it says when it fails.
+ * One reliable queue pair: its life, and the texts for its failures.
  *
  *    RESET ─▶ INIT (receives may be posted) ─▶ RTR (hears the other end) ─▶ RTS (speaks) ─▶ ERR (all that is posted is flushed)
  */
@@ -19,7 +19,7 @@ struct verbs_depths {
 /* The state of a rail when the connection begins. */
 enum verbs_start { VERBS_START_OPEN, VERBS_START_DOWN, VERBS_START_IN_RESERVE };
 
-/* The address of an end's queue pairs on one rail. It is sent in this form. */
+/* The address of an end's queue pairs on one rail. The struct is sent as it is. */
 struct verbs_address {
     union ibv_gid gid;
     uint16_t lid;
@@ -37,7 +37,7 @@ static inline bool verbs_is_address(const struct verbs_address *address) {
 
 struct verbs_qp {
     struct ibv_qp *qp;
-    int event; /* event by which it failed; 0: none. Set by the thread that reads events */
+    int event; /* event by which the queue pair failed; 0: none. The thread that reads events sets it */
     struct verbs_depths depths;
     uint32_t posted, completed; /* number of sends, modulo 2^32 */
     uint32_t lent;              /* value of `posted` after the last send from the program's memory */
@@ -46,8 +46,8 @@ struct verbs_qp {
 
 enum collet_result verbs_qp_create(struct verbs_host *host, const struct verbs_port *port, struct ibv_cq *cq,
                                    const struct verbs_depths *depths, struct verbs_qp *qp);
-/* Destroys the queue pair. Later writes of the other end have no effect. False: the device does not confirm that it is gone. It need
- * not have been made. */
+/* Destroys the queue pair. Later writes of the other end have no effect. False: the device does not confirm that the queue pair
+ * is gone. A queue pair that was never made is fine. */
 bool verbs_qp_destroy(struct verbs_host *host, struct verbs_qp *qp);
 
 /* Moves the queue pair to RTS, toward the other end's queue pair number `index`. Errors say which step failed, and why. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which ports a connection pairs, and which of the pairs carries it. Only ports that are usable at both ends are paired.
+ * A connection pairs ports, and chooses the pairs that carry its data. Only ports that are usable at both ends are paired.
  *
- *    not tied to a NIC (nic.h): all          tied to that of port 2               … of port 6
+ *    not tied to a NIC (nic.h): all          tied to the NIC of port 2            … of port 6
  *
  *    rail 0   port 0 ═══ port 0               port 0 ─── port 0   in reserve       port 0 ─── port 0   in reserve
  *    rail 1   port 1 ═══ port 1  by turns     port 1 ─── port 1   in reserve       port 1 ─── port 1   in reserve
@@ -47,7 +47,7 @@ static int list_ports(const struct conn *conn, struct verbs_port **ports) {
     return n;
 }
 
-/* The number of the port to which this end is tied; −1: none. */
+/* The number of the port to which this end is tied; −1: it is not tied. */
 static int find_home(const struct conn *conn, struct verbs_port *const *ports, int n) {
     const bool messages = conn->lane == PROG_LANE_P2P;
     const struct topo_nic *nic = messages ? nic_of_messages(conn) : nic_of_conn(conn);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an end learns from completions: slots at the consumer, heads at the producer, and failures.
+ * An end learns from completions: of slots at the consumer, of heads at the producer, and of failures.
  *
  *    completion of a receive ─┬─▶ consumer: arrived[s]; in the order of steps ─▶ header s, tail
  *                             └─▶ producer: head

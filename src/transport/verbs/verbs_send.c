@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an end sends: a producer's published steps become writes; a consumer's heads become empty writes.
+ * An end sends writes: a producer's published steps become writes; a consumer's heads become empty writes.
  *
  *    in the same write                     │ payload │ frame │ ── WRITE, immediate ──▶ the slot
  *    two, on one queue pair: a payload     │ frame │ ───────────── WRITE ────────────▶ its place in host memory
  *    that is lent, or in memory of a       │ payload │ ─────────── WRITE, immediate ─▶ the slot
  *    GPU, here or there
  *    three, on one queue pair: a long      │ frame │ ───────────── WRITE ────────────▶ its place in host memory
- *    payload, where switches route         │ payload │ ─────────── WRITE ────────────▶ the slot
+ *    payload, if switches route            │ payload │ ─────────── WRITE ────────────▶ the slot
  *    adaptively                            nothing ─────────────── WRITE, immediate ─▶
  *
  * A lent payload (layers/memory/loan.h) is read from the program's memory, by a key that the NIC has for that memory
  * (pledge.h). The program's call does not end before the other end has acknowledged the payload, because until then the NIC
  * may have to send it again.
  *
- * Adaptive routing (COLLET_IB_ADAPTIVE_ROUTING): switches send each packet of a plain write by a path that is free, and the
+ * Adaptive routing (COLLET_IB_ADAPTIVE_ROUTING): switches send each packet of a plain write by any free path, and the
  * NIC at the other end stores the packets in any order. All packets of a write with an immediate take one path. So in the
  * last case only an empty packet has the immediate, and the frame has the payload's length. The completion of the empty
  * write covers the two writes before it, because a queue pair keeps their order.
@@ -107,8 +107,8 @@ struct write_part {
     const void *from;
     uint32_t bytes, lkey, rkey;
     uint64_t to;
-    bool in_gpu; /* in GPU memory, which the CPU cannot read to copy inline data */
-    bool lent;   /* in the program's memory */
+    bool in_gpu; /* the part is in GPU memory: the CPU cannot read it, so it is never inline */
+    bool lent;   /* the part is in the program's memory */
 };
 
 /* Adds a write after the batch's other writes for the same entry of live[]. */

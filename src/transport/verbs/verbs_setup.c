@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the two ends of a verbs connection are made.
+ * Makes the two ends of a verbs connection.
  *
  *    consumer                                                              producer
  *    FIFO, registered; queue pairs in INIT,
@@ -9,7 +9,7 @@
  *    greets: an empty write with the first head, on every queue pair ───▶
  *                             ◀── acknowledgements, by the NICs ──────────
  *    the rail is up           ─── of each rail (control plane) ──────────▶  the rail is up
- *    ready, when none is in doubt                                           ready, when none is in doubt
+ *    ready, when no rail is in doubt                                        ready, when no rail is in doubt
  *
  * For a rail in reserve (verbs_rail.c), nothing is made here: no queue pair, no registration. It is opened when it is
  * needed, like a rail that comes back (verbs_failover.c).
@@ -71,7 +71,7 @@ static struct fifo_layout layout_of(const struct conn *conn) {
     return fifo_layout_of(layout->nslots, sizes, 0);
 }
 
-/* Creates the FIFO's memory: on the host, or for Simple slots on the rank's GPU; and the frames. */
+/* Creates the memory of the FIFO and of the frames. It is on the host; Simple slots may be on the rank's GPU. */
 static enum collet_result create_memory(struct conn *conn) {
     struct verbs_end *end = conn->impl;
     const struct config *config = conn->owner->config;
@@ -99,7 +99,7 @@ static int common_kind(const struct conn *conn) {
     return verbs_common_kind(verbs_card_of(self), verbs_card_of(peer));
 }
 
-/* Which payloads are spread, for adaptive routing? By default InfiniBand's, as their subnet manager allows; Ethernet needs more setup. */
+/* Which payloads are spread, for adaptive routing? By default InfiniBand's: its subnet manager allows that. Ethernet needs more setup. */
 static uint32_t spread_bytes_of(const struct conn *conn) {
     const struct verbs_end *end = conn->impl;
     const struct config *config = conn->owner->config;
@@ -133,7 +133,7 @@ static enum verbs_start start_at_both(const struct verbs_end *end, int r) {
     return mine == VERBS_START_OPEN && theirs == VERBS_START_OPEN ? VERBS_START_OPEN : VERBS_START_IN_RESERVE;
 }
 
-/* The connection goes on without this rail. The other end is told by the producer's answer, or as for a lost rail. */
+/* The connection goes on without this rail. The producer's answer tells the other end, or a letter as for a lost rail does. */
 static void rail_left_out(struct conn *conn, int r) {
     struct verbs_end *end = conn->impl;
     struct verbs_rail *rail = &end->rails[r];
