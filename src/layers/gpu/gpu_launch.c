@@ -58,8 +58,8 @@ static uint32_t blocks_of(const struct exec_call *call, uint32_t first_channel, 
     return first_channel < all ? (uint32_t)(first_worker[end < all ? end : all] - first_worker[first_channel]) : 0;
 }
 
-/* How may a buffer be lent (struct interp_op)? Other GPUs reach all memory that collet has made. Ranks on this GPU also reach each other's
- * other memory. A send of the program's own memory does not wait until it is received. */
+/* How may a buffer be lent (struct interp_op)? Other GPUs reach all memory that collet has made. This GPU reaches all memory that its ranks
+ * reach. A send of the program's own memory does not wait until it is received. */
 static uint8_t lent_as(const struct exec_call *call, const void *address) {
     struct gpu_window_place place;
     if (gpu_window_find(call->chan, address, 1, &place) && gpu_window_is_lent(place.window))
