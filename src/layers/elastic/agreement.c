@@ -347,8 +347,7 @@ static enum collet_result await_decision(struct agreement *agreement) {
                     decision_bytes(terms->nranks)))
         return finish(agreement);
     if (take_letter(agreement, agreement->coordinator, BOOT_COORDINATOR, &number, sizeof number))
-        agreement->deadline_ns =
-            deadline_of(terms); /* this coordinator came later than this rank, so it gives up later */
+        agreement->deadline_ns = deadline_of(terms); /* this coordinator came later, so it gives up later */
     if (says_again(agreement))
         say_vote(agreement, agreement->coordinator);
     if (os_now_ns() <= agreement->deadline_ns + PATIENCE_NS)

@@ -67,8 +67,9 @@ struct agreement {
     struct agreement_vote vote;
     struct agreement_vote *votes; /* [index in terms.ranks]; number 0: no vote yet */
     struct agreement_decision *decision;
-    int coordinator;                        /* index in terms.ranks */
-    uint64_t deadline_ns, say_ns, pause_ns; /* time to give up; time of the next vote; pause after it */
+    int coordinator; /* index in terms.ranks */
+    /* deadline_ns: time to give up. say_ns: time of the next vote. pause_ns: pause after that vote. */
+    uint64_t deadline_ns, say_ns, pause_ns;
 };
 
 /* Votes. code: SUCCESS, or a failure whose text is the thread's last error. terms->ranks and ->call must stay valid until

@@ -24,8 +24,7 @@ struct gpu_buffer {
     bool is_named; /* other processes can attach the whole buffer by its name. The buffer owns the name's descriptor */
     struct gpu_name name;
     int holders;
-    bool
-        may_be_open; /* another process may still have the buffer open by its handle, though nothing holds the buffer here */
+    bool may_be_open; /* no holder is left here, but another process may still have the buffer open by handle */
 };
 
 /* Makes a zeroed buffer on a GPU that is open. */

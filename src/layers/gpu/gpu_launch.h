@@ -10,7 +10,7 @@
 #include "kernels/work.h"
 #include "layers/gpu/gpu.h"
 
-/* A call, as launches see it. */
+/* A call of a set. */
 struct gpu_entry {
     struct exec_call *call;
     uint64_t wave;    /* place of the call in the order of the communicator's calls of the group */

@@ -15,8 +15,8 @@
 
 /* ---- limits ---- */
 
-/* May LL128 be used? Its links must keep stores of 128 bytes whole. Some ranks share a node. On every node, the ranks' GPUs are joined as
- * map.h says, and their slots are in memory of GPUs. Between nodes LL128 is not used. */
+/* May LL128 be used? Its links must keep stores of 128 bytes whole. So some ranks must share a node; and on each node, the ranks' GPUs must
+ * be joined as map.h says, and their slots must be in memory of GPUs. Between nodes LL128 is not used. */
 static bool lines_are_whole(const struct chan *chan, const struct map *map) {
     bool share = false;
     for (int a = 0; a < chan->owner.nranks; a++) {

@@ -14,8 +14,7 @@ struct window_meeting {
     struct chan *chan;
     struct waiter waiter;
     uint64_t deadline_ns; /* no descriptor is awaited after this time */
-    int listener,
-        given; /* a rank that connects to `listener` gets the descriptor `given`; listener −1: nothing is given */
+    int listener, given;  /* a rank that connects to `listener` gets the descriptor `given`; −1: none is given */
 };
 
 struct window_meeting window_meeting_begin(struct chan *chan);

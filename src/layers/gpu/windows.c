@@ -298,8 +298,7 @@ enum collet_result gpu_window_register(struct chan *chan, void *buff, size_t byt
     result = window_ranks_meet(&meeting, window, buff, bytes);
     window_meeting_end(&meeting);
     if (result != COLLET_SUCCESS) {
-        const bool alike = result == COLLET_ERR_INVALID_ARGUMENT ||
-                           result == COLLET_ERR_UNSUPPORTED; /* then all ranks have this result */
+        const bool alike = result == COLLET_ERR_INVALID_ARGUMENT || result == COLLET_ERR_UNSUPPORTED; /* on all ranks */
         if (!alike)
             boot_fail(chan->owner.boot, result, err_last());
         window_free(window, alike);

@@ -49,8 +49,7 @@ struct observed_message {
 
 struct observer {
     enum collet_result (*open)(const char *name, const struct observed_rank *rank, void **context_p);
-    void *(*begin)(void *context,
-                   const struct exec_call *call); /* returns the call's event; NULL: end() is not called */
+    void *(*begin)(void *context, const struct exec_call *call); /* returns the event; NULL: end() is not called */
     void (*begin_wire)(void *context, void *event, struct observed_wire *wire);
     /* handle: the result of this function for the message's previous state; at first NULL. */
     void *(*message)(void *context, const struct observed_message *message, void *handle);

@@ -37,7 +37,7 @@ struct status {
     /* If no call is blocked: a blocked call of another communicator of this process. */
     struct status_elsewhere {
         struct status_call call;
-        uint64_t process[2]; /* identity of the process for whose rank this call waits */
+        uint64_t process[2]; /* identity of the process of the awaited rank */
         char name[32];       /* name of that communicator */
     } elsewhere;
     /* Text of the failure, cut to this length. It is the last field, so its unused end is not sent. */

@@ -169,8 +169,7 @@ static bool move_ops(struct endpoint *endpoint) {
             continue;
         }
         endpoint->nops--;
-        __atomic_store_n(&op->done, 1,
-                         __ATOMIC_RELEASE); /* pairs with op_is_done(); the owner has the operation again */
+        __atomic_store_n(&op->done, 1, __ATOMIC_RELEASE); /* pairs with op_is_done(); its owner has it again */
     }
     return moved;
 }

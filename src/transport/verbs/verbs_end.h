@@ -108,7 +108,7 @@ enum verbs_flush { VERBS_FLUSH_NONE, VERBS_FLUSH_READ, VERBS_FLUSH_DRIVER };
 
 struct verbs_direct_rail {
     struct ibv_mr *slots;
-    /* Consumer with VERBS_FLUSH_READ: */
+    /* Fields of a consumer with VERBS_FLUSH_READ: */
     struct ibv_mr *target; /* destination of the reads' bytes, which nobody uses */
     struct ibv_cq *cq;
     struct verbs_qp loop;
@@ -226,8 +226,8 @@ void verbs_update_live(struct verbs_end *end);
 enum collet_result verbs_rail_plan(struct conn *conn, int rail);
 enum collet_result verbs_rail_open(struct conn *conn, int rail);    /* stores its address in mine.rails[] */
 enum collet_result verbs_rail_connect(struct conn *conn, int rail); /* connects to the address in theirs.rails[] */
-bool verbs_rail_silence(struct verbs_end *end,
-                        int rail); /* no more data go by the rail; false: the device cannot promise it */
+/* From now on no data go by the rail. False: the device cannot promise that. */
+bool verbs_rail_silence(struct verbs_end *end, int rail);
 void verbs_rail_close(struct verbs_end *end, int rail);
 /* May this end use the rail now? */
 bool verbs_rail_usable(const struct verbs_end *end, int rail);

@@ -58,8 +58,8 @@ enum collet_result verbs_qp_connect(struct verbs_host *host, struct verbs_qp *qp
  * made. */
 void verbs_qp_fail(struct verbs_host *host, struct verbs_qp *qp);
 
-/* Posts receives until `depths.receives` are posted; each carries `id`. A receive has no buffer: the writer chooses the address, and the
- * receive only tells that a write has come. */
+/* Posts receives until `depths.receives` are posted; each has `id` as its wr_id. A receive has no buffer: the writer chooses the address, and
+ * the receive only tells that a write has come. */
 bool verbs_qp_post_receives(struct verbs_qp *qp, uint64_t id);
 
 /* Is there room for this many sends? */
