@@ -26,7 +26,7 @@ struct commons {
     struct commons_ticket ticket;
 };
 
-/* The offset of an address in the commons; 0: the address is outside the commons. (No buffer has offset 0: the nonce lies there.). */
+/* The offset of an address in the commons; 0: the address is outside the commons. (No buffer has offset 0: the nonce lies there.) */
 PORT_FN uint64_t commons_offset(const struct commons *commons, uint64_t address) {
     uint64_t offset = address - (uint64_t)(uintptr_t)commons->base;
     return offset < commons->bytes ? offset : 0;

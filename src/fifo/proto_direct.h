@@ -58,7 +58,7 @@ PORT_FN uint32_t direct_least(const struct loan_end *end) {
     return end->least_bytes - 1 < end->least_common_bytes - 1 ? end->least_bytes : end->least_common_bytes;
 }
 
-/* Does a producer lend this payload? (If `least` is 0, least - 1 is the largest number: no payload is longer.). */
+/* Does a producer lend this payload? (If `least` is 0, least - 1 is the largest number: no payload is longer.) */
 PORT_FN int direct_is_worth(const struct loan_end *end, uint64_t address, uint32_t bytes) {
     uint32_t least = loan_offset(end, address) != 0 ? end->least_common_bytes : end->least_bytes;
     return least - 1 < bytes && (PORT_IS_GPU || end->only == NULL || end->only(address, bytes));

@@ -204,7 +204,7 @@ static void place_buffer(int owner, enum by by, uint64_t *before, size_t bytes, 
         model_private(before + 1, bytes, owner);
     if (by != BY_COMMONS)
         return;
-    a->commons[owner] = (struct commons){(char *)before, bytes + sizeof *before};
+    a->commons[owner] = (struct commons){.base = (char *)before, .bytes = bytes + sizeof *before};
     a->ends[owner].loans.commons = &a->commons[owner];
     a->views[1 - owner].base = unmapped ? NULL : (char *)before;
 }
