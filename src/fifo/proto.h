@@ -35,8 +35,8 @@ PORT_FN uint32_t proto_at(uint32_t everywhere, uint32_t protocol, const struct f
     return everywhere == PROTO_EACH_END ? proto_kind(protocol, end) : everywhere;
 }
 
-/* Slots of all other protocols are lines with flags. */
-PORT_FN int proto_has_lines(uint32_t kind) { return kind != PROTOCOL_SIMPLE && kind != PROTOCOL_DIRECT; }
+/* Are the slots lines with flags? (Direct is not in the table: its unit and its line are equal.) */
+PORT_FN int proto_has_lines(uint32_t kind) { return protocol_line_bytes(kind) > protocol_unit_bytes(kind); }
 
 /* The function `verb` of a protocol, such as ll_ready(). If `kind` is a compile-time constant, one call is left. */
 #define PROTO_CALL(kind, verb, ...)                                                                                    \

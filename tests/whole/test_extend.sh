@@ -78,7 +78,7 @@ simple_parts_twice() {
 add_protocol() {
     sed 's/simple_/dummy_/g; s/SIMPLE_/DUMMY_/g' src/fifo/proto_simple.h > src/fifo/proto_dummy.h &&
         append src/fifo/protocol.h LL128 '    X(DUMMY, dummy, "Dummy", LONG, 16, 16, SIMPLE)' &&
-        insert src/fifo/proto.h '#include "fifo/proto_simple.h"' '#include "fifo/proto_dummy.h"' &&
+        insert src/fifo/proto.h '#include "fifo/proto_direct.h"' '#include "fifo/proto_dummy.h"' &&
         insert src/fifo/proto.h '? ll_##verb' '     : (kind) == PROTOCOL_DUMMY ? dummy_##verb(__VA_ARGS__) \' &&
         sed -i 's/PROTOCOL_COUNT == 3/PROTOCOL_COUNT == 4/' src/fifo/proto.h &&
         simple_parts_twice src/kernels/cuda/parts.h
