@@ -12,25 +12,12 @@
  * Several ways to do it, the best time of each, and every byte checked. The first way is no way for scattered blocks: it says what the link
  * gives.
  */
-#include "collet.h"
+#include "common/job.h"
 
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#define CHECK(call) check((call), #call)
 #define ROUNDS 5
-
-static void check(enum collet_result result, const char *call) {
-    if (result == COLLET_SUCCESS)
-        return;
-    fprintf(stderr, "kv_perf: %s: %s: %s\n", call, collet_error_string(result), collet_last_error(NULL));
-    exit(1);
-}
 
 struct cache {
     struct collet_comm *comm;
@@ -195,27 +182,6 @@ static size_t number(const char *text) {
     return (size_t)value;
 }
 
-/* The parent waits for its two children, which are the ranks. */
-static void fork_two(struct cache *cache) {
-    struct collet_unique_id id;
-    CHECK(collet_get_unique_id(&id));
-    for (int rank = 0; rank < 2; rank++) {
-        const pid_t pid = fork();
-        if (pid == 0) {
-            CHECK(collet_comm_init_rank(&cache->comm, 2, id, rank));
-            return;
-        }
-        if (pid < 0) {
-            perror("kv_perf: fork");
-            exit(1);
-        }
-    }
-    int failed = 0;
-    for (int status; wait(&status) > 0;)
-        failed |= status != 0;
-    exit(failed);
-}
-
 int main(int argc, char **argv) {
     struct cache cache = {.blocks = 40000, .block_bytes = 8192};
     int forks = 0, nranks;
@@ -236,10 +202,12 @@ int main(int argc, char **argv) {
     }
     if (cache.blocks % STEP == 0) /* the places would not all be different */
         cache.blocks--;
+    struct job job;
     if (forks)
-        fork_two(&cache);
+        job_fork(&job, 2);
     else
-        CHECK(collet_comm_init_from_env(&cache.comm, NULL));
+        CHECK(collet_comm_init_from_env(&job.comm, NULL));
+    cache.comm = job.comm;
     CHECK(collet_comm_rank(cache.comm, &cache.rank));
     CHECK(collet_comm_count(cache.comm, &nranks));
     if (nranks != 2) {
