@@ -87,7 +87,7 @@ static void with_slots(struct ends *ends, struct fuzz_input *input) {
             fuzz_patch(input, &bytes, sizeof bytes);
         complete(ends, immediate | (kind & 0x40 ? VERBS_LANDED : 0), bytes);
         for (; fifo_has_data(&conn->end); step++) {
-            if (!fifo_header_fits(&ends->layout, conn->end.headers[conn->end.position & (SLOTS - 1)].word))
+            if (!fifo_header_fits(&ends->layout, wire_word(fifo_header(&conn->end))))
                 abort();
             fifo_consumed(&conn->end);
         }
