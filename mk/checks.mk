@@ -64,9 +64,11 @@ test-bare:
 	@scripts/bare-debian.sh $(if $(filter 1,$(CUDA)),--cuda) || [ $$? = 77 ]
 
 # Two virtual hosts with software RDMA. Where a machine cannot have them, one line says why and nothing fails.
-.PHONY: test-fabric fabric-shell fabric-ready
+.PHONY: test-fabric bench-fabric fabric-shell fabric-ready
 test-fabric: fabric-ready
 	@BUILD=$(BUILD) tests/fabric/test_fabric.sh || [ $$? = 77 ]
+bench-fabric: fabric-ready
+	@BUILD=$(BUILD) tests/fabric/bench_fabric.sh || [ $$? = 77 ]
 fabric-shell: fabric-ready
 	@BUILD=$(BUILD) bash --rcfile tests/fabric/shell.sh -i
 fabric-ready:

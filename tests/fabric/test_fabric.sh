@@ -10,13 +10,10 @@
 #   outages         a cable out for two seconds, and until the end; a host without power: an error on every rank, no hang
 #   two rails       channels go by them; one of them dies, and one returns; a NIC without a link; the control plane's network dies (verbs)
 #   misled          a port down on one host alone, devices in another order, links that lead nowhere (verbs)
-#
-# At the end a table of speeds beside those of perftest (speeds.sh).
 cd "$(dirname "$0")/../.." || exit 1
 . tests/common/cases.sh
 . tests/fabric/lab.sh
 . tests/fabric/jobs.sh
-. tests/fabric/speeds.sh
 
 build=${BUILD:-build}
 level=${COLLET_TEST_LEVEL:-normal}
@@ -356,8 +353,4 @@ for transport in "${transports[@]}"; do
     fi
     check_outages "$transport"
 done
-rounds=3
-[ "$level" != fast ] || rounds=1
-check the_speeds_are_measured eval 'report_speeds $rounds "${transports[@]}" >"$lab_dir/speeds"'
-cat "$lab_dir/speeds"
 finish
