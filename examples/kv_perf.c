@@ -49,7 +49,7 @@ static double now_s(void) {
 }
 
 static void by_one_put(const struct cache *cache) {
-    CHECK(collet_put(cache->data, cache->blocks * cache->block_bytes, 1, cache->window, 0, cache->comm));
+    CHECK(collet_put(cache->data, cache->blocks * cache->block_bytes, 1, cache->window, 0, cache->comm, NULL));
 }
 
 static void by_transfer(const struct cache *cache) {
@@ -60,15 +60,15 @@ static void by_transfer(const struct cache *cache) {
 static void by_puts(const struct cache *cache) {
     for (size_t k = 0; k < cache->blocks; k++)
         CHECK(collet_put(cache->data + place_here(cache, k), cache->block_bytes, 1, cache->window,
-                         place_there(cache, k), cache->comm));
+                         place_there(cache, k), cache->comm, NULL));
 }
 
 /* What not to do: each block waits for the one before to be there. */
 static void one_by_one(const struct cache *cache) {
     for (size_t k = 0; k < cache->blocks; k++) {
         CHECK(collet_put(cache->data + place_here(cache, k), cache->block_bytes, 1, cache->window,
-                         place_there(cache, k), cache->comm));
-        CHECK(collet_win_flush(1, cache->window, cache->comm));
+                         place_there(cache, k), cache->comm, NULL));
+        CHECK(collet_win_flush(1, cache->window, cache->comm, NULL));
     }
 }
 
@@ -128,7 +128,7 @@ static void measure(const struct cache *cache, const struct way *way, int first_
         const double begin_s = now_s();
         if (cache->rank == 0) {
             way->move(cache);
-            CHECK(collet_win_flush(1, cache->window, cache->comm));
+            CHECK(collet_win_flush(1, cache->window, cache->comm, NULL));
         }
         const double time_s = now_s() - begin_s;
         best_s = time_s < best_s ? time_s : best_s;

@@ -488,12 +488,12 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
 
 /* ------------------------------------------------------------------------------------------------------------- windows
  *
- * A window is one buffer per rank that other ranks reach. On GPUs, calls with buffers in windows are faster: see
- * collet_win_register(). On host memory, other ranks write into a rank's buffer and read from it, on any host, and the owner makes no
- * call for that. A rank that has written sends a signal, and the owner waits for the signal:
+ * A window is one buffer per rank. Other ranks write into the buffer and read from it, and its owner makes no call for that. A rank that has
+ * written sends a signal, and the owner waits for the signal. (On GPUs, collectives with buffers in windows are faster, too: see
+ * collet_win_register().)
  *
- *     writer      collet_put(data, bytes, peer, window, offset, comm);   collet_signal(peer, window, comm);
- *     owner       collet_wait_signal(writer, 1, window, comm);           the data is in its buffer
+ *     writer      collet_put(data, bytes, peer, window, offset, comm, stream);   collet_signal(peer, window, comm, stream);
+ *     owner       collet_wait_signal(writer, 1, window, comm, stream);           the data is in its buffer
  *
  * How does the writer learn that it may write there again? By a signal of the owner.
  *
@@ -502,9 +502,16 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
  *                         two puts may arrive in any order, and one put in any order of its bytes
  *     remote visibility   collet_win_flush() has returned: what was put is in the window. For ranks that share memory it is there at once
  *
- * These calls take no stream, and a group does not delay them. Any thread may call them while other calls on comm are in progress. The
- * thread collet-rma carries for ranks that do not share memory (docs/architecture.md, "Threads"). A death, an abort and COLLET_TIMEOUT
- * end these calls as they end collectives: the communicator has failed then. */
+ *   Host       On a communicator of host memory, `stream` is NULL. The peer may be on any host. The thread collet-rma carries for ranks that
+ *              do not share memory (docs/architecture.md, "Threads").
+ *   GPU        On a communicator of GPUs, `stream` is as for collectives. The call returns when its work is in the stream, which may be in
+ *              capture, and the words above hold for the work behind it. sendbuff and recvbuff are memory of the rank's GPU. The peer's GPU
+ *              must be this rank's own, or joined with it by NVLink, on the same host. A wait keeps the stream waiting. If the streams of
+ *              several ranks share a hardware queue (CUDA_DEVICE_MAX_CONNECTIONS), it keeps these waiting, too.
+ *              Before a rank ends comm or the window, the puts, gets and signals of all ranks must be done there.
+ *
+ * A group does not delay these calls. Any thread may call them while other calls on comm are in progress. A death, an abort and
+ * COLLET_TIMEOUT end them as they end collectives: the communicator has failed then. */
 
 /* collet_win_register: makes a window of comm; a collective call. Writes a handle to *window.
  *   buff, bytes  this rank's buffer; it may be as long as the rank likes, and NULL if bytes is 0
@@ -512,14 +519,14 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
  * one copy. Ranks of one process reach any memory so. Other ranks send what they put, and the owner's process stores it.
  * On GPUs, the buffer must lie in memory of collet_mem_alloc() on the rank's GPU. Processes whose GPUs NVLink joins read
  * payloads of later calls directly in the window (docs/gpu.md, "Direct access"), and NVSwitches may make the sums of
- * allreduces (docs/gpu.md, "Sums by switches"). Puts, gets and signals are UNSUPPORTED on GPUs.
+ * allreduces (docs/gpu.md, "Sums by switches").
  * The window ends with collet_win_deregister(), or with comm. Until then the caller must not free the buffer.
  * Blocks until all ranks have called; on GPUs also until the rank's work of comm in its streams is done. Inside a group
  * collet_group_end() does the work before it runs the group's calls, so one thread may register windows of several ranks. Then
  * collet_group_end() writes *window, and returns the errors of all these ranks. Windows of one comm are made in the order in
  * which they were registered. On a failure there is no window.
  * Errors: INVALID_ARGUMENT (names the argument; on GPUs, on all ranks, also if one rank's buffer is other memory), UNSUPPORTED
- * (on GPUs: comm has 63 windows), NO_MEMORY, and as collectives. */
+ * (on GPUs: comm has 62 windows), NO_MEMORY, and as collectives. */
 struct collet_window;
 COLLET_API enum collet_result collet_win_register(struct collet_comm *comm, void *buff, size_t bytes,
                                                   struct collet_window **window);
@@ -538,33 +545,36 @@ COLLET_API enum collet_result collet_win_deregister(struct collet_comm *comm, st
  * or after collet_win_flush() here and any other message. Until then, no rank may touch these bytes of the buffer.
  * Where the ranks share memory, it does not block. Otherwise it blocks until the bytes are on their way. For that the peer's process must
  * run, but the peer need make no call. Errors: INVALID_ARGUMENT (names the argument; also if the bytes do not fit into the window),
- * UNSUPPORTED (comm is on GPUs, or no transport reaches peer), NO_MEMORY, and as collectives for comm. */
+ * UNSUPPORTED (no transport, or no GPU, reaches peer), NO_MEMORY, and as collectives for comm. */
 COLLET_API enum collet_result collet_put(const void *sendbuff, size_t bytes, int peer, struct collet_window *window,
-                                         size_t offset, struct collet_comm *comm);
+                                         size_t offset, struct collet_comm *comm, void *stream);
 
 /* collet_get: copies `bytes` bytes from the buffer of rank peer in the window, from byte `offset` on, into recvbuff. peer may be the
  * calling rank. Blocks until the bytes are there. Until then, no rank may write them. Errors: as collet_put(). */
 COLLET_API enum collet_result collet_get(void *recvbuff, size_t bytes, int peer, struct collet_window *window,
-                                         size_t offset, struct collet_comm *comm);
+                                         size_t offset, struct collet_comm *comm, void *stream);
 
-/* collet_signal: tells rank peer that the puts which this thread has made into peer's buffer are complete. Signals are counted
- * for each window and each pair of ranks. Blocks as collet_put() does. Errors: as collet_put(). */
-COLLET_API enum collet_result collet_signal(int peer, struct collet_window *window, struct collet_comm *comm);
+/* collet_signal: tells rank peer that the puts which this thread has made into peer's buffer (on GPUs: this rank's puts before it) are
+ * complete. Signals are counted for each window and each pair of ranks. Blocks as collet_put() does. Errors: as collet_put(). */
+COLLET_API enum collet_result collet_signal(int peer, struct collet_window *window, struct collet_comm *comm,
+                                            void *stream);
 
 /* collet_put_signal: does what collet_put() and then collet_signal() do. Where they are sent, one message has both. */
 COLLET_API enum collet_result collet_put_signal(const void *sendbuff, size_t bytes, int peer,
-                                                struct collet_window *window, size_t offset, struct collet_comm *comm);
+                                                struct collet_window *window, size_t offset, struct collet_comm *comm,
+                                                void *stream);
 
 /* collet_win_flush: blocks until all that this rank has put for rank peer is in the peer's windows (remote visibility). Its signals are
  * counted then, too. The peer need make no call. Errors: as collet_put(). */
-COLLET_API enum collet_result collet_win_flush(int peer, struct collet_window *window, struct collet_comm *comm);
+COLLET_API enum collet_result collet_win_flush(int peer, struct collet_window *window, struct collet_comm *comm,
+                                               void *stream);
 
 /* collet_wait_signal: waits for the next `count` signals of rank peer in the window. Then the data that peer had put before these
  * signals is in this rank's buffer. Only one thread at a time may wait for signals of one peer in a window.
  * Errors: INVALID_ARGUMENT (names the argument); REMOTE (peer is gone), TIMEOUT and failures of comm, which make comm fail as in
  * collectives. */
 COLLET_API enum collet_result collet_wait_signal(int peer, uint64_t count, struct collet_window *window,
-                                                 struct collet_comm *comm);
+                                                 struct collet_comm *comm, void *stream);
 
 /* ------------------------------------------------------------------------------------------------ transfers of many blocks
  *

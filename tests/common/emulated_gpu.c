@@ -46,7 +46,7 @@ struct task {
     enum task_kind kind;
     const void *kernel;
     uint32_t lanes;
-    struct work_launch *launch;
+    void *launch; /* LAUNCH: a copy of the kernel's argument */
     void *to;
     const void *from;
     size_t bytes;
@@ -73,15 +73,24 @@ static struct stream *default_stream;
 static uint64_t captures, stream_ids;
 
 /* A kernel's address says which it is. */
-static const char copy_kernel, reduce_kernels[COLLET_OP_COUNT][COLLET_TYPE_COUNT];
+static const char copy_kernel, signals_kernel, reduce_kernels[COLLET_OP_COUNT][COLLET_TYPE_COUNT];
+
+static size_t bytes_of_launch(const void *kernel) {
+    return kernel == &signals_kernel ? sizeof(struct signal_launch) : sizeof(struct work_launch);
+}
 
 /* ---- tasks ---- */
 
 static void run_launch(const struct task *task) {
+    if (task->kernel == &signals_kernel) {
+        emulated_signals(task->launch);
+        return;
+    }
+    const struct work_launch *launch = task->launch;
     int reduces = task->kernel != &copy_kernel,
         index = reduces ? (int)((const char *)task->kernel - &reduce_kernels[0][0]) : 0;
-    emulated_launch(task->launch, reduces, (enum collet_type)(index % COLLET_TYPE_COUNT),
-                    (enum collet_op)(index / COLLET_TYPE_COUNT), task->lanes, task->launch->works[0].args.sequence + 1);
+    emulated_launch(launch, reduces, (enum collet_type)(index % COLLET_TYPE_COUNT),
+                    (enum collet_op)(index / COLLET_TYPE_COUNT), task->lanes, launch->works[0].args.sequence + 1);
 }
 
 /* Other processes write these words too. */
@@ -298,10 +307,10 @@ void emulated_graph_run(void *graph, void *stream) {
     for (const struct task *task = graph; task != NULL; task = task->next) {
         struct task copy = *task;
         if (task->launch != NULL) {
-            copy.launch = malloc(sizeof(*copy.launch));
+            copy.launch = malloc(bytes_of_launch(task->kernel));
             if (copy.launch == NULL)
                 abort();
-            *copy.launch = *task->launch;
+            memcpy(copy.launch, task->launch, bytes_of_launch(task->kernel));
         }
         if (task->ops != NULL)
             copy.ops = ops_copy(task->ops, task->nops);
@@ -572,10 +581,11 @@ static enum collet_result launch(const void *kernel, uint32_t blocks, uint32_t l
         __atomic_store_n(&most_blocks, blocks, __ATOMIC_RELAXED);
     if (blocks > resident_blocks)
         return err_set(COLLET_ERR_INTERNAL, "%u blocks were launched, but %u run", blocks, resident_blocks);
-    task.launch = malloc(sizeof(*task.launch));
+    const size_t bytes = bytes_of_launch(kernel);
+    task.launch = malloc(bytes);
     if (task.launch == NULL)
         return COLLET_ERR_NO_MEMORY;
-    memcpy(task.launch, argument, sizeof(*task.launch));
+    memcpy(task.launch, argument, bytes);
     return put(stream, &task);
 }
 
@@ -590,7 +600,7 @@ static uint32_t resident(int ordinal) {
 #define THE_KERNEL(OP, ENUM) &reduce_kernels[COLLET_##OP][COLLET_##ENUM],
 #define NO_KERNEL(OP, ENUM) NULL,
 #define ROW(OP, op, runs, kernel, types, sign) (const void *const[]){COLLET_TYPES(KERNEL, OP, types)},
-static const struct gpu_kernels kernels = {"emulated", &copy_kernel, {COLLET_OPS(ROW)}, NULL};
+static const struct gpu_kernels kernels = {"emulated", &copy_kernel, &signals_kernel, {COLLET_OPS(ROW)}, NULL};
 
 static const struct gpu_memory table_of_memory = {
     .create = memory_create,

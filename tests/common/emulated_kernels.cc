@@ -4,6 +4,7 @@
  */
 #define PORT_EMULATED 1
 #include "kernels/cuda/block.cuh"
+#include "kernels/cuda/signals.cuh"
 
 #include "common/emulated_kernels.h"
 #include "common/lanes.h"
@@ -44,6 +45,13 @@ void emulated_launch(const struct work_launch *launch, int reduces, enum collet_
     memset((void *)grid.memory, 0xa5, blocks * sizeof(*grid.memory)); /* as shared memory is found: full of anything */
     lanes_run(blocks, lanes, seed, reduces ? launches[op][type] : run_launch<copying>, &grid);
     free(grid.memory);
+}
+
+static void run_signals(void *argument, uint32_t) { signals_run((const struct signal_launch *)argument); }
+
+void emulated_signals(const struct signal_launch *launch) {
+    struct signal_launch copy = *launch;
+    lanes_run(1, 1, 0, run_signals, &copy);
 }
 
 void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void *const *dst, uint32_t ndst,

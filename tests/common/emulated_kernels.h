@@ -6,6 +6,7 @@
 #define COLLET_TESTS_EMULATED_KERNELS_H
 
 #include "collet.h"
+#include "kernels/signal_work.h"
 #include "kernels/work.h"
 
 #ifdef __cplusplus
@@ -15,6 +16,9 @@ extern "C" {
 /* One grid. reduces: the kernel of type and op, else the one that copies. */
 void emulated_launch(const struct work_launch *launch, int reduces, enum collet_type type, enum collet_op op,
                      uint32_t lanes, uint64_t seed);
+
+/* The kernel of signals. */
+void emulated_signals(const struct signal_launch *launch);
 
 /* The loop of a step alone. */
 void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void *const *dst, uint32_t ndst,

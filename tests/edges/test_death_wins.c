@@ -74,7 +74,7 @@ static void rank_2_dies_late(struct ranks *ranks, int rank) {
         die(ranks, rank);
     }
     expect_the_death(ranks, rank,
-                     story->window ? collet_wait_signal(2, 1, window, comm)
+                     story->window ? collet_wait_signal(2, 1, window, comm, NULL)
                                    : collet_recv(&x, 1, COLLET_INT32, 2, comm, NULL));
     kill(story->pids[0], SIGKILL);
     ranks_try(ranks, rank, collet_comm_destroy(comm));

@@ -116,7 +116,7 @@ static void one_does_not_signal(const struct wait_case *c, int rank) {
     if (rank == c->nranks - 1)
         sleep(ABSENCE_S);
     else
-        collet_wait_signal(c->nranks - 1, 1, window, comm);
+        collet_wait_signal(c->nranks - 1, 1, window, comm, NULL);
 }
 
 static void one_splits_alone_in_its_process(const struct wait_case *c, int rank) {

@@ -16,6 +16,7 @@ import faulthandler
 import glob
 import importlib.util
 import os
+import random
 import select
 import shutil
 import signal
@@ -221,10 +222,16 @@ class Part:
                 self.failures.append(f"{self.name}, rank {rank.number}: {rank.doing}: it ended with status {rank.status}")
 
 
+# Below the ports that the kernel takes for connections: of those, another program might have one a moment later.
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    for port in random.sample(range(20000, 29400), 100):
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise SystemExit("no port is free")
 
 
 @contextlib.contextmanager

@@ -14,7 +14,16 @@
 
 #define GOOD(call) each_equal((long long)(call), 0, #call, ncclGetLastError(NULL), __LINE__)
 
-ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **pointer); /* newer than the header */
+/* Newer than the header: */
+struct wait_descriptor {
+    int count, peer, signal, context;
+};
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **pointer);
+ncclResult_t ncclPutSignal(const void *buffer, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                           size_t offset, int signal, int context, unsigned flags, ncclComm_t comm,
+                           cudaStream_t stream);
+ncclResult_t ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclWaitSignal(int n, const struct wait_descriptor *descriptors, ncclComm_t comm, cudaStream_t stream);
 
 static ncclComm_t comms[RANKS];
 static cudaStream_t streams[RANKS];
@@ -137,12 +146,103 @@ static void windows_are_left_one_by_one(void) {
     destroy();
 }
 
+/* ---- one-sided ---- */
+
+static void fill(int *buffer, int first) {
+    static int numbers[COUNT];
+    for (int k = 0; k < COUNT; k++)
+        numbers[k] = first + k;
+    GOOD(copy_landed(buffer, numbers, sizeof numbers));
+}
+
+static void check_numbers(const int *buffer, int first) {
+    static int numbers[COUNT];
+    GOOD(cudaMemcpy(numbers, buffer, sizeof numbers, cudaMemcpyDefault));
+    for (int k = 0; k < COUNT; k++)
+        EQUAL(numbers[k], first + k);
+}
+
+/* Each rank writes into the other's window, behind what it has written into its own. Two signals more than one wait asks for are waited for
+ * by the next one. */
+static void put_and_wait(int rank) {
+    const int other = 1 - rank;
+    const size_t at = (size_t)rank * COUNT * sizeof(int);
+    GOOD(cudaSetDevice(rank));
+    GOOD(ncclPutSignal(in[rank], COUNT, ncclInt32, rank, windows[rank], at, 0, 0, 0, comms[rank], streams[rank]));
+    GOOD(ncclPutSignal(in[rank], COUNT, ncclInt32, other, windows[rank], at, 0, 0, 0, comms[rank], streams[rank]));
+    GOOD(ncclSignal(other, 0, 0, 0, comms[rank], streams[rank]));
+    const struct wait_descriptor waits[] = {{1, rank, 0, 0}, {2, other, 0, 0}};
+    GOOD(ncclWaitSignal(2, waits, comms[rank], streams[rank]));
+}
+
+static void what_is_put_is_in_the_window_behind_its_signal(void) {
+    create(0);
+    register_windows(out, RANKS * COUNT);
+    for (int round = 0; round < 4; round++) {
+        for (int rank = 0; rank < RANKS; rank++)
+            fill(in[rank], 100000 * round + 10000 * rank);
+        for (int rank = 0; rank < RANKS; rank++)
+            put_and_wait(rank);
+        wait_for_all();
+        for (int rank = 0; rank < RANKS; rank++)
+            for (int from = 0; from < RANKS; from++)
+                check_numbers(out[rank] + from * COUNT, 100000 * round + 10000 * from);
+    }
+    destroy();
+}
+
+/* The counts are in memory, so each replay sends and waits for its own signals. */
+static void graphs_with_signals_are_replayed(void) {
+    cudaGraph_t graph;
+    cudaGraphExec_t ready[RANKS];
+    create(0);
+    register_windows(out, RANKS * COUNT);
+    for (int rank = 0; rank < RANKS; rank++) {
+        GOOD(cudaSetDevice(rank));
+        GOOD(cudaStreamBeginCapture(streams[rank], cudaStreamCaptureModeGlobal));
+        put_and_wait(rank);
+        GOOD(cudaStreamEndCapture(streams[rank], &graph));
+        GOOD(cudaGraphInstantiateWithFlags(&ready[rank], graph, 0));
+        GOOD(cudaGraphDestroy(graph));
+    }
+    for (int round = 0; round < 4; round++) {
+        for (int rank = 0; rank < RANKS; rank++)
+            fill(in[rank], 100000 * round + 10000 * rank);
+        for (int rank = 0; rank < RANKS; rank++)
+            GOOD(cudaGraphLaunch(ready[rank], streams[rank]));
+        wait_for_all();
+        for (int rank = 0; rank < RANKS; rank++)
+            check_numbers(out[rank] + (1 - rank) * COUNT, 100000 * round + 10000 * (1 - rank));
+    }
+    for (int rank = 0; rank < RANKS; rank++)
+        GOOD(cudaGraphExecDestroy(ready[rank]));
+    destroy();
+}
+
+static void bad_signals_are_named(void) {
+    create(0);
+    EQUAL(ncclSignal(1, 0, 0, 0, comms[0], streams[0]), ncclInvalidUsage); /* there is no window yet */
+    register_windows(out, RANKS * COUNT);
+    const struct wait_descriptor nobody = {1, RANKS, 0, 0}, second = {1, 1, 1, 0};
+    EQUAL(ncclWaitSignal(1, &nobody, comms[0], streams[0]), ncclInvalidArgument);
+    EQUAL(ncclWaitSignal(1, &second, comms[0], streams[0]), ncclInvalidArgument);
+    EQUAL(ncclPutSignal(in[0], COUNT, ncclInt32, 1, windows[0], RANKS * COUNT * sizeof(int) - 4, 0, 0, 0, comms[0],
+                        streams[0]),
+          ncclInvalidArgument);
+    EQUAL(strstr(ncclGetLastError(NULL), "the window of rank 1 has 24000 bytes") != NULL, 1);
+    GOOD(ncclWaitSignal(0, NULL, comms[0], streams[0]));
+    destroy();
+}
+
 #define CASES(X)                                                                                                       \
     X(the_zero_policy_of_a_communicator_needs_no_kernel)                                                               \
     X(the_default_policy_launches_kernels)                                                                             \
     X(the_environment_overrides_the_policy)                                                                            \
     X(other_memory_is_an_empty_window)                                                                                 \
-    X(windows_are_left_one_by_one)
+    X(windows_are_left_one_by_one)                                                                                     \
+    X(what_is_put_is_in_the_window_behind_its_signal)                                                                  \
+    X(graphs_with_signals_are_replayed)                                                                                \
+    X(bad_signals_are_named)
 static const struct each_case cases[] = {CASES(EACH_ROW)};
 
 int main(int argc, char **argv) { return each_main(cases, (int)(sizeof(cases) / sizeof(*cases)), argc, argv); }

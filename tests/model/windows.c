@@ -204,11 +204,11 @@ static size_t place_of(int rank, int round) { return (size_t)(rank * ROUNDS + ro
 static void put(const struct scenario *scenario, struct collet_comm *comm, int rank, int round) {
     uint64_t word = word_of(rank, round);
     if (scenario->asks == PUT_SIGNALS) {
-        collet_put_signal(&word, sizeof word, 1, &shared()->window, place_of(rank, round), comm);
+        collet_put_signal(&word, sizeof word, 1, &shared()->window, place_of(rank, round), comm, NULL);
     } else {
-        collet_put(&word, sizeof word, 1, &shared()->window, place_of(rank, round), comm);
+        collet_put(&word, sizeof word, 1, &shared()->window, place_of(rank, round), comm, NULL);
         if (scenario->asks == PUTS_AND_SIGNALS)
-            collet_signal(1, &shared()->window, comm);
+            collet_signal(1, &shared()->window, comm, NULL);
     }
     word = 0; /* local completion: it is the caller's again */
 }
@@ -217,14 +217,14 @@ static void ask(const struct scenario *scenario, struct collet_comm *comm, int r
     for (int round = 0; round < scenario->rounds; round++)
         if (scenario->asks == GETS) {
             uint64_t word = 0;
-            collet_get(&word, sizeof word, 1, &shared()->window, place_of(0, round), comm);
+            collet_get(&word, sizeof word, 1, &shared()->window, place_of(0, round), comm, NULL);
             if (word != word_of(0, round))
                 model_fail("a get is done, and has %d", (int)word);
         } else {
             put(scenario, comm, rank, round);
         }
     if (scenario->asks == FLUSHES) {
-        collet_win_flush(1, &shared()->window, comm);
+        collet_win_flush(1, &shared()->window, comm, NULL);
         __atomic_store_n(&shared()->flushed, 1, __ATOMIC_RELEASE);
     }
 }
@@ -240,7 +240,7 @@ static void own(const struct scenario *scenario) {
     const bool signals = scenario->asks == PUTS_AND_SIGNALS || scenario->asks == PUT_SIGNALS;
     for (int rank = 0; rank < RANKS; rank += 2)
         for (int round = 0; round < scenario->rounds && signals && (rank == 0 || !scenario->by_packets); round++) {
-            collet_wait_signal(rank, 1, &shared()->window, comm);
+            collet_wait_signal(rank, 1, &shared()->window, comm, NULL);
             expect(rank, round);
             shared()->buff[rank][round] = 0;
         }

@@ -13,7 +13,19 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset ${!COLLET_@} ${!NCCL_@}
 
-free_port() { python3 -c 'import socket; s = socket.socket(socket.AF_INET6); s.bind(("::", 0)); print(s.getsockname()[1])'; }
+# Below the ports that the kernel takes for connections: of those, another program might have one a moment later.
+free_port() {
+    python3 - <<'PYTHON'
+import random, socket
+for port in random.sample(range(20000, 29400), 100):
+    try:
+        socket.socket(socket.AF_INET6).bind(("::", port))
+    except OSError:
+        continue
+    print(port)
+    break
+PYTHON
+}
 
 # Two ranks at an address, on the hosts of the array hosts if there is one; what each prints is in $work/rank<r>.
 start_two() { # address port command…

@@ -178,15 +178,15 @@ struct input {
     X(BAD, "window is NULL", collet_win_register(b.comm, b.in, 8, NULL))                                               \
     X(BAD, "comm is NULL", collet_win_deregister(NULL, NULL))                                                          \
     X(BAD, "none of this communicator's", collet_win_deregister(b.comm, (struct collet_window *)b.in))                 \
-    X(BAD, "comm is NULL", collet_put(b.in, 8, 0, NULL, 0, NULL))                                                      \
-    X(BAD, "peer is 2", collet_put(b.in, 8, 2, NULL, 0, b.comm))                                                       \
-    X(BAD, "window is NULL", collet_put(b.in, 8, 0, NULL, 0, b.comm))                                                  \
-    X(BAD, "comm is NULL", collet_signal(0, NULL, NULL))                                                               \
-    X(BAD, "peer is -1", collet_signal(-1, NULL, b.comm))                                                              \
-    X(BAD, "window is NULL", collet_signal(0, NULL, b.comm))                                                           \
-    X(BAD, "comm is NULL", collet_wait_signal(0, 1, NULL, NULL))                                                       \
-    X(BAD, "peer is 2", collet_wait_signal(2, 1, NULL, b.comm))                                                        \
-    X(BAD, "window is NULL", collet_wait_signal(0, 1, NULL, b.comm))                                                   \
+    X(BAD, "comm is NULL", collet_put(b.in, 8, 0, NULL, 0, NULL, NULL))                                                \
+    X(BAD, "peer is 2", collet_put(b.in, 8, 2, NULL, 0, b.comm, NULL))                                                 \
+    X(BAD, "window is NULL", collet_put(b.in, 8, 0, NULL, 0, b.comm, NULL))                                            \
+    X(BAD, "comm is NULL", collet_signal(0, NULL, NULL, NULL))                                                         \
+    X(BAD, "peer is -1", collet_signal(-1, NULL, b.comm, NULL))                                                        \
+    X(BAD, "window is NULL", collet_signal(0, NULL, b.comm, NULL))                                                     \
+    X(BAD, "comm is NULL", collet_wait_signal(0, 1, NULL, NULL, NULL))                                                 \
+    X(BAD, "peer is 2", collet_wait_signal(2, 1, NULL, b.comm, NULL))                                                  \
+    X(BAD, "window is NULL", collet_wait_signal(0, 1, NULL, b.comm, NULL))                                             \
     X(BAD, "no host stream", collet_wait_for(work, 1))                                                                 \
     X(BAD, "comm is NULL", collet_comm_revoke(NULL))                                                                   \
     X(BAD, "no communicator", collet_comm_revoke((struct collet_comm *)b.no_stream))                                   \

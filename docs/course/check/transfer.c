@@ -110,11 +110,11 @@ static void compute(void) {
 static void put_all(const struct end *end) {
     const struct way *way = end->way;
     for (size_t k = 0; k < way->blocks; k++) {
-        CHECK(collet_put(end->memory + place(way, k), way->block, 1, end->window, place(way, k), end->comm));
+        CHECK(collet_put(end->memory + place(way, k), way->block, 1, end->window, place(way, k), end->comm, NULL));
         if (way->waits_each)
-            CHECK(collet_win_flush(1, end->window, end->comm));
+            CHECK(collet_win_flush(1, end->window, end->comm, NULL));
     }
-    CHECK(collet_win_flush(1, end->window, end->comm));
+    CHECK(collet_win_flush(1, end->window, end->comm, NULL));
 }
 
 static void write_all(struct end *end) {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import queue
+import random
 import signal
 import socket
 import subprocess
@@ -23,14 +24,14 @@ GRACE_SECONDS = 5.0
 
 
 def free_port() -> int:
-    """A port of this host that nobody listens on now. Ranks meet two ports above MASTER_PORT (docs/clusters.md)."""
-    for _ in range(100):
+    """A port of this host that nobody listens on now. Ranks meet two ports above MASTER_PORT (docs/clusters.md). The kernel would give a
+    port from the range that it also takes for connections, so another program might have it a moment later."""
+    for port in random.sample(range(20000, 29400), 100):
         with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
             try:
+                first.bind(("127.0.0.1", port))
                 second.bind(("127.0.0.1", port + 2))
-            except (OSError, OverflowError):
+            except OSError:
                 continue
             return port
     raise SystemExit("collet.run: no free port was found; set MASTER_PORT")

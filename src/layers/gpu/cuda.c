@@ -122,6 +122,7 @@ static enum collet_result load_all(int ordinal) {
     int processors, each = 32;
     CUDA_TRY(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, ordinal));
     COLLET_TRY(load(gpu_cuda_kernels.copy, &each));
+    COLLET_TRY(load(gpu_cuda_kernels.signals, &each));
     cuda_team_open(ordinal);
     for (int type = 0; type < COLLET_TYPE_COUNT && cuda_can_team(ordinal); type++)
         if (gpu_cuda_kernels.team_sum(COLLET_SUM, type) != NULL)

@@ -9,6 +9,7 @@
 #include "layers/gpu/gpu_waves.h"
 
 #include "base/err.h"
+#include "kernels/signal_work.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,11 @@ _Static_assert(sizeof(struct work_status) <= GPU_STATUS_BYTES, "lies in gpu_rank
 
 static enum collet_result err_gpu_timeout(const struct chan *chan, const struct work_status *status) {
     char peer[16];
+    if (status->collective == WORK_IS_SIGNAL)
+        return err_set(COLLET_ERR_TIMEOUT,
+                       "rank %d waited %.1f s for a signal of rank %d: did that call collet_signal()? (COLLET_TIMEOUT "
+                       "or config.timeout_ms sets the limit)",
+                       chan->owner.rank, (double)status->timeout_ns / 1e9, status->peer);
     snprintf(peer, sizeof(peer), "%d", status->peer);
     return exec_err_timeout(chan, status->timeout_ns, (enum prog_collective)status->collective, status->sequence, peer,
                             "");

@@ -220,6 +220,7 @@ void gpu_busid(int ordinal, char text[GPU_BUSID_BYTES]);
 
 struct gpu_chunk;
 struct gpu_mark;
+struct gpu_signals;
 
 struct gpu_rank {
     struct gpu_rank *next; /* next rank of the process */
@@ -237,12 +238,13 @@ struct gpu_rank {
     bool any;    /* was there an operation? */
     struct gpu_place newest; /* place of the newest operation */
     /* An operation that ends with a write of a word may also write its number. Then no event is needed. */
-    uint32_t *turn;    /* in pinned memory: the number of the newest operation that is over … */
-    uint32_t turns;    /* … and the number of the newest operation that writes one */
-    bool tells;        /* the newest operation writes its number */
-    bool in_graphs;    /* some operation is in a graph: its replays wait for the events */
-    bool is_putting;   /* between gpu_rank_before() and gpu_ranks_after() */
-    uint64_t meetings; /* number of meetings of all ranks before the first use of a program */
+    uint32_t *turn;              /* in pinned memory: the number of the newest operation that is over … */
+    uint32_t turns;              /* … and the number of the newest operation that writes one */
+    bool tells;                  /* the newest operation writes its number */
+    bool in_graphs;              /* some operation is in a graph: its replays wait for the events */
+    bool is_putting;             /* between gpu_rank_before() and gpu_ranks_after() */
+    struct gpu_signals *signals; /* signals from GPU to GPU (onesided.h); NULL: there has been no window */
+    uint64_t meetings;           /* number of meetings of all ranks before the first use of a program */
 };
 #define GPU_STATUS_BYTES 256
 

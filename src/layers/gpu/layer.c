@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "layers/gpu/exec_copies.h"
 #include "layers/gpu/exec_gpu.h"
+#include "layers/gpu/onesided.h"
 #include "layers/gpu/proxy.h"
 #include "layers/gpu/windows.h"
 #include "transport/ipc/gpu_heads.h"
@@ -76,6 +77,7 @@ static bool gpu_close(struct collet_comm *comm) {
     if (on_gpu && ended) {
         exec_copies_close(chan);
         gpu_windows_end(chan);
+        gpu_onesided_close(chan);
         gpu_heads_destroy(&chan->owner);
     }
     if (!ended) {

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "boot/process.h"
+#include "layers/gpu/onesided.h"
 #include "layers/gpu/window_team.h"
 #include "transport/ipc/gpu_peers.h"
 #include "transport/transport.h"
@@ -267,6 +268,7 @@ static enum collet_result window_ranks_meet(struct window_meeting *meeting, stru
     COLLET_TRY(window_agree(meeting, "collet_win_register()", &mine, sizeof mine, cards));
     COLLET_TRY(check_cards(cards, owner->nranks));
     COLLET_TRY(choose_number(cards, owner->nranks, &window->number));
+    COLLET_TRY(gpu_onesided_forget(meeting->chan, window->number)); /* no rank sends before all have met again */
     COLLET_TRY(reach_all(meeting, window, cards));
     COLLET_TRY(make_team(meeting, window, cards));
     return write_table(window, cards);
@@ -379,6 +381,8 @@ bool gpu_window_find(const struct chan *chan, const void *address, size_t bytes,
     return false;
 }
 
+uint32_t gpu_window_number(const struct gpu_window *window) { return window->number; }
+size_t gpu_window_bytes(const struct gpu_window *window, int rank) { return (size_t)window->reach[rank].bytes; }
 void *gpu_window_base(const struct gpu_window *window, int rank) { return window->reach[rank].base; }
 bool gpu_window_is_lent(const struct gpu_window *window) { return window->is_lent; }
 bool gpu_window_is_symmetric(const struct gpu_window *window) { return window->is_symmetric; }

@@ -44,6 +44,10 @@ void gpu_windows_end(struct chan *chan);
  * Any thread may call it. */
 bool gpu_window_find(const struct chan *chan, const void *address, size_t bytes, struct gpu_window_place *place);
 
+/* Returns the number of the window: the same on all ranks; 0 is no window's. */
+uint32_t gpu_window_number(const struct gpu_window *window);
+/* Returns the length of the buffer of `rank`. */
+size_t gpu_window_bytes(const struct gpu_window *window, int rank);
 /* Returns the address at which the GPU of this rank reaches the buffer of `rank`; NULL: it does not reach the buffer, or there is none. */
 void *gpu_window_base(const struct gpu_window *window, int rank);
 

@@ -21,6 +21,7 @@
 
 #include "api/coll.h"
 #include "api/group.h"
+#include "layers/gpu/onesided.h"
 #include "layers/windows/window.h"
 #include "base/err.h"
 #include "base/log.h"
@@ -598,6 +599,62 @@ NEWER(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t window, void **
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
     return window == NULL ? ncclSuccess : reply(window_leave(comm, window_of(window)));
 }
+
+/* ---- one-sided ---- */
+
+/* NCCL has one signal per pair of ranks so far, and no flags. */
+static enum collet_result check_signal(const char *name, int signal, int context, unsigned flags) {
+    if (signal == 0 && context == 0 && flags == 0)
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s: sigIdx is %d, ctx is %d and flags is %u: all must be 0", name,
+                   signal, context, flags);
+}
+
+NEWER(ncclResult_t, PutSignal, const void *buffer, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+      size_t offset, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream) {
+    enum collet_result checked = check_signal("ncclPutSignal", signal, context, flags);
+    if (checked != COLLET_SUCCESS)
+        return reply(group_poison(checked));
+    COPY(type, comm, stream,
+         window_put_signal(comm, buffer, count * type_size(TYPES[type]), peer, window_of(window), offset, stream));
+}
+
+NEWER(ncclResult_t, Signal, int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream) {
+    enum collet_result checked = check_signal("ncclSignal", signal, context, flags);
+    return reply(checked == COLLET_SUCCESS ? window_signal(comm, peer, stream) : group_poison(checked));
+}
+
+/* As NCCL lays it out. */
+struct wait_descriptor {
+    int count, peer, signal, context;
+};
+
+#define WAITS_AT_ONCE 32
+
+NEWER(ncclResult_t, WaitSignal, int n, const struct wait_descriptor *descriptors, ncclComm_t comm,
+      cudaStream_t stream) {
+    if (n < 0 || (n > 0 && descriptors == NULL))
+        return reply(group_poison(err_set(COLLET_ERR_INVALID_ARGUMENT, "nDesc is %d, or signalDescs is NULL", n)));
+    for (int at = 0, length; at < n; at += length) {
+        struct onesided_wait waits[WAITS_AT_ONCE];
+        length = n - at < WAITS_AT_ONCE ? n - at : WAITS_AT_ONCE;
+        for (int k = 0; k < length; k++) {
+            const struct wait_descriptor *d = &descriptors[at + k];
+            enum collet_result checked = check_signal("ncclWaitSignal", d->signal, d->context, 0);
+            if (checked == COLLET_SUCCESS && d->count < 0)
+                checked = err_set(COLLET_ERR_INVALID_ARGUMENT, "opCnt is %d", d->count);
+            if (checked != COLLET_SUCCESS)
+                return reply(group_poison(checked));
+            waits[k] = (struct onesided_wait){d->peer, (uint64_t)d->count};
+        }
+        enum collet_result result = window_wait_signals(comm, waits, length, stream);
+        if (result != COLLET_SUCCESS)
+            return reply(result);
+    }
+    return ncclSuccess;
+}
+
+/* ---- ends ---- */
 
 /* Programs deregister windows by this function too. */
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle) {

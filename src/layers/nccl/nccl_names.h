@@ -65,9 +65,9 @@
     X(WORKS, TeamRail, "2.28", "all ranks")                                                                            \
     X(WORKS, TeamRankToWorld, "2.28", "")                                                                              \
     X(WORKS, TeamRankToLsa, "2.28", "")                                                                                \
-    X(REFUSED, PutSignal, "2.29", "one-sided messages")                                                                \
-    X(REFUSED, Signal, "2.29", "one-sided messages")                                                                   \
-    X(REFUSED, WaitSignal, "2.29", "one-sided messages")                                                               \
+    X(WORKS, PutSignal, "2.29", "on one host, where NVLink joins the GPUs; a group does not delay it")                 \
+    X(WORKS, Signal, "2.29", "as ncclPutSignal; the communicator has a window")                                        \
+    X(WORKS, WaitSignal, "2.29", "as ncclSignal; all signals of a rank count together")                                \
     X(REFUSED, CommSuspend, "2.29.7", "giving back the memory of an idle communicator")                                \
     X(REFUSED, CommResume, "2.29.7", "giving back the memory of an idle communicator")                                 \
     X(WORKS, CommMemStats, "2.29.7", "slots of connections; nothing of it can be given back")                          \

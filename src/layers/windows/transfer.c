@@ -200,12 +200,22 @@ void transfer_end_all(struct collet_comm *comm) {
     }
 }
 
+/* Begins a call of this file. If it succeeds, end it with comm_leave(). */
+static enum collet_result begin(struct collet_comm *comm, int peer) {
+    COLLET_TRY(window_enter_any(comm, peer));
+    if (!comm_is_on_gpu(comm))
+        return COLLET_SUCCESS;
+    comm_leave(comm);
+    return err_set(COLLET_ERR_UNSUPPORTED, "transfers and notes are for communicators of host memory; on GPUs, "
+                                           "collet_put_signal() and collet_wait_signal() go into streams");
+}
+
 enum collet_result collet_transfer_prepare(enum collet_transfer_kind kind, const struct collet_local_piece *local,
                                            const struct collet_remote_piece *remote, size_t npieces, int peer,
                                            struct collet_comm *comm, struct collet_transfer **transfer_p) {
     const struct piece_list list = {local, remote, npieces, peer, kind == COLLET_TRANSFER_GET};
     struct collet_transfer *transfer = NULL;
-    COLLET_TRY(window_enter_any(comm, peer));
+    COLLET_TRY(begin(comm, peer));
     enum collet_result result = COLLET_SUCCESS;
     if (kind != COLLET_TRANSFER_PUT && kind != COLLET_TRANSFER_GET)
         result =
@@ -235,7 +245,7 @@ static enum collet_result transfer_enter(const struct collet_transfer *transfer)
     if (transfer == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "transfer is NULL: pass one that collet_transfer_prepare() has made");
-    return window_enter_any(transfer->comm, transfer->peer);
+    return begin(transfer->comm, transfer->peer);
 }
 
 static enum collet_result leave(const struct collet_transfer *transfer, enum collet_result result) {
@@ -355,7 +365,7 @@ static bool has_note(const void *of_) {
 }
 
 static enum collet_result check_note(struct collet_comm *comm, const void *note, const size_t *note_bytes, int peer) {
-    COLLET_TRY(window_enter_any(comm, peer));
+    COLLET_TRY(begin(comm, peer));
     if (note != NULL && note_bytes != NULL)
         return COLLET_SUCCESS;
     enum collet_result result = err_set(COLLET_ERR_INVALID_ARGUMENT, "%s",

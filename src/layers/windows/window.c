@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "layers/gpu/buffers.h"
 #include "layers/gpu/exec_copies.h"
+#include "layers/gpu/onesided.h"
 #include "layers/gpu/windows.h"
 #include "layers/memory/commons.h"
 #include "layers/windows/await.h"
@@ -118,6 +119,8 @@ static enum collet_result register_on_gpu(struct collet_window *window, struct c
     enum collet_result result = gpu_window_register(comm->chan, buff, bytes, &window->on_gpu);
     if (result == COLLET_SUCCESS)
         result = exec_copies_open(comm->chan, window->on_gpu);
+    if (result == COLLET_SUCCESS)
+        result = gpu_onesided_open(comm->chan);
     return comm_remember(comm, result);
 }
 
@@ -368,10 +371,6 @@ static enum collet_result enter(struct collet_comm *comm, int peer) {
     if (result == COLLET_SUCCESS && (peer < 0 || peer >= comm->nranks))
         result =
             err_set(COLLET_ERR_INVALID_ARGUMENT, "peer is %d: 0 … %d in this communicator", peer, comm->nranks - 1);
-    if (result == COLLET_SUCCESS && comm_is_on_gpu(comm))
-        result =
-            err_set(COLLET_ERR_UNSUPPORTED, "on GPUs a window is for collectives, sends and receives; puts, gets and "
-                                            "signals are for communicators of host memory");
     if (result != COLLET_SUCCESS)
         comm_leave(comm);
     return result;
@@ -436,7 +435,9 @@ uint64_t *window_signal_at(const struct collet_comm *comm, const struct collet_w
     return (uint64_t *)(void *)place_at(comm, window, peer, &window->entries[peer].signals, at, sizeof(uint64_t));
 }
 
-size_t window_bytes(const struct collet_window *window, int peer) { return (size_t)window->entries[peer].bytes; }
+size_t window_bytes(const struct collet_window *window, int peer) {
+    return window->on_gpu != NULL ? gpu_window_bytes(window->on_gpu, peer) : (size_t)window->entries[peer].bytes;
+}
 
 struct piece window_piece(const struct collet_comm *comm, const struct collet_window *window, int peer, void *here,
                           size_t offset, size_t bytes) {

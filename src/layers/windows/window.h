@@ -45,7 +45,7 @@ struct collet_window {
 };
 
 /* Begins a call on a window. Any thread may make one, beside calls on the communicator. If it succeeds, end it with comm_leave(). Errors:
- * INVALID_ARGUMENT (comm, peer, window), UNSUPPORTED (on GPUs), and the failure of comm. */
+ * INVALID_ARGUMENT (comm, peer, window), and the failure of comm. */
 enum collet_result window_enter(struct collet_comm *comm, const struct collet_window *window, int peer);
 /* Like window_enter(), for any window. INVALID_USAGE: comm has no window. */
 enum collet_result window_enter_any(struct collet_comm *comm, int peer);
@@ -70,6 +70,13 @@ bool window_may_have(const struct collet_comm *comm, const void *buff, size_t by
 bool window_is_of(struct collet_comm *comm, const struct collet_window *window);
 /* Gets this rank's buffer in a window on GPUs. INVALID_ARGUMENT: comm has no such window. */
 enum collet_result window_buffer(struct collet_comm *comm, const struct collet_window *window, void **buff_p);
+/* A put with a signal, a signal, and a wait for signals, on GPUs. These signals belong to no window. */
+enum collet_result window_put_signal(struct collet_comm *comm, const void *sendbuff, size_t bytes, int peer,
+                                     const struct collet_window *window, size_t offset, void *stream);
+enum collet_result window_signal(struct collet_comm *comm, int peer, void *stream);
+struct onesided_wait;
+enum collet_result window_wait_signals(struct collet_comm *comm, const struct onesided_wait *waits, int n,
+                                       void *stream);
 /* collet_win_deregister() on GPUs, for this rank alone: it does not wait for the others. They may not use the window any more. */
 enum collet_result window_leave(struct collet_comm *comm, struct collet_window *window);
 

@@ -201,11 +201,11 @@ static void run_refused(struct ranks *ranks, int rank) {
                  COLLET_ERR_INVALID_ARGUMENT, "a window that is of no buffer");
     ranks_check(ranks, rank, strstr(collet_last_error(p.comm), "buff of rank 1") != NULL);
     ranks_try(ranks, rank, collet_win_register(p.comm, rank == 1 ? NULL : p.buffer, rank == 1 ? 0 : 16, &windows[1]));
-    ranks_expect(ranks, rank, collet_put(other, 4, 0, windows[1], 0, p.comm), COLLET_ERR_UNSUPPORTED, "a put");
-    for (uint32_t k = 2; k < LOAN_WINDOWS; k++)
+    const uint32_t end = LOAN_WINDOWS - 1; /* one window is for signals */
+    for (uint32_t k = 2; k < end; k++)
         ranks_try(ranks, rank, collet_win_register(p.comm, p.buffer, 16, &windows[k]));
     ranks_expect(ranks, rank, collet_win_register(p.comm, p.buffer, 16, &more), COLLET_ERR_UNSUPPORTED, "too many");
-    for (uint32_t k = 1; k < LOAN_WINDOWS; k++)
+    for (uint32_t k = 1; k < end; k++)
         ranks_try(ranks, rank, collet_win_deregister(p.comm, windows[k]));
     ranks_check(ranks, rank, gather(&p) == 0);
     ranks_try(ranks, rank, collet_comm_destroy(p.comm));

@@ -171,7 +171,8 @@ static void run_many(struct ranks *ranks, int rank) {
     }
     ranks_barrier(ranks); /* done: it is there */
     if (LEVEL_WATCHES_THREADS && rank == 1)
-        ranks_try(ranks, rank, collet_win_flush(0, side.window, side.comm)); /* orders this thread and collet-rma */
+        ranks_try(ranks, rank,
+                  collet_win_flush(0, side.window, side.comm, NULL)); /* orders this thread and collet-rma */
     for (size_t i = 0; i < large_bytes + MANY * 8 && rank == 1; i += 8)
         ranks_check(ranks, rank, side.buff[i] == 1);
     end(ranks, rank, &side);

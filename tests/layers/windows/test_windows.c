@@ -41,20 +41,20 @@ static void run_rounds(struct ranks *ranks, int rank) {
     for (int round = 0; round < ROUNDS; round++) {
         for (int peer = 0; peer < NRANKS; peer++) {
             if (round > 0)
-                ranks_try(ranks, rank, collet_wait_signal(peer, 1, window, comm)); /* it has read */
+                ranks_try(ranks, rank, collet_wait_signal(peer, 1, window, comm, NULL)); /* it has read */
             for (size_t i = 0; i < BYTES; i++)
                 data[i] = byte_of(rank, peer, round, i);
-            ranks_try(ranks, rank, collet_put(data, BYTES / 2, peer, window, (size_t)rank * BYTES, comm));
-            ranks_try(
-                ranks, rank,
-                collet_put(data + BYTES / 2, BYTES - BYTES / 2, peer, window, (size_t)rank * BYTES + BYTES / 2, comm));
-            ranks_try(ranks, rank, collet_signal(peer, window, comm));
+            ranks_try(ranks, rank, collet_put(data, BYTES / 2, peer, window, (size_t)rank * BYTES, comm, NULL));
+            ranks_try(ranks, rank,
+                      collet_put(data + BYTES / 2, BYTES - BYTES / 2, peer, window, (size_t)rank * BYTES + BYTES / 2,
+                                 comm, NULL));
+            ranks_try(ranks, rank, collet_signal(peer, window, comm, NULL));
         }
         for (int peer = 0; peer < NRANKS; peer++) {
-            ranks_try(ranks, rank, collet_wait_signal(peer, 1, window, comm));
+            ranks_try(ranks, rank, collet_wait_signal(peer, 1, window, comm, NULL));
             for (size_t i = 0; i < BYTES; i++)
                 ranks_check(ranks, rank, buff[(size_t)peer * BYTES + i] == byte_of(peer, rank, round, i));
-            ranks_try(ranks, rank, collet_signal(peer, window, comm));
+            ranks_try(ranks, rank, collet_signal(peer, window, comm, NULL));
         }
     }
     ranks_try(ranks, rank, collet_win_deregister(comm, window));
@@ -77,15 +77,15 @@ static void run_two_windows(struct ranks *ranks, int rank) {
     ranks_try(ranks, rank, collet_win_register(comm, buff, 8, &window));
     ranks_try(ranks, rank, collet_win_register(comm, NULL, 0, &empty));
     for (int k = 0; k < 5; k++)
-        ranks_try(ranks, rank, collet_signal(other, empty, comm));
-    ranks_try(ranks, rank, collet_put(&rank, sizeof rank, other, window, 4, comm));
-    ranks_try(ranks, rank, collet_signal(other, window, comm));
+        ranks_try(ranks, rank, collet_signal(other, empty, comm, NULL));
+    ranks_try(ranks, rank, collet_put(&rank, sizeof rank, other, window, 4, comm, NULL));
+    ranks_try(ranks, rank, collet_signal(other, window, comm, NULL));
     ranks_try(ranks, rank, collet_allreduce(&rank, &sum, 1, COLLET_INT32, COLLET_SUM, comm, NULL));
     ranks_check(ranks, rank, sum == NRANKS * (NRANKS - 1) / 2);
-    ranks_try(ranks, rank, collet_wait_signal(before, 2, empty, comm));
-    ranks_try(ranks, rank, collet_wait_signal(before, 3, empty, comm));
-    ranks_try(ranks, rank, collet_wait_signal(before, 0, empty, comm));
-    ranks_try(ranks, rank, collet_wait_signal(before, 1, window, comm));
+    ranks_try(ranks, rank, collet_wait_signal(before, 2, empty, comm, NULL));
+    ranks_try(ranks, rank, collet_wait_signal(before, 3, empty, comm, NULL));
+    ranks_try(ranks, rank, collet_wait_signal(before, 0, empty, comm, NULL));
+    ranks_try(ranks, rank, collet_wait_signal(before, 1, window, comm, NULL));
     ranks_check(ranks, rank, buff[0] == 0 && buff[1] == before);
     ranks_try(ranks, rank, collet_win_deregister(comm, empty));
     ranks_try(ranks, rank, collet_comm_destroy(comm)); /* the end of the other window, too */
@@ -111,11 +111,12 @@ static void run_group(struct ranks *ranks, int rank) {
     ranks_try(ranks, rank, collet_group_end());
     for (int32_t k = 0; k < WINDOWS; k++) {
         int32_t value = rank * WINDOWS + k;
-        ranks_try(ranks, rank, collet_put(&value, sizeof value, other, windows[k], (size_t)k * sizeof value, comm));
-        ranks_try(ranks, rank, collet_signal(other, windows[k], comm));
+        ranks_try(ranks, rank,
+                  collet_put(&value, sizeof value, other, windows[k], (size_t)k * sizeof value, comm, NULL));
+        ranks_try(ranks, rank, collet_signal(other, windows[k], comm, NULL));
     }
     for (int32_t k = 0; k < WINDOWS; k++) {
-        ranks_try(ranks, rank, collet_wait_signal(before, 1, windows[k], comm));
+        ranks_try(ranks, rank, collet_wait_signal(before, 1, windows[k], comm, NULL));
         ranks_check(ranks, rank, buffs[k][k] == before * WINDOWS + k);
     }
     ranks_try(ranks, rank, collet_comm_destroy(comm));
@@ -150,26 +151,26 @@ static void run_refused(struct ranks *ranks, int rank) {
     ranks_try(ranks, rank, collet_win_register(comm, buff, 100 - (size_t)rank, &window));
     ranks_try(ranks, rank, collet_group_end());
     ranks_try(ranks, rank, collet_win_register(comm, own, 100, &far));
-    expect(ranks, rank, collet_put(own, 1, 2, window, 0, comm), bad, "peer is 2");
-    expect(ranks, rank, collet_put(own, 1, other, NULL, 0, comm), bad, "window is");
-    expect(ranks, rank, collet_put(NULL, 1, other, window, 0, comm), bad, "sendbuff is NULL");
-    expect(ranks, rank, collet_put(own, 1, other, window, 100 - (size_t)other, comm), bad, "offset is");
-    expect(ranks, rank, collet_put(own, 2, other, window, SIZE_MAX, comm), bad, "offset is");
-    expect(ranks, rank, collet_signal(-1, window, comm), bad, "peer is -1");
-    expect(ranks, rank, collet_wait_signal(7, 1, window, comm), bad, "peer is 7");
+    expect(ranks, rank, collet_put(own, 1, 2, window, 0, comm, NULL), bad, "peer is 2");
+    expect(ranks, rank, collet_put(own, 1, other, NULL, 0, comm, NULL), bad, "window is");
+    expect(ranks, rank, collet_put(NULL, 1, other, window, 0, comm, NULL), bad, "sendbuff is NULL");
+    expect(ranks, rank, collet_put(own, 1, other, window, 100 - (size_t)other, comm, NULL), bad, "offset is");
+    expect(ranks, rank, collet_put(own, 2, other, window, SIZE_MAX, comm, NULL), bad, "offset is");
+    expect(ranks, rank, collet_signal(-1, window, comm, NULL), bad, "peer is -1");
+    expect(ranks, rank, collet_wait_signal(7, 1, window, comm, NULL), bad, "peer is 7");
     expect(ranks, rank, collet_win_deregister(comm, (struct collet_window *)own), bad, "window is");
-    expect(ranks, rank, collet_get(NULL, 1, other, window, 0, comm), bad, "recvbuff is NULL");
-    expect(ranks, rank, collet_get(own, 1, other, window, 100 - (size_t)other, comm), bad, "offset is");
-    expect(ranks, rank, collet_put_signal(own, 200, other, window, 0, comm), bad, "bytes is 200");
-    expect(ranks, rank, collet_win_flush(2, window, comm), bad, "peer is 2");
-    expect(ranks, rank, collet_win_flush(other, NULL, comm), bad, "window is NULL");
-    ranks_try(ranks, rank, collet_put(own, 1, other, far, 0, comm));
-    ranks_try(ranks, rank, collet_put(buff, 1, rank, far, 0, comm));
-    ranks_try(ranks, rank, collet_put(own, 99 - (size_t)other, other, window, 1, comm));
+    expect(ranks, rank, collet_get(NULL, 1, other, window, 0, comm, NULL), bad, "recvbuff is NULL");
+    expect(ranks, rank, collet_get(own, 1, other, window, 100 - (size_t)other, comm, NULL), bad, "offset is");
+    expect(ranks, rank, collet_put_signal(own, 200, other, window, 0, comm, NULL), bad, "bytes is 200");
+    expect(ranks, rank, collet_win_flush(2, window, comm, NULL), bad, "peer is 2");
+    expect(ranks, rank, collet_win_flush(other, NULL, comm, NULL), bad, "window is NULL");
+    ranks_try(ranks, rank, collet_put(own, 1, other, far, 0, comm, NULL));
+    ranks_try(ranks, rank, collet_put(buff, 1, rank, far, 0, comm, NULL));
+    ranks_try(ranks, rank, collet_put(own, 99 - (size_t)other, other, window, 1, comm, NULL));
     ranks_try(ranks, rank, collet_win_deregister(comm, NULL));
     ranks_try(ranks, rank, collet_win_deregister(comm, far));
     ranks_try(ranks, rank, collet_win_deregister(comm, window));
-    expect(ranks, rank, collet_put(own, 1, other, window, 0, comm), bad, "deregistered already");
+    expect(ranks, rank, collet_put(own, 1, other, window, 0, comm, NULL), bad, "deregistered already");
     ranks_try(ranks, rank, collet_comm_destroy(comm));
     ranks_try(ranks, rank, collet_mem_free(buff));
 }
@@ -194,13 +195,13 @@ static void run_everywhere(struct ranks *ranks, int rank) {
     for (int k = 0; k < (int)(sizeof sizes / sizeof *sizes); k++) {
         for (size_t i = 0; i < sizes[k]; i++)
             data[i] = byte_of(rank, other, k, i);
-        ranks_try(ranks, rank, collet_put_signal(data, sizes[k], other, window, 7, comm));
+        ranks_try(ranks, rank, collet_put_signal(data, sizes[k], other, window, 7, comm, NULL));
         memset(data, 0, sizes[k]); /* local completion: it is this rank's again */
-        ranks_try(ranks, rank, collet_wait_signal(before, 1, window, comm));
+        ranks_try(ranks, rank, collet_wait_signal(before, 1, window, comm, NULL));
         for (size_t i = 0; i < sizes[k]; i++)
             ranks_check(ranks, rank, buff[7 + i] == byte_of(before, rank, k, i));
         ranks_barrier(ranks);
-        ranks_try(ranks, rank, collet_get(got, sizes[k], before, window, 7, comm));
+        ranks_try(ranks, rank, collet_get(got, sizes[k], before, window, 7, comm, NULL));
         for (size_t i = 0; i < sizes[k]; i++)
             ranks_check(ranks, rank, got[i] == byte_of((before + NRANKS - 1) % NRANKS, before, k, i));
         ranks_barrier(ranks);
@@ -233,14 +234,14 @@ static void run_flushed(struct ranks *ranks, int rank) {
     ranks_try(ranks, rank, collet_win_register(comm, buff, BYTES_PUT, &window));
     if (rank == 0) {
         for (size_t at = 0; at < BYTES_PUT; at += BYTES_PUT / 100)
-            ranks_try(ranks, rank, collet_put(data, BYTES_PUT / 100, 1, window, at, comm));
-        ranks_try(ranks, rank, collet_win_flush(1, window, comm));
-        ranks_try(ranks, rank, collet_win_flush(1, window, comm)); /* nothing is left */
+            ranks_try(ranks, rank, collet_put(data, BYTES_PUT / 100, 1, window, at, comm, NULL));
+        ranks_try(ranks, rank, collet_win_flush(1, window, comm, NULL));
+        ranks_try(ranks, rank, collet_win_flush(1, window, comm, NULL)); /* nothing is left */
     }
     ranks_barrier(ranks);
     if (LEVEL_WATCHES_THREADS && rank == 1)
         ranks_try(ranks, rank,
-                  collet_win_flush(0, window, comm)); /* orders this thread and collet-rma for the sanitizer */
+                  collet_win_flush(0, window, comm, NULL)); /* orders this thread and collet-rma for the sanitizer */
     if (rank == 1)
         for (size_t i = 0; i < BYTES_PUT; i++)
             ranks_check(ranks, rank, buff[i] == 5);
@@ -264,10 +265,10 @@ static void run_leaving(struct ranks *ranks, int rank) {
     memset(data, 3, BYTES_PUT);
     ranks_try(ranks, rank, collet_win_register(comm, buff, BYTES_PUT, &window));
     if (rank == 0)
-        ranks_try(ranks, rank, collet_put_signal(data, BYTES_PUT, 1, window, 0, comm));
+        ranks_try(ranks, rank, collet_put_signal(data, BYTES_PUT, 1, window, 0, comm, NULL));
     if (rank == 1) {
         ranks_sleep_ms(100);
-        ranks_try(ranks, rank, collet_wait_signal(0, 1, window, comm));
+        ranks_try(ranks, rank, collet_wait_signal(0, 1, window, comm, NULL));
         for (size_t i = 0; i < BYTES_PUT; i++)
             ranks_check(ranks, rank, buff[i] == 3);
     }
@@ -288,8 +289,8 @@ static void run_apart(struct ranks *ranks, int rank) {
     struct collet_window *window;
     char *buff = get(ranks, rank, 100), mine = (char)(rank + 1);
     ranks_try(ranks, rank, collet_win_register(comm, buff, 100, &window));
-    ranks_try(ranks, rank, collet_put_signal(&mine, 1, 1 - rank, window, 99, comm));
-    ranks_try(ranks, rank, collet_wait_signal(1 - rank, 1, window, comm));
+    ranks_try(ranks, rank, collet_put_signal(&mine, 1, 1 - rank, window, 99, comm, NULL));
+    ranks_try(ranks, rank, collet_wait_signal(1 - rank, 1, window, comm, NULL));
     ranks_check(ranks, rank, buff[99] == 2 - rank);
     ranks_try(ranks, rank, collet_win_deregister(comm, window));
     ranks_try(ranks, rank, collet_comm_destroy(comm));
@@ -317,10 +318,10 @@ static void *put_and_get(void *one_) {
             const size_t at = (size_t)(one->rank * SEVERAL + one->number) * 1000;
             char data[1000], got[1000];
             memset(data, round + one->number, sizeof data);
-            ranks_try(one->ranks, one->rank, collet_put(data, sizeof data, peer, one->window, at, one->comm));
-            ranks_try(one->ranks, one->rank, collet_get(got, sizeof got, peer, one->window, at, one->comm));
+            ranks_try(one->ranks, one->rank, collet_put(data, sizeof data, peer, one->window, at, one->comm, NULL));
+            ranks_try(one->ranks, one->rank, collet_get(got, sizeof got, peer, one->window, at, one->comm, NULL));
             ranks_check(one->ranks, one->rank, memcmp(data, got, sizeof got) == 0);
-            ranks_try(one->ranks, one->rank, collet_signal(peer, one->window, one->comm));
+            ranks_try(one->ranks, one->rank, collet_signal(peer, one->window, one->comm, NULL));
         }
     return NULL;
 }
@@ -338,7 +339,7 @@ static void run_several(struct ranks *ranks, int rank) {
         ranks_check(ranks, rank, pthread_create(&threads[k], NULL, put_and_get, &all[k]) == 0);
     }
     for (int peer = 0; peer < NRANKS; peer++)
-        ranks_try(ranks, rank, collet_wait_signal(peer, 50 * SEVERAL, window, comm));
+        ranks_try(ranks, rank, collet_wait_signal(peer, 50 * SEVERAL, window, comm, NULL));
     for (int k = 0; k < SEVERAL; k++)
         pthread_join(threads[k], NULL);
     ranks_try(ranks, rank, collet_win_deregister(comm, window));
@@ -358,14 +359,14 @@ static void run_dying(struct ranks *ranks, int rank) {
     struct collet_window *window;
     ranks_try(ranks, rank, collet_win_register(comm, NULL, 0, &window));
     if (rank == 0)
-        ranks_try(ranks, rank, collet_signal(1, window, comm));
+        ranks_try(ranks, rank, collet_signal(1, window, comm, NULL));
     ranks->expendable[0] = 1;
     ranks_barrier(ranks);
     if (rank == 0)
         raise(SIGKILL);
     if (rank == 1)
-        ranks_try(ranks, rank, collet_wait_signal(0, 1, window, comm)); /* that one came before */
-    enum collet_result result = collet_wait_signal(0, 1, window, comm);
+        ranks_try(ranks, rank, collet_wait_signal(0, 1, window, comm, NULL)); /* that one came before */
+    enum collet_result result = collet_wait_signal(0, 1, window, comm, NULL);
     ranks_check(ranks, rank, result == COLLET_ERR_REMOTE);
     ranks_try(ranks, rank, collet_comm_abort(comm));
 }
@@ -386,17 +387,17 @@ static void run_without_peer(struct ranks *ranks, int rank) {
     ranks_try(ranks, rank, collet_win_register(comm, buff, bytes, &window));
     ranks->expendable[0] = 1;
     if (rank > 0)
-        ranks_try(ranks, rank, collet_put(data, 100, 0, window, 0, comm));
+        ranks_try(ranks, rank, collet_put(data, 100, 0, window, 0, comm, NULL));
     ranks_barrier(ranks);
     if (rank == 0)
         raise(SIGKILL);
     while (result == COLLET_SUCCESS && rank == 1)
-        result = collet_put(data, bytes, 0, window, 0, comm);
+        result = collet_put(data, bytes, 0, window, 0, comm, NULL);
     if (rank == 2)
-        result = collet_get(data, bytes, 0, window, 0, comm);
+        result = collet_get(data, bytes, 0, window, 0, comm, NULL);
     ranks_check(ranks, rank, result == COLLET_ERR_REMOTE);
     ranks_check(ranks, rank, strstr(collet_last_error(NULL), "rank 0") != NULL);
-    ranks_check(ranks, rank, collet_win_flush(0, window, comm) == COLLET_ERR_REMOTE);
+    ranks_check(ranks, rank, collet_win_flush(0, window, comm, NULL) == COLLET_ERR_REMOTE);
     ranks_try(ranks, rank, collet_comm_abort(comm));
     free(buff);
     free(data);
@@ -420,7 +421,7 @@ static void run_aborting(struct ranks *ranks, int rank) {
     pthread_t thread;
     ranks_try(ranks, rank, collet_win_register(comm, NULL, 0, &window));
     ranks_check(ranks, rank, pthread_create(&thread, NULL, abort_soon, comm) == 0);
-    ranks_check(ranks, rank, collet_wait_signal(1 - rank, 1, window, comm) == COLLET_ERR_ABORTED);
+    ranks_check(ranks, rank, collet_wait_signal(1 - rank, 1, window, comm, NULL) == COLLET_ERR_ABORTED);
     pthread_join(thread, NULL);
 }
 
@@ -434,7 +435,7 @@ static void run_forgetting(struct ranks *ranks, int rank) {
     struct collet_window *window;
     ranks_try(ranks, rank, collet_win_register(comm, NULL, 0, &window));
     if (rank == 1)
-        expect(ranks, rank, collet_wait_signal(0, 1, window, comm), COLLET_ERR_TIMEOUT, "signal of rank 0");
+        expect(ranks, rank, collet_wait_signal(0, 1, window, comm, NULL), COLLET_ERR_TIMEOUT, "signal of rank 0");
     ranks_barrier(ranks);
     ranks_try(ranks, rank, collet_comm_abort(comm));
 }
