@@ -6,7 +6,7 @@
 #define COLLET_TESTS_EMULATED_KERNELS_H
 
 #include "collet.h"
-#include "kernels/signal_work.h"
+#include "kernels/cuda/signal_work.h"
 #include "kernels/work.h"
 
 #ifdef __cplusplus

@@ -13,7 +13,7 @@
 #define COLLET_KERNELS_CUDA_SIGNALS_CUH
 
 #include "kernels/cuda/block_wait.cuh"
-#include "kernels/signal_work.h"
+#include "kernels/cuda/signal_work.h"
 
 /* Tells the host about the first failure of the rank, as block_report() does. */
 BLOCK_SELDOM void signal_report(struct work_status *status, int32_t peer, enum work_failure failure) {

@@ -9,7 +9,7 @@
 #include "layers/gpu/gpu_waves.h"
 
 #include "base/err.h"
-#include "kernels/signal_work.h"
+#include "kernels/cuda/signal_work.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kernels of the device executor, as the functions of CUDA's runtime name them. All take one struct work_launch, but `signals` takes one
- * struct signal_launch (kernels/signal_work.h), and runs with one lane.
+ * struct signal_launch (kernels/cuda/signal_work.h), and runs with one lane.
  */
 #ifndef COLLET_LAYERS_GPU_KERNELS_H
 #define COLLET_LAYERS_GPU_KERNELS_H

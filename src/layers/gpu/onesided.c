@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "boot/boot.h"
-#include "kernels/signal_work.h"
+#include "kernels/cuda/signal_work.h"
 #include "layers/gpu/buffers.h"
 #include "layers/gpu/exec_gpu.h"
 #include "layers/gpu/kernels.h"
@@ -71,9 +71,8 @@ enum collet_result gpu_onesided_forget(const struct chan *chan, uint32_t number)
         return COLLET_SUCCESS;
     GPU_ENTERED(owner->gpu->driver, owner->gpu->ordinal);
     for (int table = 0; table < SIGNAL_TABLES; table++)
-        COLLET_TRY(
-            owner->gpu->driver->memory->clear(signal_at(chan, owner->rank, (enum signal_table)table, number, 0),
-                                              (size_t)owner->nranks * sizeof(uint64_t)));
+        COLLET_TRY(owner->gpu->driver->memory->clear(signal_at(chan, owner->rank, (enum signal_table)table, number, 0),
+                                                     (size_t)owner->nranks * sizeof(uint64_t)));
     return COLLET_SUCCESS;
 }
 
@@ -86,10 +85,11 @@ static enum collet_result check_signals(const struct chan *chan) {
 }
 
 static enum collet_result err_not_reached(const struct chan *chan, int peer) {
-    return err_set(COLLET_ERR_UNSUPPORTED,
-                   "the GPU of rank %d does not reach the memory of the GPU of rank %d: puts, gets and signals need one "
-                   "host, and NVLink between the GPUs",
-                   chan->owner.rank, peer);
+    return err_set(
+        COLLET_ERR_UNSUPPORTED,
+        "the GPU of rank %d does not reach the memory of the GPU of rank %d: puts, gets and signals need one "
+        "host, and NVLink between the GPUs",
+        chan->owner.rank, peer);
 }
 
 static enum collet_result launch_turns(const struct chan *chan, const struct signal_launch *launch, void *stream) {

@@ -26,7 +26,7 @@
 enum collet_result gpu_onesided_open(struct chan *chan);
 /* Call it when the rank's work has ended, and its windows too. */
 void gpu_onesided_close(const struct chan *chan);
-/* Forgets this rank's signals with this number. No rank may use the number meanwhile. */
+/* Forgets this rank's signals with this number. Call it when the window has ended: a new window may have the same number. */
 enum collet_result gpu_onesided_forget(const struct chan *chan, uint32_t number);
 
 /* What one call moves: bytes of this rank's GPU, and as many bytes of the peer's window. Then a signal, if it is asked for. */

@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "boot/process.h"
-#include "layers/gpu/onesided.h"
 #include "layers/gpu/window_team.h"
 #include "transport/ipc/gpu_peers.h"
 #include "transport/transport.h"
@@ -268,7 +267,6 @@ static enum collet_result window_ranks_meet(struct window_meeting *meeting, stru
     COLLET_TRY(window_agree(meeting, "collet_win_register()", &mine, sizeof mine, cards));
     COLLET_TRY(check_cards(cards, owner->nranks));
     COLLET_TRY(choose_number(cards, owner->nranks, &window->number));
-    COLLET_TRY(gpu_onesided_forget(meeting->chan, window->number)); /* no rank sends before all have met again */
     COLLET_TRY(reach_all(meeting, window, cards));
     COLLET_TRY(make_team(meeting, window, cards));
     return write_table(window, cards);

@@ -21,7 +21,6 @@
 
 #include "api/coll.h"
 #include "api/group.h"
-#include "layers/gpu/onesided.h"
 #include "layers/windows/window.h"
 #include "base/err.h"
 #include "base/log.h"

@@ -19,7 +19,6 @@
 #include "base/thread.h"
 #include "layers/gpu/buffers.h"
 #include "layers/gpu/exec_copies.h"
-#include "layers/gpu/onesided.h"
 #include "layers/gpu/windows.h"
 #include "layers/memory/commons.h"
 #include "layers/windows/await.h"
@@ -127,7 +126,11 @@ static enum collet_result register_on_gpu(struct collet_window *window, struct c
 static enum collet_result deregister_on_gpu(const struct collet_window *window, struct collet_comm *comm) {
     if (!comm_enter(comm))
         return comm_check(comm);
-    enum collet_result result = comm_remember(comm, gpu_window_deregister(comm->chan, window->on_gpu));
+    const uint32_t number = gpu_window_number(window->on_gpu);
+    enum collet_result result = gpu_window_deregister(comm->chan, window->on_gpu);
+    if (result == COLLET_SUCCESS) /* no rank sends with this number until all have met for another window */
+        result = gpu_onesided_forget(comm->chan, number);
+    comm_remember(comm, result);
     comm_leave(comm);
     return result;
 }
@@ -355,7 +358,11 @@ enum collet_result window_leave(struct collet_comm *comm, struct collet_window *
     COLLET_TRY(forget_window(comm, window));
     enum collet_result result = COLLET_SUCCESS;
     if (comm_enter(comm)) {
-        result = comm_remember(comm, gpu_window_leave(comm->chan, window->on_gpu));
+        const uint32_t number = gpu_window_number(window->on_gpu);
+        result = gpu_window_leave(comm->chan, window->on_gpu);
+        if (result == COLLET_SUCCESS)
+            result = gpu_onesided_forget(comm->chan, number);
+        comm_remember(comm, result);
         comm_leave(comm);
     }
     window_destroy(window, comm->nranks);

@@ -6,6 +6,7 @@
 #define COLLET_LAYERS_WINDOWS_WINDOW_H
 
 #include "fifo/loan_end.h"
+#include "layers/gpu/onesided.h"
 #include "layers/windows/rma.h"
 #include "seams/windows.h"
 
@@ -74,7 +75,6 @@ enum collet_result window_buffer(struct collet_comm *comm, const struct collet_w
 enum collet_result window_put_signal(struct collet_comm *comm, const void *sendbuff, size_t bytes, int peer,
                                      const struct collet_window *window, size_t offset, void *stream);
 enum collet_result window_signal(struct collet_comm *comm, int peer, void *stream);
-struct onesided_wait;
 enum collet_result window_wait_signals(struct collet_comm *comm, const struct onesided_wait *waits, int n,
                                        void *stream);
 /* collet_win_deregister() on GPUs, for this rank alone: it does not wait for the others. They may not use the window any more. */

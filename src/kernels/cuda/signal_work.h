@@ -2,8 +2,8 @@
  *
  * What the host hands to the kernel of signals (kernels/cuda/signals.cuh): signals that this rank sends, and signals that it waits for.
  */
-#ifndef COLLET_KERNELS_SIGNAL_WORK_H
-#define COLLET_KERNELS_SIGNAL_WORK_H
+#ifndef COLLET_KERNELS_CUDA_SIGNAL_WORK_H
+#define COLLET_KERNELS_CUDA_SIGNAL_WORK_H
 
 #include <stdint.h>
 
