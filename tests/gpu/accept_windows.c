@@ -113,6 +113,34 @@ static void run_windows(struct ranks *ranks, int rank) {
     windowed_end(&w);
 }
 
+/* Each rank writes into the other's half for results, and into its own. */
+static void put_windowed(const struct windowed *w, int round) {
+    const size_t bytes = round % 2 == 0 ? 4099 : WINDOW_BYTES / 8, all = WINDOW_BYTES / 2;
+    for (int to = 0; to < w->ranks->nranks; to++)
+        put_sent(w, (size_t)to * bytes, bytes, round, to);
+    ranks_barrier(w->ranks);
+    for (int to = 0; to < w->ranks->nranks; to++)
+        ranks_try(w->ranks, w->rank,
+                  collet_put_signal(w->in + (size_t)to * bytes, bytes, to, w->window, all + (size_t)w->rank * bytes,
+                                    w->comm, w->stream));
+    for (int from = 0; from < w->ranks->nranks; from++)
+        ranks_try(w->ranks, w->rank, collet_wait_signal(from, 1, w->window, w->comm, w->stream));
+    side->stream_wait(w->stream);
+    for (int from = 0; from < w->ranks->nranks; from++)
+        check_came(w, (size_t)from * bytes, bytes, round, from, w->rank);
+    ranks_barrier(w->ranks);
+}
+
+/* Nothing is put where NVLink joins no GPUs. */
+static void run_puts(struct ranks *ranks, int rank) {
+    const struct windowed w = windowed_begin(ranks, rank);
+    struct gpu_window_place place;
+    const bool reached = gpu_window_find(w.comm->chan, w.in, 1, &place) && gpu_window_is_symmetric(place.window);
+    for (int round = 0; round < 12 && reached; round++)
+        put_windowed(&w, round);
+    windowed_end(&w);
+}
+
 /* Numbers whose sums are exact in 16 bits. */
 static float summand(int rank, size_t k, int round) { return (float)((k * 7 + (size_t)(rank * 3 + round)) % 13); }
 
@@ -158,9 +186,11 @@ void part_windows(void) {
                 {"windows, descriptors", "1", "default", "", run_windows},
                 {"copy engines, handles", "0", "zero", "", run_windows},
                 {"copy engines, descriptors", "1", "zero", "", run_windows},
+                {"puts and signals", "0", "default", "", run_puts},
                 {"sums by switches", "1", "default", "nvls", run_sums}};
-    report_expect(5);
-    for (int k = 0; k < 5; k++) {
+    const int nways = sizeof ways / sizeof *ways;
+    report_expect(nways);
+    for (int k = 0; k < nways; k++) {
         struct ranks_job job = {.processes = 2, .limit_s = slow ? 250 : 25, .run = ways[k].run};
         char why[RANKS_TEXT_BYTES] = "";
         setenv("COLLET_CUMEM_ENABLE", ways[k].cumem, 1);

@@ -208,7 +208,7 @@ uninstalls() {
 debian() { PATH=$PATH:/usr/sbin:/sbin dpkg --root="$work/debian" --force-depends --force-not-root "$@" 2>&1; }
 
 packages_are_made() {
-    make -s deb CUDA=$cuda BUILD="$build" DEB_DIR="$work/deb" && for package in libcollet"$abi" libcollet-dev collet-tools; do
+    DPKG_DEB_COMPRESSOR_LEVEL=0 make -s deb CUDA=$cuda BUILD="$build" DEB_DIR="$work/deb" && for package in libcollet"$abi" libcollet-dev collet-tools; do
         ls "$work/deb/${package}_${version}_"*.deb || return 1
     done
 }
