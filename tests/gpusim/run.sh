@@ -134,7 +134,8 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     check "$name" timeout $limit "$sim/test_gpus" "$name"
 done
 for name in the_zero_policy_of_a_communicator_needs_no_kernel the_default_policy_launches_kernels the_environment_overrides_the_policy \
-    other_memory_is_an_empty_window windows_are_left_one_by_one; do
+    other_memory_is_an_empty_window windows_are_left_one_by_one what_is_put_is_in_the_window_behind_its_signal \
+    graphs_with_signals_are_replayed bad_signals_are_named; do
     check "$name" timeout $limit "$sim/test_nccl" "$name"
 done
 check a_collective_takes_one_launch_and_four_calls_or_five_and_copies calls_per_collective
