@@ -116,7 +116,8 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     a_death_ends_kernels_while_every_call_of_the_driver_waits an_abort_comes_through_while_every_call_of_the_driver_waits \
     a_process_that_ends_with_communicators_says_nothing a_rank_waits_for_its_gpu_before_its_call \
     a_rank_that_waits_for_its_gpu_before_its_message_is_named \
-    a_reset_of_the_gpu_fails_its_communicators processes_that_are_shown_one_gpu_each_use_nvlink parts_of_one_gpu_share_memory_of_the_host \
+    a_reset_of_the_gpu_fails_its_communicators a_new_communicator_works_behind_a_reset \
+    communicators_from_before_a_reset_end_before_new_ones processes_that_are_shown_one_gpu_each_use_nvlink parts_of_one_gpu_share_memory_of_the_host \
     memory_by_a_handle_outlives_its_communicator a_producer_polls_memory_of_its_own_gpu \
     a_producer_polls_memory_of_its_own_gpu_also_between_processes memory_of_heads_is_kept_until_all_have_come \
     windows_are_lent_between_processes_by_handle \
@@ -138,6 +139,16 @@ for name in the_zero_policy_of_a_communicator_needs_no_kernel the_default_policy
     graphs_with_signals_are_replayed bad_signals_are_named; do
     check "$name" timeout $limit "$sim/test_nccl" "$name"
 done
+every_case_is_named_here() {
+    local program name missing=0
+    for program in test_gpus test_nccl; do
+        for name in $("$sim/$program" --list); do
+            grep -qw "$name" tests/gpusim/run.sh || { echo "$program $name"; missing=1; }
+        done
+    done
+    return $missing
+}
+check every_case_is_named_here every_case_is_named_here
 check a_collective_takes_one_launch_and_four_calls_or_five_and_copies calls_per_collective
 for gpus in 1 2 4; do
     check "all_reduce_perf_runs_on_${gpus}_gpus" perf_on $gpus all_reduce
