@@ -38,6 +38,7 @@ struct rma_op {
     struct rma_op *next;
     bool gets;        /* the bytes come from the peer */
     bool by_messages; /* some part goes through slots */
+    bool past_caches; /* copies are stored past the caches: the operation is larger than this rank's share of them */
     bool flushes;     /* the operation is done only when the peer has worked it off */
     enum op_end end;
     uint32_t signal_window; /* OP_SIGNALS: number of the window at the peer */

@@ -4,6 +4,8 @@
  */
 #include "layers/windows/send.h"
 
+#include "kernels/reduce_host.h"
+
 #include <string.h>
 
 /* Number of bytes that an operation moves before the next operation has its turn. */
@@ -75,7 +77,9 @@ static bool reply(struct endpoint *endpoint) {
 
 static size_t copy_piece(const struct rma_op *op, const struct piece *piece, size_t most) {
     char *here = piece->here + op->at, *there = piece->there + op->at;
-    memmove(op->gets ? here : there, op->gets ? there : here, most); /* in this rank's own window the two may overlap */
+    void *(*copy)(void *to, const void *from, size_t bytes) =
+        op->past_caches ? reduce_host_copy_past_caches : memmove; /* in this rank's own window the two may overlap */
+    copy(op->gets ? here : there, op->gets ? there : here, most);
     return most;
 }
 

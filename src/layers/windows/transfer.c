@@ -159,6 +159,14 @@ static enum collet_result transfer_create(const struct collet_comm *comm, const 
     return COLLET_SUCCESS;
 }
 
+/* Are the bytes and their copies larger than this rank's share of the last-level cache? */
+static bool leaves_cache(const struct collet_comm *comm, const struct collet_transfer *transfer) {
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < transfer->npieces; k++)
+        bytes += transfer->pieces[k].bytes;
+    return transfer->peer != comm->rank && 2 * bytes >= comm->chan->cache_bytes;
+}
+
 /* ---- the list of a communicator's transfers, which end with the communicator ---- */
 
 PROCESS_LOCK(transfers_lock); /* protects the list of each communicator */
@@ -229,7 +237,10 @@ enum collet_result collet_transfer_prepare(enum collet_transfer_kind kind, const
     if (result == COLLET_SUCCESS) {
         transfer->comm = comm;
         transfer->peer = peer;
-        transfer->op = (struct rma_op){.gets = list.gets, .pieces = transfer->pieces, .npieces = transfer->npieces};
+        transfer->op = (struct rma_op){.gets = list.gets,
+                                       .past_caches = leaves_cache(comm, transfer),
+                                       .pieces = transfer->pieces,
+                                       .npieces = transfer->npieces};
         put_on_list(transfer);
         *transfer_p = transfer;
     }
