@@ -36,23 +36,6 @@ static enum collet_result move(struct collet_comm *comm, const struct collet_win
     return await_op(comm, comm->windows->rma, peer, &op, gets ? "a get from" : "a put to");
 }
 
-/* The arguments of a call: bytes of the caller's memory, and as many bytes of the peer's window. */
-struct target {
-    const char *name; /* name of the argument with the caller's memory; NULL: none */
-    void *here;
-    size_t offset, bytes;
-};
-
-static enum collet_result check(const struct collet_window *window, int peer, const struct target *target) {
-    const size_t whole = window_bytes(window, peer);
-    if (target->name != NULL && target->here == NULL && target->bytes > 0)
-        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL, and bytes is %zu", target->name, target->bytes);
-    if (target->offset <= whole && target->bytes <= whole - target->offset)
-        return COLLET_SUCCESS;
-    return err_set(COLLET_ERR_INVALID_ARGUMENT, "offset is %zu and bytes is %zu: the window of rank %d has %zu bytes",
-                   target->offset, target->bytes, peer, whole);
-}
-
 /* Begins any of these calls. If it succeeds, end it with comm_leave(). */
 static enum collet_result begin(struct collet_comm *comm, const struct collet_window *window, int peer,
                                 const void *stream) {
@@ -64,38 +47,29 @@ static enum collet_result begin(struct collet_comm *comm, const struct collet_wi
                    "stream is %p: calls on windows of host memory are in no stream, pass NULL", stream);
 }
 
-/* What a call does. */
-enum does { DOES_PUT, DOES_GET = 1, DOES_SIGNAL = 2, DOES_SIGNAL_OF_NO_WINDOW = 4 };
-
 static enum collet_result move_on_host(struct collet_comm *comm, const struct collet_window *window, int peer,
-                                       const struct target *target, unsigned does) {
+                                       const struct window_target *target, bool gets, bool signals) {
     const struct piece piece = window_piece(comm, window, peer, target->here, target->offset, target->bytes);
-    return move(comm, window, peer, &piece, does & DOES_GET, does & DOES_SIGNAL);
+    return move(comm, window, peer, &piece, gets, signals);
 }
 
 static enum collet_result move_on_gpu(struct collet_comm *comm, const struct collet_window *window, int peer,
-                                      const struct target *target, unsigned does, void *stream) {
-    const struct onesided_move move = {
-        .window = window->on_gpu,
-        .peer = peer,
-        .gets = does & DOES_GET,
-        .here = target->here,
-        .offset = target->offset,
-        .bytes = target->bytes,
-        .signals = does & (DOES_SIGNAL | DOES_SIGNAL_OF_NO_WINDOW),
-        .number = does & DOES_SIGNAL ? gpu_window_number(window->on_gpu) : ONESIDED_OF_NO_WINDOW,
-    };
+                                      const struct window_target *target, bool gets, bool signals, void *stream) {
+    struct onesided_move move = in_stream_move_of(window, peer, target);
+    move.gets = gets;
+    move.signals = signals;
+    move.number = gpu_window_number(window->on_gpu);
     return in_stream_move(comm, &move, stream);
 }
 
 /* Does any of these calls. */
 static enum collet_result act(struct collet_comm *comm, const struct collet_window *window, int peer,
-                              struct target target, unsigned does, void *stream) {
+                              struct window_target target, bool gets, bool signals, void *stream) {
     COLLET_TRY(begin(comm, window, peer, stream));
-    enum collet_result result = check(window, peer, &target);
+    enum collet_result result = window_check(window, peer, &target);
     if (result == COLLET_SUCCESS)
-        result = comm_is_on_gpu(comm) ? move_on_gpu(comm, window, peer, &target, does, stream)
-                                      : move_on_host(comm, window, peer, &target, does);
+        result = comm_is_on_gpu(comm) ? move_on_gpu(comm, window, peer, &target, gets, signals, stream)
+                                      : move_on_host(comm, window, peer, &target, gets, signals);
     comm_remember(comm, result);
     comm_leave(comm);
     return result;
@@ -103,24 +77,24 @@ static enum collet_result act(struct collet_comm *comm, const struct collet_wind
 
 enum collet_result collet_put(const void *sendbuff, size_t bytes, int peer, struct collet_window *window, size_t offset,
                               struct collet_comm *comm, void *stream) {
-    const struct target target = {"sendbuff", (void *)(uintptr_t)sendbuff, offset, bytes};
-    return act(comm, window, peer, target, DOES_PUT, stream);
+    const struct window_target target = {"sendbuff", (void *)(uintptr_t)sendbuff, offset, bytes};
+    return act(comm, window, peer, target, false, false, stream);
 }
 
 enum collet_result collet_put_signal(const void *sendbuff, size_t bytes, int peer, struct collet_window *window,
                                      size_t offset, struct collet_comm *comm, void *stream) {
-    const struct target target = {"sendbuff", (void *)(uintptr_t)sendbuff, offset, bytes};
-    return act(comm, window, peer, target, DOES_SIGNAL, stream);
+    const struct window_target target = {"sendbuff", (void *)(uintptr_t)sendbuff, offset, bytes};
+    return act(comm, window, peer, target, false, true, stream);
 }
 
 enum collet_result collet_get(void *recvbuff, size_t bytes, int peer, struct collet_window *window, size_t offset,
                               struct collet_comm *comm, void *stream) {
-    const struct target target = {"recvbuff", recvbuff, offset, bytes};
-    return act(comm, window, peer, target, DOES_GET, stream);
+    const struct window_target target = {"recvbuff", recvbuff, offset, bytes};
+    return act(comm, window, peer, target, true, false, stream);
 }
 
 enum collet_result collet_signal(int peer, struct collet_window *window, struct collet_comm *comm, void *stream) {
-    return act(comm, window, peer, (struct target){.name = NULL}, DOES_SIGNAL, stream);
+    return act(comm, window, peer, (struct window_target){.name = NULL}, false, true, stream);
 }
 
 /* Bytes that were copied by address are there already, and on GPUs when the stream has come here. */
@@ -182,56 +156,6 @@ enum collet_result collet_wait_signal(int peer, uint64_t count, struct collet_wi
     COLLET_TRY(begin(comm, window, peer, stream));
     enum collet_result result =
         comm_is_on_gpu(comm) ? wait_on_gpu(comm, window, peer, count, stream) : wait_on_host(comm, window, peer, count);
-    comm_remember(comm, result);
-    comm_leave(comm);
-    return result;
-}
-
-/* ---- for programs of NCCL ---- */
-
-static enum collet_result err_host(void) {
-    return err_set(COLLET_ERR_UNSUPPORTED,
-                   "this communicator is on host memory (COLLET_DEVICE=host), which has no windows "
-                   "by NCCL's names: collet_put_signal() is for it");
-}
-
-enum collet_result window_put_signal(struct collet_comm *comm, const void *sendbuff, size_t bytes, int peer,
-                                     const struct collet_window *window, size_t offset, void *stream) {
-    const struct target target = {"localbuff", (void *)(uintptr_t)sendbuff, offset, bytes};
-    if (comm_is_live(comm) && !comm_is_on_gpu(comm))
-        return err_host();
-    return act(comm, window, peer, target, DOES_SIGNAL_OF_NO_WINDOW, stream);
-}
-
-/* Begins a call that names no window. If it succeeds, end it with comm_leave(). */
-static enum collet_result begin_any(struct collet_comm *comm, int peer) {
-    if (comm_is_live(comm) && !comm_is_on_gpu(comm))
-        return err_host();
-    return window_enter_any(comm, peer);
-}
-
-enum collet_result window_signal(struct collet_comm *comm, int peer, void *stream) {
-    const struct onesided_move move = {.peer = peer, .signals = true, .number = ONESIDED_OF_NO_WINDOW};
-    COLLET_TRY(begin_any(comm, peer));
-    enum collet_result result = comm_remember(comm, in_stream_move(comm, &move, stream));
-    comm_leave(comm);
-    return result;
-}
-
-static enum collet_result check_peers(const struct collet_comm *comm, const struct onesided_wait *waits, int n) {
-    for (int k = 0; k < n; k++)
-        if (waits[k].peer < 0 || waits[k].peer >= comm->nranks)
-            return err_set(COLLET_ERR_INVALID_ARGUMENT, "peer of descriptor %d is %d: 0 … %d in this communicator", k,
-                           waits[k].peer, comm->nranks - 1);
-    return COLLET_SUCCESS;
-}
-
-enum collet_result window_wait_signals(struct collet_comm *comm, const struct onesided_wait *waits, int n,
-                                       void *stream) {
-    COLLET_TRY(begin_any(comm, 0));
-    enum collet_result result = check_peers(comm, waits, n);
-    if (result == COLLET_SUCCESS)
-        result = in_stream_wait(comm, ONESIDED_OF_NO_WINDOW, waits, n, stream);
     comm_remember(comm, result);
     comm_leave(comm);
     return result;

@@ -267,7 +267,7 @@ static enum collet_result err_no_window(const struct collet_window *window) {
                    (const void *)window);
 }
 
-static enum collet_result check_window(struct collet_comm *comm, const struct collet_window *window) {
+enum collet_result window_check_is_of(struct collet_comm *comm, const struct collet_window *window) {
     SCOPED_LOCK(&windows_lock);
     return link_of(comm, window) != NULL ? COLLET_SUCCESS : err_no_window(window);
 }
@@ -385,7 +385,7 @@ static enum collet_result enter(struct collet_comm *comm, int peer) {
 
 enum collet_result window_enter(struct collet_comm *comm, const struct collet_window *window, int peer) {
     COLLET_TRY(enter(comm, peer));
-    enum collet_result result = check_window(comm, window);
+    enum collet_result result = window_check_is_of(comm, window);
     if (result != COLLET_SUCCESS)
         comm_leave(comm);
     return result;
@@ -444,6 +444,16 @@ uint64_t *window_signal_at(const struct collet_comm *comm, const struct collet_w
 
 size_t window_bytes(const struct collet_window *window, int peer) {
     return window->on_gpu != NULL ? gpu_window_bytes(window->on_gpu, peer) : (size_t)window->entries[peer].bytes;
+}
+
+enum collet_result window_check(const struct collet_window *window, int peer, const struct window_target *target) {
+    const size_t whole = window_bytes(window, peer);
+    if (target->name != NULL && target->here == NULL && target->bytes > 0)
+        return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL, and bytes is %zu", target->name, target->bytes);
+    if (target->offset <= whole && target->bytes <= whole - target->offset)
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_INVALID_ARGUMENT, "offset is %zu and bytes is %zu: the window of rank %d has %zu bytes",
+                   target->offset, target->bytes, peer, whole);
 }
 
 struct piece window_piece(const struct collet_comm *comm, const struct collet_window *window, int peer, void *here,

@@ -54,6 +54,15 @@ enum collet_result window_enter_any(struct collet_comm *comm, int peer);
 /* Length of the peer's buffer, in bytes. */
 size_t window_bytes(const struct collet_window *window, int peer);
 
+/* The arguments of a call: bytes of the caller's memory, and as many bytes of the peer's window. */
+struct window_target {
+    const char *name; /* name of the argument with the caller's memory; NULL: none */
+    void *here;
+    size_t offset, bytes;
+};
+/* Errors: INVALID_ARGUMENT (the memory is NULL, or the bytes do not lie in the window). */
+enum collet_result window_check(const struct collet_window *window, int peer, const struct window_target *target);
+
 /* Makes the piece of an operation for these bytes of the peer's window. The bytes lie in the window. The caller has entered. */
 struct piece window_piece(const struct collet_comm *comm, const struct collet_window *window, int peer, void *here,
                           size_t offset, size_t bytes);
@@ -67,6 +76,8 @@ void window_end_all(struct collet_comm *comm);
 
 /* Would collet_win_register() accept this buffer, for a communicator on GPUs? */
 bool window_may_have(const struct collet_comm *comm, const void *buff, size_t bytes);
+/* Errors: INVALID_ARGUMENT (this is no window of comm). The caller has entered comm. */
+enum collet_result window_check_is_of(struct collet_comm *comm, const struct collet_window *window);
 /* Is this a window of comm? */
 bool window_is_of(struct collet_comm *comm, const struct collet_window *window);
 /* Gets this rank's buffer in a window on GPUs. INVALID_ARGUMENT: comm has no such window. */
