@@ -504,11 +504,11 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
  *
  *   Host       On a communicator of host memory, `stream` is NULL. The peer may be on any host. The thread collet-rma carries for ranks that
  *              do not share memory (docs/architecture.md, "Threads").
- *   GPU        On a communicator of GPUs, `stream` is as for collectives. The call returns when its work is in the stream, which may be in
- *              capture, and the words above hold for the work behind it. sendbuff and recvbuff are memory of the rank's GPU. The peer's GPU
- *              must be this rank's own, or joined with it by NVLink, on the same host. A wait keeps the stream waiting. If the streams of
- *              several ranks share a hardware queue (CUDA_DEVICE_MAX_CONNECTIONS), it keeps these waiting, too.
- *              Before a rank ends comm or the window, the puts, gets and signals of all ranks must be done there.
+ *   GPU        On a communicator of GPUs, `stream` is as for collectives, and these calls have one order with them. The call returns when its
+ *              work is in the stream, which may be in capture, and the words above hold for the work behind it. sendbuff and recvbuff are
+ *              memory of the rank's GPU. The peer's GPU must be this rank's own, or joined with it by NVLink, on the same host. A wait keeps
+ *              the stream waiting, and other streams that share its hardware queue (CUDA_DEVICE_MAX_CONNECTIONS). Before a rank ends comm
+ *              or the window, the puts, gets and signals of all ranks must be done there.
  *
  * A group does not delay these calls. Any thread may call them while other calls on comm are in progress. A death, an abort and
  * COLLET_TIMEOUT end them as they end collectives: the communicator has failed then. */
