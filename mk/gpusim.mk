@@ -10,7 +10,7 @@ SIM_OBJECTS  := $(call objects_of,$(GPUSIM_MACHINE) $(wildcard tests/gpusim/cuda
 SIM_PERFS    := $(PERF_SOURCES:examples/perf/%.c=$(SIM)/%)
 SIM_CONTRACT := test_runtime test_waits test_captures test_driver test_processes
 SIM_PROGRAMS := $(addprefix $(SIM)/,print_ptx $(SIM_CONTRACT) test_multicast test_gpus test_threads test_nccl test_perf bench_calls test_accept one_program overlap collet-info \
-    collet-tune all_reduce_perf sendrecv_perf)
+    collet-tune all_reduce_perf sendrecv_perf put_perf get_perf)
 SIM_TESTS    := $(SIM_PROGRAMS) $(SIM)/beside $(addprefix $(BUILD)/tests/,layers/gpu/test_block gpusim/test_exec)
 # For programs that nvcc has built: they look for the runtime by its major version.
 SIM_CUDART   := $(SIM)/lib/libcudart.so.$(CUDA_MAJOR)

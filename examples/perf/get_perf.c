@@ -12,8 +12,8 @@
 
 /* Tells a rank by a signal that this rank has come so far, and waits until another one has. */
 static enum collet_result meet(const struct perf_call *call, struct collet_window *window, int told, int awaited) {
-    enum collet_result result = collet_signal(told, window, call->comm, NULL);
-    return result == COLLET_SUCCESS ? collet_wait_signal(awaited, 1, window, call->comm, NULL) : result;
+    enum collet_result result = collet_signal(told, window, call->comm, call->stream);
+    return result == COLLET_SUCCESS ? collet_wait_signal(awaited, 1, window, call->comm, call->stream) : result;
 }
 
 static enum collet_result run(const struct perf_call *call) {
@@ -23,7 +23,7 @@ static enum collet_result run(const struct perf_call *call) {
     if (result == COLLET_SUCCESS)
         result = meet(call, window, onesided_behind(call), onesided_before(call)); /* it may be read */
     if (result == COLLET_SUCCESS)
-        result = collet_get(call->recv, bytes, onesided_before(call), window, 0, call->comm, NULL);
+        result = collet_get(call->recv, bytes, onesided_before(call), window, 0, call->comm, call->stream);
     if (result == COLLET_SUCCESS)
         result = meet(call, window, onesided_before(call), onesided_behind(call)); /* it has been read */
     return result;

@@ -30,5 +30,7 @@ struct perf_origin onesided_origin(const struct perf_call *call, size_t element)
 const char *onesided_refuses(const struct perf_job *job) {
     if (job->options->gpus > 1)
         return "a thread has one rank here: puts and gets are not part of a group (-g 1)";
-    return perf_device != NULL ? "puts and gets are for host memory (--device host)" : NULL;
+    if (perf_device != NULL && job->options->registered != PERF_IN_WINDOWS)
+        return "windows of GPUs need buffers of collet_mem_alloc() that stay: -R 2";
+    return NULL;
 }

@@ -16,13 +16,13 @@ static enum collet_result run(const struct perf_call *call) {
     struct collet_window *window;
     enum collet_result result = onesided_window(call->comm, call->recv, bytes, &window);
     if (result == COLLET_SUCCESS)
-        result = collet_signal(onesided_before(call), window, call->comm, NULL); /* it may write */
+        result = collet_signal(onesided_before(call), window, call->comm, call->stream); /* it may write */
     if (result == COLLET_SUCCESS)
-        result = collet_wait_signal(onesided_behind(call), 1, window, call->comm, NULL);
+        result = collet_wait_signal(onesided_behind(call), 1, window, call->comm, call->stream);
     if (result == COLLET_SUCCESS)
-        result = collet_put_signal(call->send, bytes, onesided_behind(call), window, 0, call->comm, NULL);
+        result = collet_put_signal(call->send, bytes, onesided_behind(call), window, 0, call->comm, call->stream);
     if (result == COLLET_SUCCESS)
-        result = collet_wait_signal(onesided_before(call), 1, window, call->comm, NULL);
+        result = collet_wait_signal(onesided_before(call), 1, window, call->comm, call->stream);
     return result;
 }
 

@@ -43,6 +43,11 @@ perf_on() { # GPUS PROGRAM option…
     shift 2
     GPUSIM_GPUS=$gpus timeout $limit "$sim/${program}_perf" -t "$gpus" -b 8 -e 4K -f 8 -n 2 -w 1 "$@"
 }
+# With windows, on two GPUs that NVLink joins; and on one GPU, in graphs. Every element is checked.
+onesided_perf() {
+    COLLET_TOPO_FILE=tests/gpusim/nvlink.xml GPUSIM_GPUS=2 timeout $limit "$sim/${1}_perf" --procs 2 -b 8 -e 64K -f 64 -n 2 -w 1 -R 2 &&
+        GPUSIM_GPUS=1 timeout $limit "$sim/${1}_perf" -t 2 -b 8 -e 4K -f 64 -n 2 -G 3 -R 2
+}
 # Kernels do not get counts of blocks: what needs them is refused in words.
 counts_are_refused_on() {
     ! perf_on "$@" >"$work/refused" 2>&1 && grep -q 'unsupported: .* is for communicators of host memory' "$work/refused" || { cat "$work/refused"; return 1; }
@@ -153,6 +158,9 @@ check a_collective_takes_one_launch_and_four_calls_or_five_and_copies calls_per_
 for gpus in 1 2 4; do
     check "all_reduce_perf_runs_on_${gpus}_gpus" perf_on $gpus all_reduce
     check "overlap_runs_on_${gpus}_gpus" overlap_on $gpus
+done
+for program in put get; do
+    check "${program}s_by_processes_and_in_graphs" onesided_perf $program
 done
 check sums_of_4_gpus_that_pci_joins perf_over PCI ''
 check sums_of_4_gpus_that_nothing_joins perf_over none ''
