@@ -489,8 +489,7 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
 /* ------------------------------------------------------------------------------------------------------------- windows
  *
  * A window is one buffer per rank. Other ranks write into the buffer and read from it, and its owner makes no call for that. A rank that has
- * written sends a signal, and the owner waits for the signal. (On GPUs, collectives with buffers in windows are faster, too: see
- * collet_win_register().)
+ * written sends a signal, and the owner waits for the signal:
  *
  *     writer      collet_put(data, bytes, peer, window, offset, comm, stream);   collet_signal(peer, window, comm, stream);
  *     owner       collet_wait_signal(writer, 1, window, comm, stream);           the data is in its buffer
@@ -502,13 +501,11 @@ COLLET_API enum collet_result collet_comm_deregister(struct collet_comm *comm,
  *                         two puts may arrive in any order, and one put in any order of its bytes
  *     remote visibility   collet_win_flush() has returned: what was put is in the window. For ranks that share memory it is there at once
  *
- *   Host       On a communicator of host memory, `stream` is NULL. The peer may be on any host. The thread collet-rma carries for ranks that
- *              do not share memory (docs/architecture.md, "Threads").
+ *   Host       On host memory, `stream` is NULL, and the peer may be on any host. The thread collet-rma carries what no rank can copy.
  *   GPU        On a communicator of GPUs, `stream` is as for collectives, and these calls have one order with them. The call returns when its
- *              work is in the stream, which may be in capture, and the words above hold for the work behind it. sendbuff and recvbuff are
- *              memory of the rank's GPU. The peer's GPU must be this rank's own, or joined with it by NVLink, on the same host. A wait keeps
- *              the stream waiting, and other streams that share its hardware queue (CUDA_DEVICE_MAX_CONNECTIONS). Before a rank ends comm
- *              or the window, the puts, gets and signals of all ranks must be done there.
+ *              work is in the stream, which may be in capture, and the words above hold for the work behind it. The caller's memory is of the
+ *              rank's GPU. The peer's GPU is the same, or NVLink joins them, on one host. A wait keeps the stream waiting, and others of its
+ *              hardware queue (CUDA_DEVICE_MAX_CONNECTIONS). Before comm or the window ends on a rank, all puts, gets and signals are done.
  *
  * A group does not delay these calls. Any thread may call them while other calls on comm are in progress. A death, an abort and
  * COLLET_TIMEOUT end them as they end collectives: the communicator has failed then. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define ID_MAGIC "clID"
-#define ID_VERSION 7 /* changes with the handshake and the frames, too (auth.c) */
+#define ID_VERSION 8 /* changes with the handshake and the frames, too (auth.c) */
 #define SECRET_MIN_CHARACTERS 16
 #define STRETCH_PASSES 2
 #define STRETCH_BYTES (16 << 20)
@@ -87,10 +87,13 @@ static enum collet_result check_secret(const char *secret) {
     return COLLET_SUCCESS;
 }
 
-/* Derives a secret from text, slowly. With a recorded handshake somebody could guess the text offline; each guess costs this much. */
+/* Derives a secret from text, slowly: who has recorded a handshake may guess the text offline. Without a text there is nothing to guess. */
 static enum collet_result stretch(const char *where, const char *text, uint8_t secret[SECRET_BYTES]) {
     uint8_t salt[crypto_pwhash_SALTBYTES];
     crypto_generichash(salt, sizeof salt, (const uint8_t *)where, strlen(where), NULL, 0);
+    if (text[0] == '\0')
+        return crypto_generichash(secret, SECRET_BYTES, salt, sizeof salt, NULL, 0) == 0 ? COLLET_SUCCESS
+                                                                                         : COLLET_ERR_INTERNAL;
     if (sodium_init() < 0 || crypto_pwhash(secret, SECRET_BYTES, text, strlen(text), salt, STRETCH_PASSES,
                                            STRETCH_BYTES, crypto_pwhash_ALG_ARGON2ID13) != 0)
         return err_set(COLLET_ERR_NO_MEMORY, "no memory to stretch COLLET_SECRET: it takes %d MiB",
