@@ -609,13 +609,18 @@ static enum collet_result check_signal(const char *name, int signal, int context
                    signal, context, flags);
 }
 
+/* Too many elements are more bytes than any window has. */
+static size_t bytes_of(size_t count, enum collet_type type) {
+    return count <= SIZE_MAX / type_size(type) ? count * type_size(type) : SIZE_MAX;
+}
+
 NEWER(ncclResult_t, PutSignal, const void *buffer, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
       size_t offset, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream) {
     enum collet_result checked = check_signal("ncclPutSignal", signal, context, flags);
     if (checked != COLLET_SUCCESS)
         return reply(group_poison(checked));
     COPY(type, comm, stream,
-         window_put_signal(comm, buffer, count * type_size(TYPES[type]), peer, window_of(window), offset, stream));
+         window_put_signal(comm, buffer, bytes_of(count, TYPES[type]), peer, window_of(window), offset, stream));
 }
 
 NEWER(ncclResult_t, Signal, int peer, int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream) {

@@ -3,9 +3,12 @@
 
 #include "api/engine.h"
 
-static void lock(struct driver *driver, struct collet_comm *comm) {
+/* Takes the lock of a communicator that has not failed. End with driver_leave() in either case. */
+static enum collet_result lock(struct driver *driver, struct collet_comm *comm) {
+    *driver = (struct driver){.comms = NULL};
     while (!driver_take(driver, comm))
         wait_pause(&driver->waiter);
+    return comm_check_locked(comm);
 }
 
 struct onesided_move in_stream_move_of(const struct collet_window *window, int peer,
@@ -21,9 +24,8 @@ struct onesided_move in_stream_move_of(const struct collet_window *window, int p
 }
 
 enum collet_result in_stream_move(struct collet_comm *comm, const struct onesided_move *move, void *stream) {
-    struct driver driver = {.comms = NULL};
-    lock(&driver, comm);
-    enum collet_result result = comm_check_locked(comm);
+    struct driver driver;
+    enum collet_result result = lock(&driver, comm);
     if (result == COLLET_SUCCESS)
         result = gpu_onesided_move(comm->chan, move, stream);
     driver_leave(&driver);
@@ -32,9 +34,8 @@ enum collet_result in_stream_move(struct collet_comm *comm, const struct oneside
 
 enum collet_result in_stream_wait(struct collet_comm *comm, uint32_t number, const struct onesided_wait *waits, int n,
                                   void *stream) {
-    struct driver driver = {.comms = NULL};
-    lock(&driver, comm);
-    enum collet_result result = comm_check_locked(comm);
+    struct driver driver;
+    enum collet_result result = lock(&driver, comm);
     if (result == COLLET_SUCCESS)
         result = gpu_onesided_wait(comm->chan, number, waits, n, stream);
     driver_leave(&driver);
