@@ -53,7 +53,7 @@ static void by_one_put(const struct cache *cache) {
 }
 
 static void by_transfer(const struct cache *cache) {
-    CHECK(collet_transfer_post(cache->transfer, NULL, 0));
+    CHECK(collet_transfer_post(cache->transfer, NULL, 0, NULL));
     CHECK(collet_transfer_wait(cache->transfer));
 }
 

@@ -579,20 +579,22 @@ COLLET_API enum collet_result collet_wait_signal(int peer, uint64_t count, struc
  * posted as often as the blocks are to be moved:
  *
  *     collet_transfer_prepare(COLLET_TRANSFER_PUT, local, remote, npieces, peer, comm, &transfer);
- *     collet_transfer_post(transfer, "layer 7", 8);                         the owner: collet_note_wait(peer, note, &bytes, comm)
+ *     collet_transfer_post(transfer, "layer 7", 8, stream);                 the owner: collet_note_wait(peer, note, &bytes, comm)
  *     … compute …   collet_transfer_test(transfer)
  *     collet_transfer_wait(transfer);                                       posted again, or
  *     collet_transfer_release(transfer);
  *
  * Hundreds may be under way. Those for one rank take turns, so a small one does not wait for a large one; so nothing is promised about
- * the order of two of them. docs/transfers.md says when they are better than a collective, and what makes them slow. */
+ * the order of two of them. On a communicator of GPUs one kernel moves all pieces. It begins when the earlier work of `stream` is done, and
+ * later work of the stream waits for it; transfers in several streams move side by side. On host memory `stream` is NULL.
+ * docs/transfers.md says when they are better than a collective, and what makes them slow. */
 
 enum collet_transfer_kind {
     COLLET_TRANSFER_PUT = 0, /* from this rank's memory into the peer's windows */
     COLLET_TRANSFER_GET = 1  /* from the peer's windows into this rank's memory */
 };
 
-/* A piece in this rank's memory: any host memory. */
+/* A piece in this rank's memory: any host memory; on GPUs, memory of the rank's GPU, or of the host if GPUs may use it. */
 struct collet_local_piece {
     void *buff;
     size_t bytes;
@@ -612,8 +614,8 @@ struct collet_transfer;
  * released. Pieces that touch at both ends are merged, so a caller need not. The windows cannot be deregistered before the release.
  * Does not block, and no other rank need call. A transfer ends with collet_transfer_release(), or with comm. Errors: INVALID_ARGUMENT
  * (names the argument, or the number of the piece: its window is none of comm's, its ends differ in length, it lies outside of the window,
- * it overlaps another one where both are to go), INVALID_USAGE (comm has no window), UNSUPPORTED (comm is on GPUs), NO_MEMORY, and as
- * collectives for comm. On a failure there is no transfer. */
+ * it overlaps another one where both are to go; GPUs may not use its memory), INVALID_USAGE (comm has no window), UNSUPPORTED (this
+ * rank's GPU does not reach the peer's), NO_MEMORY, and as collectives for comm. On a failure there is no transfer. */
 COLLET_API enum collet_result collet_transfer_prepare(enum collet_transfer_kind kind,
                                                       const struct collet_local_piece *local,
                                                       const struct collet_remote_piece *remote, size_t npieces,
@@ -623,21 +625,23 @@ COLLET_API enum collet_result collet_transfer_prepare(enum collet_transfer_kind 
 /* collet_transfer_post: begins to move the pieces. note_bytes bytes of note (0 … COLLET_NOTE_BYTES; NULL: there is no note) are handed to
  * rank peer when all pieces have been moved. Until the transfer is done, nobody may change what it reads, or touch what it writes.
  * Does not block for other ranks; where they share memory it copies a part itself. The thread collet-rma and calls on windows go on with
- * it. One thread at a time may use a transfer. Errors: INVALID_ARGUMENT (names the argument), INVALID_USAGE (it is under way), UNSUPPORTED
- * (no transport reaches peer), NO_MEMORY, and as collectives for comm. */
+ * it. One thread at a time may use a transfer. Errors: INVALID_ARGUMENT (names the argument), INVALID_USAGE (it is under way, or stream is
+ * in a capture), UNSUPPORTED (no transport reaches peer), NO_MEMORY, and as collectives for comm. */
 COLLET_API enum collet_result collet_transfer_post(struct collet_transfer *transfer, const void *note,
-                                                   size_t note_bytes);
+                                                   size_t note_bytes, void *stream);
 
 /* collet_transfer_test: is the transfer done? SUCCESS: it is. What was put is in the peer's windows then, and what was got is here.
  * IN_PROGRESS: not yet; the call has moved it on. Does not block. Errors: INVALID_ARGUMENT, INVALID_USAGE (it is not posted); REMOTE (peer
  * is gone) and failures of comm end the communicator, as those of collectives do. */
 COLLET_API enum collet_result collet_transfer_test(struct collet_transfer *transfer);
 
-/* collet_transfer_wait: blocks until the transfer is done. Errors: as collet_transfer_test(), and TIMEOUT. */
+/* collet_transfer_wait: blocks until the transfer is done. Errors: as collet_transfer_test(), and on host memory TIMEOUT: on GPUs the earlier
+ * work of the stream may take as long as it likes. */
 COLLET_API enum collet_result collet_transfer_wait(struct collet_transfer *transfer);
 
 /* collet_transfer_release: ends a transfer that is done, or was never posted, or whose communicator has failed. NULL is a success. Does not
- * block. Errors: INVALID_USAGE (it is under way), INVALID_ARGUMENT (comm has ended, and the transfer with it). */
+ * block, but for less than a second if comm has failed while a GPU moves the pieces. Errors: INVALID_USAGE (it is under way),
+ * INVALID_ARGUMENT (comm has ended, and the transfer with it). */
 COLLET_API enum collet_result collet_transfer_release(struct collet_transfer *transfer);
 
 /* collet_note_wait: blocks until a transfer of rank peer has left a note here, and takes the oldest one. What that transfer put is in the

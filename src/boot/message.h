@@ -35,7 +35,8 @@ enum boot_subject {
     BOOT_TESTED,      /* chan: to the producer: its test data came unchanged */
     BOOT_WINDOW,      /* chan: a window begins or ends */
     BOOT_COPIES,      /* exec: where the words of copy engines are */
-    BOOT_RMA          /* layers/windows: a rank wants to put into windows of another one, or get from them */
+    BOOT_RMA,         /* layers/windows: a rank wants to put into windows of another one, or get from them */
+    BOOT_NOTE         /* layers/windows: a note behind a transfer between GPUs */
 };
 #define BOOT_KEY_REST ((1ull << 56) - 1)
 static inline uint64_t boot_key(enum boot_subject subject, uint64_t rest) { return (uint64_t)subject << 56 | rest; }

@@ -73,10 +73,12 @@ static struct stream *default_stream;
 static uint64_t captures, stream_ids;
 
 /* A kernel's address says which it is. */
-static const char copy_kernel, signals_kernel, reduce_kernels[COLLET_OP_COUNT][COLLET_TYPE_COUNT];
+static const char copy_kernel, signals_kernel, pieces_kernel, reduce_kernels[COLLET_OP_COUNT][COLLET_TYPE_COUNT];
 
 static size_t bytes_of_launch(const void *kernel) {
-    return kernel == &signals_kernel ? sizeof(struct signal_launch) : sizeof(struct work_launch);
+    if (kernel == &signals_kernel)
+        return sizeof(struct signal_launch);
+    return kernel == &pieces_kernel ? sizeof(struct piece_launch) : sizeof(struct work_launch);
 }
 
 /* ---- tasks ---- */
@@ -84,6 +86,10 @@ static size_t bytes_of_launch(const void *kernel) {
 static void run_launch(const struct task *task) {
     if (task->kernel == &signals_kernel) {
         emulated_signals(task->launch);
+        return;
+    }
+    if (task->kernel == &pieces_kernel) {
+        emulated_pieces(task->launch, task->lanes);
         return;
     }
     const struct work_launch *launch = task->launch;
@@ -600,7 +606,13 @@ static uint32_t resident(int ordinal) {
 #define THE_KERNEL(OP, ENUM) &reduce_kernels[COLLET_##OP][COLLET_##ENUM],
 #define NO_KERNEL(OP, ENUM) NULL,
 #define ROW(OP, op, runs, kernel, types, sign) (const void *const[]){COLLET_TYPES(KERNEL, OP, types)},
-static const struct gpu_kernels kernels = {"emulated", &copy_kernel, &signals_kernel, {COLLET_OPS(ROW)}, NULL};
+static const struct gpu_kernels kernels = {"emulated",     &copy_kernel,      &signals_kernel,
+                                           &pieces_kernel, {COLLET_OPS(ROW)}, NULL};
+
+static bool is_for_gpus(const void *address) {
+    (void)address; /* all of it is memory of the host */
+    return true;
+}
 
 static const struct gpu_memory table_of_memory = {
     .create = memory_create,
@@ -613,6 +625,7 @@ static const struct gpu_memory table_of_memory = {
     .unpin = unpin,
     .sweep = sweep,
     .write = write_memory,
+    .is_for_gpus = is_for_gpus,
 };
 
 static const struct gpu_sharing table_of_sharing = {

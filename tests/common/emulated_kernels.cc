@@ -4,6 +4,7 @@
  */
 #define PORT_EMULATED 1
 #include "kernels/cuda/block.cuh"
+#include "kernels/cuda/pieces.cuh"
 #include "kernels/cuda/signals.cuh"
 
 #include "common/emulated_kernels.h"
@@ -52,6 +53,13 @@ static void run_signals(void *argument, uint32_t) { signals_run((const struct si
 void emulated_signals(const struct signal_launch *launch) {
     struct signal_launch copy = *launch;
     lanes_run(1, 1, 0, run_signals, &copy);
+}
+
+static void run_pieces(void *argument, uint32_t block) { pieces_run((const struct piece_launch *)argument, block); }
+
+void emulated_pieces(const struct piece_launch *launch, uint32_t lanes) {
+    struct piece_launch copy = *launch;
+    lanes_run((uint32_t)launch->nblocks, lanes, 0, run_pieces, &copy);
 }
 
 void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void *const *dst, uint32_t ndst,

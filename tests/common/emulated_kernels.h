@@ -6,6 +6,7 @@
 #define COLLET_TESTS_EMULATED_KERNELS_H
 
 #include "collet.h"
+#include "kernels/cuda/piece_work.h"
 #include "kernels/cuda/signal_work.h"
 #include "kernels/work.h"
 
@@ -19,6 +20,9 @@ void emulated_launch(const struct work_launch *launch, int reduces, enum collet_
 
 /* The kernel of signals. */
 void emulated_signals(const struct signal_launch *launch);
+
+/* The kernel that moves many pieces. */
+void emulated_pieces(const struct piece_launch *launch, uint32_t lanes);
 
 /* The loop of a step alone. */
 void emulated_reduce(int reduces, enum collet_type type, enum collet_op op, void *const *dst, uint32_t ndst,

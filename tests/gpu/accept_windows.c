@@ -141,6 +141,74 @@ static void run_puts(struct ranks *ranks, int rank) {
     windowed_end(&w);
 }
 
+/* A transfer's pieces have odd lengths, and lie in the opposite order in the peer's half for results. The last piece is long. */
+#define PIECES 500
+#define SCATTERED_BYTES (WINDOW_BYTES / 4)
+static size_t length_of(size_t k, size_t at) { return k + 1 < PIECES ? 1 + k * 37 % 200 : SCATTERED_BYTES - at; }
+
+static struct collet_transfer *prepare_windowed(const struct windowed *w, enum collet_transfer_kind kind) {
+    struct collet_local_piece local[PIECES];
+    struct collet_remote_piece remote[PIECES];
+    struct collet_transfer *transfer;
+    for (size_t k = 0, at = 0; k < PIECES; at += local[k].bytes, k++) {
+        const size_t bytes = length_of(k, at), half = WINDOW_BYTES / 2;
+        local[k] = (struct collet_local_piece){w->in + at, bytes};
+        remote[k] = (struct collet_remote_piece){w->window, half + SCATTERED_BYTES - at - bytes, bytes};
+    }
+    must(collet_transfer_prepare(kind, local, remote, PIECES, 1 - w->rank, w->comm, &transfer),
+         "collet_transfer_prepare");
+    return transfer;
+}
+
+static void check_scattered(const struct windowed *w, int round) {
+    static unsigned char text[SCATTERED_BYTES];
+    side->copy(text, w->out, SCATTERED_BYTES);
+    for (size_t k = 0, at = 0; k < PIECES; at += length_of(k, at), k++)
+        for (size_t i = 0, bytes = length_of(k, at); i < bytes; i++)
+            if (text[SCATTERED_BYTES - at - bytes + i] != sent_byte(round, 1 - w->rank, w->rank, at + i)) {
+                ranks_fail(w->ranks, "round %d: byte %zu of piece %zu is wrong", round, i, k);
+                return;
+            }
+}
+
+/* Each rank scatters bytes in the other's window, and gathers them from there. */
+static void transfer_windowed(const struct windowed *w, struct collet_transfer *put, struct collet_transfer *get,
+                              int round) {
+    static unsigned char text[SCATTERED_BYTES];
+    char note[COLLET_NOTE_BYTES];
+    size_t note_bytes;
+    put_sent(w, 0, SCATTERED_BYTES, round, 1 - w->rank);
+    ranks_barrier(w->ranks);
+    ranks_try(w->ranks, w->rank, collet_transfer_post(put, "blocks", 6, w->stream));
+    ranks_try(w->ranks, w->rank, collet_note_wait(1 - w->rank, note, &note_bytes, w->comm));
+    check_scattered(w, round);
+    ranks_try(w->ranks, w->rank, collet_transfer_wait(put));
+    put_sent(w, 0, SCATTERED_BYTES, round + 1, w->rank);
+    ranks_try(w->ranks, w->rank, collet_transfer_post(get, NULL, 0, w->stream));
+    ranks_try(w->ranks, w->rank, collet_transfer_wait(get));
+    side->copy(text, w->in, SCATTERED_BYTES);
+    for (size_t k = 0; k < SCATTERED_BYTES; k++)
+        if (text[k] != sent_byte(round, w->rank, 1 - w->rank, k)) {
+            ranks_fail(w->ranks, "round %d: byte %zu came back wrong", round, k);
+            break;
+        }
+    ranks_barrier(w->ranks);
+}
+
+static void run_transfers(struct ranks *ranks, int rank) {
+    const struct windowed w = windowed_begin(ranks, rank);
+    struct gpu_window_place place;
+    if (gpu_window_find(w.comm->chan, w.in, 1, &place) && gpu_window_is_symmetric(place.window)) {
+        struct collet_transfer *put = prepare_windowed(&w, COLLET_TRANSFER_PUT);
+        struct collet_transfer *get = prepare_windowed(&w, COLLET_TRANSFER_GET);
+        for (int round = 0; round < 12; round += 2)
+            transfer_windowed(&w, put, get, round);
+        must(collet_transfer_release(put), "collet_transfer_release");
+        must(collet_transfer_release(get), "collet_transfer_release");
+    }
+    windowed_end(&w);
+}
+
 /* Numbers whose sums are exact in 16 bits. */
 static float summand(int rank, size_t k, int round) { return (float)((k * 7 + (size_t)(rank * 3 + round)) % 13); }
 
@@ -187,6 +255,7 @@ void part_windows(void) {
                 {"copy engines, handles", "0", "zero", "", run_windows},
                 {"copy engines, descriptors", "1", "zero", "", run_windows},
                 {"puts and signals", "0", "default", "", run_puts},
+                {"transfers", "0", "default", "", run_transfers},
                 {"sums by switches", "1", "default", "nvls", run_sums}};
     const int nways = sizeof ways / sizeof *ways;
     report_expect(nways);

@@ -125,7 +125,7 @@ static void write_all(struct end *end) {
     }
     if (end->transfer == NULL)
         prepare(end);
-    CHECK(collet_transfer_post(end->transfer, NULL, 0));
+    CHECK(collet_transfer_post(end->transfer, NULL, 0, NULL));
     if (way->computes_during)
         compute();
     CHECK(collet_transfer_wait(end->transfer));

@@ -123,6 +123,7 @@ static enum collet_result load_all(int ordinal) {
     CUDA_TRY(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, ordinal));
     COLLET_TRY(load(gpu_cuda_kernels.copy, &each));
     COLLET_TRY(load(gpu_cuda_kernels.signals, &each));
+    COLLET_TRY(load(gpu_cuda_kernels.pieces, &each));
     cuda_team_open(ordinal);
     for (int type = 0; type < COLLET_TYPE_COUNT && cuda_can_team(ordinal); type++)
         if (gpu_cuda_kernels.team_sum(COLLET_SUM, type) != NULL)
@@ -446,6 +447,14 @@ static enum collet_result cuda_launch(const void *kernel, uint32_t blocks, uint3
 
 static uint32_t cuda_resident(int ordinal) { return __atomic_load_n(&resident_blocks[ordinal], __ATOMIC_RELAXED); }
 
+static bool cuda_is_for_gpus(const void *address) {
+    struct cudaPointerAttributes attributes;
+    const cudaError_t error = cudaPointerGetAttributes(&attributes, address);
+    if (error != cudaSuccess)
+        cudaGetLastError();
+    return error == cudaSuccess && attributes.type != cudaMemoryTypeUnregistered;
+}
+
 static const struct gpu_memory cuda_memory = {
     .create = cuda_memory_create,
     .clear = cuda_clear,
@@ -457,6 +466,7 @@ static const struct gpu_memory cuda_memory = {
     .unpin = cuda_unpin,
     .sweep = cuda_blocks_sweep,
     .write = cuda_write,
+    .is_for_gpus = cuda_is_for_gpus,
 };
 
 static const struct gpu_sharing cuda_sharing = {

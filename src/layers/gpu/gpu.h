@@ -58,6 +58,8 @@ struct gpu_memory {
     enum collet_result (*clear)(void *memory, size_t bytes); /* zeroes memory; complete on return */
     /* Copies to memory of the GPU, or from there; complete on return. */
     enum collet_result (*write)(void *to, const void *from, size_t bytes);
+    /* Is this memory of a GPU, or memory of the host that GPUs may use? */
+    bool (*is_for_gpus)(const void *address);
 };
 
 /* Memory of a GPU, for other GPUs, other processes and NICs. */

@@ -84,11 +84,11 @@ static enum collet_result check_signals(const struct chan *chan) {
     return err_set(COLLET_ERR_INVALID_USAGE, "the communicator has had no window: register one first");
 }
 
-static enum collet_result err_not_reached(const struct chan *chan, int peer) {
+enum collet_result err_gpu_not_reached(const struct chan *chan, int peer) {
     return err_set(
         COLLET_ERR_UNSUPPORTED,
-        "the GPU of rank %d does not reach the memory of the GPU of rank %d: puts, gets and signals need one "
-        "host, and NVLink between the GPUs",
+        "the GPU of rank %d does not reach the memory of the GPU of rank %d: puts, gets, signals and transfers "
+        "need one host, and NVLink between the GPUs",
         chan->owner.rank, peer);
 }
 
@@ -171,7 +171,7 @@ enum collet_result gpu_onesided_move(const struct chan *chan, const struct onesi
     COLLET_TRY(check_signals(chan));
     const bool reaches = signal_at(chan, move->peer, SIGNAL_WORDS, 0, 0) != NULL &&
                          (move->bytes == 0 || gpu_window_base(move->window, move->peer) != NULL);
-    return reaches ? put(chan, move, NULL, stream) : err_not_reached(chan, move->peer);
+    return reaches ? put(chan, move, NULL, stream) : err_gpu_not_reached(chan, move->peer);
 }
 
 enum collet_result gpu_onesided_wait(const struct chan *chan, uint32_t number, const struct onesided_wait *waits, int n,
@@ -179,6 +179,6 @@ enum collet_result gpu_onesided_wait(const struct chan *chan, uint32_t number, c
     COLLET_TRY(check_signals(chan));
     for (int k = 0; k < n; k++)
         if (signal_at(chan, waits[k].peer, SIGNAL_WORDS, 0, 0) == NULL)
-            return err_not_reached(chan, waits[k].peer);
+            return err_gpu_not_reached(chan, waits[k].peer);
     return put(chan, NULL, &(struct onesided_waits){number, waits, n}, stream);
 }

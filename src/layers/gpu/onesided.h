@@ -51,5 +51,7 @@ enum collet_result gpu_onesided_move(const struct chan *chan, const struct onesi
 /* Later work of the stream waits for the next signals of these peers. */
 enum collet_result gpu_onesided_wait(const struct chan *chan, uint32_t number, const struct onesided_wait *waits, int n,
                                      void *stream);
+/* The error UNSUPPORTED of such calls. */
+enum collet_result err_gpu_not_reached(const struct chan *chan, int peer);
 
 #endif

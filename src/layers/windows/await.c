@@ -13,8 +13,9 @@ enum collet_result await_check(const struct rma_awaited *awaited, uint64_t idle_
     if (boot_missing_count(boot) > 0 && boot_peer_settled(boot, peer, false) != PEER_ALIVE)
         return err_set(COLLET_ERR_REMOTE, "rank %d is gone, and rank %d waited for %s rank %d", peer, comm->rank,
                        awaited->what, peer);
-    COLLET_TRY(rma_check(awaited->rma, peer));
-    if (idle_ns < limit_ns || boot_peer_state(boot, peer, NULL) != PEER_ALIVE)
+    if (awaited->rma != NULL)
+        COLLET_TRY(rma_check(awaited->rma, peer));
+    if (awaited->in_stream || idle_ns < limit_ns || boot_peer_state(boot, peer, NULL) != PEER_ALIVE)
         return COLLET_SUCCESS; /* if the rank is dying, the news of its death will be a better error than a timeout */
     if (boot_has_ended_here(boot, peer))
         return err_set(COLLET_ERR_REMOTE, "rank %d died, and rank %d waited for %s rank %d", peer, comm->rank,
@@ -34,7 +35,8 @@ struct progress {
 };
 
 static uint64_t idle_ns_of(const struct rma_awaited *awaited, struct progress *progress) {
-    const uint64_t now_ns = os_now_ns(), moves = rma_moves(awaited->rma, awaited->peer);
+    const uint64_t now_ns = os_now_ns();
+    const uint64_t moves = awaited->rma != NULL ? rma_moves(awaited->rma, awaited->peer) : 0;
     if (progress->moved_ns == 0)
         late_begin(&progress->late, now_ns, awaited->comm->config.warn_after);
     if (progress->moved_ns == 0 || moves != progress->moves)
@@ -56,7 +58,7 @@ enum collet_result await(const struct rma_awaited *awaited) {
     struct progress progress = {.moves = 0};
     enum collet_result result = COLLET_SUCCESS;
     for (uint32_t turns = 1; !awaited->is_there(awaited->about) && result == COLLET_SUCCESS; turns++) {
-        const bool moved = rma_progress(awaited->rma);
+        const bool moved = awaited->rma != NULL && rma_progress(awaited->rma);
         if (moved)
             wait_progressed(&waiter);
         if (moved ? turns % LOOK_EVERY_TURNS == 0 : wait_pause(&waiter))
@@ -68,7 +70,7 @@ enum collet_result await(const struct rma_awaited *awaited) {
 static bool is_done(const void *op) { return op_is_done(op); }
 
 enum collet_result await_op(struct collet_comm *comm, struct rma *rma, int peer, struct rma_op *op, const char *what) {
-    const struct rma_awaited awaited = {comm, rma, peer, what, "", is_done, op};
+    const struct rma_awaited awaited = {comm, rma, peer, what, "", is_done, op, false};
     COLLET_TRY(rma_post(rma, peer, op));
     enum collet_result result = op_is_done(op) ? COLLET_SUCCESS : await(&awaited);
     if (result == COLLET_SUCCESS)
@@ -102,7 +104,7 @@ enum collet_result await_flushes(struct collet_comm *comm, struct rma *rma) {
     SCOPED_FREE struct rma_op *ops = NULL;
     enum collet_result result = ship_flushes(comm, rma, &ops);
     for (int peer = 0; peer < comm->nranks && result == COLLET_SUCCESS; peer++) {
-        const struct rma_awaited awaited = {comm, rma, peer, "a flush at", "", is_done, &ops[peer]};
+        const struct rma_awaited awaited = {comm, rma, peer, "a flush at", "", is_done, &ops[peer], false};
         if (ops[peer].flushes)
             result = await(&awaited);
     }

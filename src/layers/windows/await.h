@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call on a window waits for another rank, and moves the RMA engine while it waits. The wait ends, whatever happens to the other rank.
+ * A call on a window waits for another rank, and moves the RMA engine while it waits. The wait ends, whatever happens to the other rank. On
+ * GPUs there is no RMA engine: the call waits for what a GPU does, or for a message of the control plane.
  */
 #ifndef COLLET_LAYERS_WINDOWS_AWAIT_H
 #define COLLET_LAYERS_WINDOWS_AWAIT_H
@@ -9,12 +10,13 @@
 
 struct rma_awaited {
     struct collet_comm *comm;
-    struct rma *rma;
+    struct rma *rma; /* NULL: the communicator is on GPUs */
     int peer;
     const char *what; /* "a signal of": text before the peer, for errors and the log */
     const char *hint; /* text about the likely cause of a timeout; "": none */
     bool (*is_there)(const void *about);
     const void *about;
+    bool in_stream; /* the wait has no limit of time: the earlier work of a stream may take long */
 };
 
 /* Waits until is_there() returns true. Errors: REMOTE (the peer is gone, or cannot be reached), TIMEOUT, and the communicator's failure. */

@@ -40,11 +40,10 @@ static enum collet_result move(struct collet_comm *comm, const struct collet_win
 static enum collet_result begin(struct collet_comm *comm, const struct collet_window *window, int peer,
                                 const void *stream) {
     COLLET_TRY(window_enter(comm, window, peer));
-    if (stream == NULL || comm_is_on_gpu(comm))
-        return COLLET_SUCCESS;
-    comm_leave(comm);
-    return err_set(COLLET_ERR_INVALID_ARGUMENT,
-                   "stream is %p: calls on windows of host memory are in no stream, pass NULL", stream);
+    enum collet_result result = comm_is_on_gpu(comm) ? COLLET_SUCCESS : window_check_no_stream(stream);
+    if (result != COLLET_SUCCESS)
+        comm_leave(comm);
+    return result;
 }
 
 static enum collet_result move_on_host(struct collet_comm *comm, const struct collet_window *window, int peer,

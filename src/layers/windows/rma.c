@@ -374,14 +374,6 @@ enum collet_result rma_check(struct rma *rma, int peer) {
     return result;
 }
 
-bool rma_has_note(struct rma *rma, int peer) {
-    call_lock_acquire(&rma->lock, 0);
-    const struct endpoint *endpoint = rma->endpoints[peer];
-    const bool has = endpoint != NULL && endpoint->first_note != NULL;
-    call_lock_release(&rma->lock);
-    return has;
-}
-
 enum collet_result rma_take_note(struct rma *rma, int peer, char note[PACKET_NOTE_BYTES], size_t *bytes) {
     struct note *first = NULL;
     call_lock_acquire(&rma->lock, 0);

@@ -45,7 +45,6 @@ uint64_t rma_moves(struct rma *rma, int peer);
 /* Has a connection with the peer been broken for so long that no other cause will be found? Then the connection's text is the last error. */
 enum collet_result rma_check(struct rma *rma, int peer);
 
-bool rma_has_note(struct rma *rma, int peer);
 /* Takes the next note of a rank. SUCCESS: *bytes ≤ PACKET_NOTE_BYTES. IN_PROGRESS: none has come. */
 enum collet_result rma_take_note(struct rma *rma, int peer, char note[PACKET_NOTE_BYTES], size_t *bytes);
 

@@ -3,15 +3,20 @@
  * Transfers of many blocks: checked once, posted often.
  *
  *    prepare    pieces of the caller ── checked, merged where they touch ─▶ pieces of an operation
- *    post       the operation ─▶ the RMA engine ── its pieces, then its note, then a flush ─▶ done
+ *    post       on host memory: the operation ─▶ the RMA engine ── its pieces, then its note, then a flush ─▶ done
+ *               on GPUs:        a kernel in a stream ── when it has ended, a message with the note ─▶ done
  *    test, wait, release
  *
- * All operations of one peer take turns (op.c), so hundreds may be under way, and a small one does not wait for a large one.
+ * All operations of one peer take turns (op.c), so hundreds may be under way, and a small one does not wait for a large one. On GPUs the
+ * streams do that.
  */
 #include "layers/windows/transfer.h"
 
+#include "base/log.h"
 #include "base/memory.h"
+#include "layers/gpu/transfer.h"
 #include "layers/windows/await.h"
+#include "layers/windows/note.h"
 #include "layers/windows/window.h"
 
 #include <stdlib.h>
@@ -22,8 +27,9 @@ struct collet_transfer {
     struct collet_transfer *next; /* next transfer of the communicator */
     struct collet_comm *comm;
     int peer;
-    bool posted; /* it was posted, and nobody has waited for its end since */
-    struct rma_op op;
+    bool posted;                 /* it was posted, and nobody has waited for its end since */
+    struct rma_op op;            /* on GPUs it has only the note */
+    struct gpu_transfer *on_gpu; /* NULL: on host memory */
     struct piece *pieces;
     size_t npieces;
     struct collet_window **windows; /* each window that the pieces name, once */
@@ -99,12 +105,27 @@ static enum collet_result check_overlap(const struct piece_list *list) {
     return COLLET_SUCCESS;
 }
 
+/* A GPU that reads memory which it may not use fails for good. */
+static enum collet_result check_local(const struct collet_comm *comm, const struct piece_list *list) {
+    if (!comm_is_on_gpu(comm))
+        return COLLET_SUCCESS;
+    const struct gpu_driver *driver = comm->gpu->driver;
+    GPU_ENTERED(driver, comm->gpu->ordinal);
+    for (size_t k = 0; k < list->npieces; k++)
+        if (list->local[k].bytes > 0 && !driver->memory->is_for_gpus(list->local[k].buff))
+            return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                           "piece %zu: buff is %p, memory of the host that GPUs may not use: pass memory of the GPU", k,
+                           list->local[k].buff);
+    return COLLET_SUCCESS;
+}
+
 static enum collet_result check_list(struct collet_comm *comm, const struct piece_list *list) {
     if (list->npieces > 0 && (list->local == NULL || list->remote == NULL))
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "%s is NULL, and npieces is %zu",
                        list->local == NULL ? "local" : "remote", list->npieces);
     for (size_t k = 0; k < list->npieces; k++)
         COLLET_TRY(check_piece(comm, list, k));
+    COLLET_TRY(check_local(comm, list));
     return list->npieces > 0 ? check_overlap(list) : COLLET_SUCCESS;
 }
 
@@ -132,16 +153,35 @@ static void add_window(struct collet_transfer *transfer, struct collet_window *w
 }
 
 static void transfer_free(struct collet_transfer *transfer) {
+    if (transfer->on_gpu != NULL)
+        gpu_transfer_destroy(transfer->on_gpu);
     free(transfer->pieces);
     free(transfer->windows);
     free(transfer);
 }
 
-static enum collet_result transfer_create(const struct collet_comm *comm, const struct piece_list *list,
+/* Makes what a transfer has on its GPU. */
+static enum collet_result create_on_gpu(const struct collet_comm *comm, struct collet_transfer *transfer, bool gets) {
+    SCOPED_FREE struct piece_copy *copies = NULL;
+    const size_t npieces = transfer->npieces;
+    if (transfer->by_messages)
+        return err_gpu_not_reached(comm->chan, transfer->peer);
+    COLLET_TRY(memory_get(&copies, npieces > 0 ? npieces : 1, sizeof *copies, "no memory for a transfer"));
+    for (size_t k = 0; k < npieces; k++) {
+        const struct piece *piece = &transfer->pieces[k];
+        copies[k] = gets ? (struct piece_copy){piece->here, piece->there, piece->bytes}
+                         : (struct piece_copy){piece->there, piece->here, piece->bytes};
+    }
+    return gpu_transfer_create(comm->chan, copies, npieces, &transfer->on_gpu);
+}
+
+static enum collet_result transfer_create(struct collet_comm *comm, const struct piece_list *list,
                                           struct collet_transfer **transfer_p) {
     struct collet_transfer *transfer;
     const size_t room = list->npieces > 0 ? list->npieces : 1;
     COLLET_TRY(memory_get(&transfer, 1, sizeof *transfer, "no memory for a transfer"));
+    transfer->comm = comm;
+    transfer->peer = list->peer;
     transfer->pieces = calloc(room, sizeof *transfer->pieces);
     transfer->windows = calloc(room, sizeof(struct collet_window *));
     if (transfer->pieces == NULL || transfer->windows == NULL) {
@@ -155,8 +195,12 @@ static enum collet_result transfer_create(const struct collet_comm *comm, const 
             add_piece(transfer, window_piece(comm, remote->window, list->peer, list->local[k].buff, remote->offset,
                                              remote->bytes));
     }
-    *transfer_p = transfer;
-    return COLLET_SUCCESS;
+    enum collet_result result = comm_is_on_gpu(comm) ? create_on_gpu(comm, transfer, list->gets) : COLLET_SUCCESS;
+    if (result == COLLET_SUCCESS)
+        *transfer_p = transfer;
+    else
+        transfer_free(transfer);
+    return result;
 }
 
 /* Are the bytes and their copies larger than this rank's share of the last-level cache? */
@@ -192,30 +236,57 @@ static void take_off_list(const struct collet_transfer *transfer) {
     count_in_windows(transfer, -1);
 }
 
-/* From now on the RMA engine does not touch the transfer any more. */
-static void stop(struct collet_transfer *transfer) {
-    if (transfer->posted && !op_is_done(&transfer->op))
+/* ---- moving ---- */
+
+/* SUCCESS, IN_PROGRESS, or the failure of a GPU. */
+static enum collet_result state_of(const struct collet_transfer *transfer) {
+    if (transfer->on_gpu != NULL)
+        return gpu_transfer_state(transfer->on_gpu);
+    return op_is_done(&transfer->op) ? COLLET_SUCCESS : COLLET_IN_PROGRESS;
+}
+
+static bool is_under_way(const struct collet_transfer *transfer) {
+    return transfer->posted && state_of(transfer) == COLLET_IN_PROGRESS;
+}
+
+/* From now on the RMA engine, or the GPU, does not touch the transfer any more. False: the GPU has not come to its end in time. */
+static bool stop(struct collet_transfer *transfer) {
+    const uint64_t end_ns = os_now_ns() + COMM_ABORT_WAIT_NS;
+    struct waiter waiter = transfer->comm->engine.patience;
+    if (transfer->on_gpu == NULL && is_under_way(transfer))
         rma_cancel(transfer->comm->windows->rma, &transfer->op, transfer->peer);
-    transfer->posted = false;
+    else
+        while (is_under_way(transfer) && os_now_ns() < end_ns)
+            wait_pause(&waiter);
+    const bool stopped = transfer->on_gpu == NULL || !is_under_way(transfer);
+    transfer->posted = !stopped;
+    return stopped;
+}
+
+/* Transfers whose list a GPU may still read. A debugger finds them here, and a leak checker sees no leak. */
+static struct collet_transfer *all_kept;
+
+static void keep(struct collet_transfer *transfer) {
+    log_warn(COLL, "the GPU is still at work for a transfer that has ended: its memory is kept");
+    SCOPED_LOCK(&transfers_lock);
+    transfer->comm = NULL; /* so its note is not sent */
+    transfer->next = all_kept;
+    all_kept = transfer;
+}
+
+static void transfer_end(struct collet_transfer *transfer) {
+    if (stop(transfer))
+        transfer_free(transfer);
+    else
+        keep(transfer);
 }
 
 void transfer_end_all(struct collet_comm *comm) {
     while (comm->windows != NULL && comm->windows->transfers != NULL) {
         struct collet_transfer *transfer = comm->windows->transfers;
         comm->windows->transfers = transfer->next;
-        stop(transfer);
-        transfer_free(transfer);
+        transfer_end(transfer);
     }
-}
-
-/* Begins a call of this file. If it succeeds, end it with comm_leave(). */
-static enum collet_result begin(struct collet_comm *comm, int peer) {
-    COLLET_TRY(window_enter_any(comm, peer));
-    if (!comm_is_on_gpu(comm))
-        return COLLET_SUCCESS;
-    comm_leave(comm);
-    return err_set(COLLET_ERR_UNSUPPORTED, "transfers and notes are for communicators of host memory; on GPUs, "
-                                           "collet_put_signal() and collet_wait_signal() go into streams");
 }
 
 enum collet_result collet_transfer_prepare(enum collet_transfer_kind kind, const struct collet_local_piece *local,
@@ -223,7 +294,7 @@ enum collet_result collet_transfer_prepare(enum collet_transfer_kind kind, const
                                            struct collet_comm *comm, struct collet_transfer **transfer_p) {
     const struct piece_list list = {local, remote, npieces, peer, kind == COLLET_TRANSFER_GET};
     struct collet_transfer *transfer = NULL;
-    COLLET_TRY(begin(comm, peer));
+    COLLET_TRY(window_enter_any(comm, peer));
     enum collet_result result = COLLET_SUCCESS;
     if (kind != COLLET_TRANSFER_PUT && kind != COLLET_TRANSFER_GET)
         result =
@@ -235,8 +306,6 @@ enum collet_result collet_transfer_prepare(enum collet_transfer_kind kind, const
     if (result == COLLET_SUCCESS)
         result = transfer_create(comm, &list, &transfer);
     if (result == COLLET_SUCCESS) {
-        transfer->comm = comm;
-        transfer->peer = peer;
         transfer->op = (struct rma_op){.gets = list.gets,
                                        .past_caches = leaves_cache(comm, transfer),
                                        .pieces = transfer->pieces,
@@ -256,7 +325,7 @@ static enum collet_result transfer_enter(const struct collet_transfer *transfer)
     if (transfer == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "transfer is NULL: pass one that collet_transfer_prepare() has made");
-    return begin(transfer->comm, transfer->peer);
+    return window_enter_any(transfer->comm, transfer->peer);
 }
 
 static enum collet_result leave(const struct collet_transfer *transfer, enum collet_result result) {
@@ -265,32 +334,49 @@ static enum collet_result leave(const struct collet_transfer *transfer, enum col
     return result;
 }
 
-static enum collet_result post(struct collet_transfer *transfer, const void *note, size_t note_bytes) {
-    struct rma_op *op = &transfer->op;
-    if (transfer->posted && !op_is_done(op))
+static enum collet_result check_post(const struct collet_transfer *transfer, const void *note, size_t note_bytes,
+                                     const void *stream) {
+    if (is_under_way(transfer))
         return err_set(COLLET_ERR_INVALID_USAGE, "the transfer is under way: wait for it before it is posted again");
     if (note == NULL && note_bytes > 0)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "note is NULL, and note_bytes is %zu", note_bytes);
     if (note_bytes > COLLET_NOTE_BYTES)
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "note_bytes is %zu: a note has at most %d bytes", note_bytes,
                        COLLET_NOTE_BYTES);
+    return transfer->on_gpu != NULL ? COLLET_SUCCESS : window_check_no_stream(stream);
+}
+
+/* The stream has moved the pieces. Called by a thread of the driver. */
+static void tell_peer(void *transfer_) {
+    const struct collet_transfer *transfer = transfer_;
+    SCOPED_LOCK(&transfers_lock);
+    if (transfer->comm != NULL)
+        note_send(transfer->comm, transfer->peer, transfer->op.note, transfer->op.note_bytes);
+}
+
+static enum collet_result post(struct collet_transfer *transfer, const void *note, size_t note_bytes, void *stream) {
+    struct rma_op *op = &transfer->op;
+    COLLET_TRY(check_post(transfer, note, note_bytes, stream));
     op->end = note != NULL ? OP_NOTES : OP_ENDS;
     op->note_bytes = note_bytes;
     if (note_bytes > 0)
         memcpy(op->note, note, note_bytes);
     op->by_messages = transfer->by_messages || note != NULL;
     op->flushes = !op->gets || note != NULL;
-    COLLET_TRY(rma_post(transfer->comm->windows->rma, transfer->peer, op));
+    COLLET_TRY(transfer->on_gpu != NULL
+                   ? gpu_transfer_post(transfer->on_gpu, note != NULL ? tell_peer : NULL, transfer, stream)
+                   : rma_post(transfer->comm->windows->rma, transfer->peer, op));
     transfer->posted = true;
     return COLLET_SUCCESS;
 }
 
-enum collet_result collet_transfer_post(struct collet_transfer *transfer, const void *note, size_t note_bytes) {
+enum collet_result collet_transfer_post(struct collet_transfer *transfer, const void *note, size_t note_bytes,
+                                        void *stream) {
     COLLET_TRY(transfer_enter(transfer));
-    return leave(transfer, post(transfer, note, note_bytes));
+    return leave(transfer, post(transfer, note, note_bytes, stream));
 }
 
-static bool is_done(const void *op) { return op_is_done(op); }
+static bool is_done(const void *transfer) { return state_of(transfer) != COLLET_IN_PROGRESS; }
 
 static struct rma_awaited awaited_of(const struct collet_transfer *transfer) {
     return (struct rma_awaited){
@@ -300,7 +386,8 @@ static struct rma_awaited awaited_of(const struct collet_transfer *transfer) {
         .what = transfer->op.gets ? "a transfer from" : "a transfer to",
         .hint = "",
         .is_there = is_done,
-        .about = &transfer->op,
+        .about = transfer,
+        .in_stream = transfer->on_gpu != NULL,
     };
 }
 
@@ -322,12 +409,12 @@ static enum collet_result check_posted(const struct collet_transfer *transfer) {
 static enum collet_result test(struct collet_transfer *transfer) {
     const struct rma_awaited awaited = awaited_of(transfer);
     COLLET_TRY(check_posted(transfer));
-    if (!op_is_done(&transfer->op))
+    if (is_under_way(transfer) && awaited.rma != NULL)
         rma_progress(awaited.rma);
-    if (op_is_done(&transfer->op))
-        return COLLET_SUCCESS;
-    enum collet_result result = judge(transfer, await_check(&awaited, 0));
-    return result == COLLET_SUCCESS ? COLLET_IN_PROGRESS : result;
+    enum collet_result result = state_of(transfer);
+    if (result == COLLET_IN_PROGRESS && (result = await_check(&awaited, 0)) == COLLET_SUCCESS)
+        return COLLET_IN_PROGRESS;
+    return judge(transfer, result);
 }
 
 enum collet_result collet_transfer_test(struct collet_transfer *transfer) {
@@ -339,8 +426,10 @@ enum collet_result collet_transfer_wait(struct collet_transfer *transfer) {
     COLLET_TRY(transfer_enter(transfer));
     const struct rma_awaited awaited = awaited_of(transfer);
     enum collet_result result = check_posted(transfer);
-    if (result == COLLET_SUCCESS)
-        result = judge(transfer, await(&awaited));
+    if (result == COLLET_SUCCESS) {
+        result = await(&awaited);
+        result = judge(transfer, result == COLLET_SUCCESS ? state_of(transfer) : result);
+    }
     return leave(transfer, result);
 }
 
@@ -350,69 +439,13 @@ enum collet_result collet_transfer_release(struct collet_transfer *transfer) {
     struct collet_comm *comm = transfer->comm;
     if (!comm_enter(comm))
         return comm_check(comm);
-    const bool under_way = transfer->posted && !op_is_done(&transfer->op);
     enum collet_result result = COLLET_SUCCESS;
-    if (under_way && boot_failed(comm->boot) == COLLET_SUCCESS) {
+    if (is_under_way(transfer) && boot_failed(comm->boot) == COLLET_SUCCESS) {
         result = err_set(COLLET_ERR_INVALID_USAGE, "the transfer is under way: wait for it before it is released");
     } else {
-        stop(transfer);
         take_off_list(transfer);
-        transfer_free(transfer);
+        transfer_end(transfer);
     }
-    comm_leave(comm);
-    return result;
-}
-
-/* ---- notes ---- */
-
-struct note_of {
-    struct rma *rma;
-    int peer;
-};
-
-static bool has_note(const void *of_) {
-    const struct note_of *of = of_;
-    return rma_has_note(of->rma, of->peer);
-}
-
-static enum collet_result check_note(struct collet_comm *comm, const void *note, const size_t *note_bytes, int peer) {
-    COLLET_TRY(begin(comm, peer));
-    if (note != NULL && note_bytes != NULL)
-        return COLLET_SUCCESS;
-    enum collet_result result = err_set(COLLET_ERR_INVALID_ARGUMENT, "%s",
-                                        note == NULL ? "note is NULL: pass room for COLLET_NOTE_BYTES bytes"
-                                                     : "note_bytes is NULL: pass where its length goes");
-    comm_leave(comm);
-    return result;
-}
-
-enum collet_result collet_note_wait(int peer, void *note, size_t *note_bytes, struct collet_comm *comm) {
-    COLLET_TRY(check_note(comm, note, note_bytes, peer));
-    struct rma *rma = comm->windows->rma;
-    const struct note_of of = {rma, peer};
-    const struct rma_awaited awaited = {
-        .comm = comm,
-        .rma = rma,
-        .peer = peer,
-        .what = "a note of",
-        .hint = ": did that post a transfer with a note?",
-        .is_there = has_note,
-        .about = &of,
-    };
-    enum collet_result result = comm_remember(comm, await(&awaited));
-    if (result == COLLET_SUCCESS)
-        result = rma_take_note(rma, peer, note, note_bytes);
-    else
-        boot_fail(comm->boot, result, err_last());
-    comm_leave(comm);
-    return result;
-}
-
-enum collet_result collet_note_test(int peer, void *note, size_t *note_bytes, struct collet_comm *comm) {
-    COLLET_TRY(check_note(comm, note, note_bytes, peer));
-    struct rma *rma = comm->windows->rma;
-    rma_progress(rma);
-    enum collet_result result = rma_take_note(rma, peer, note, note_bytes);
     comm_leave(comm);
     return result;
 }

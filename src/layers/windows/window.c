@@ -434,12 +434,22 @@ static char *place_at(const struct collet_comm *comm, const struct collet_window
 
 static char *data_at(const struct collet_comm *comm, const struct collet_window *window, int peer, size_t offset,
                      size_t bytes) {
-    return place_at(comm, window, peer, &window->entries[peer].data, offset, bytes);
+    if (window->on_gpu == NULL)
+        return place_at(comm, window, peer, &window->entries[peer].data, offset, bytes);
+    char *base = gpu_window_base(window->on_gpu, peer);
+    return base != NULL ? base + offset : NULL;
 }
 
 uint64_t *window_signal_at(const struct collet_comm *comm, const struct collet_window *window, int peer) {
     const size_t at = (size_t)comm->rank * sizeof(uint64_t);
     return (uint64_t *)(void *)place_at(comm, window, peer, &window->entries[peer].signals, at, sizeof(uint64_t));
+}
+
+enum collet_result window_check_no_stream(const void *stream) {
+    if (stream == NULL)
+        return COLLET_SUCCESS;
+    return err_set(COLLET_ERR_INVALID_ARGUMENT,
+                   "stream is %p: calls on windows of host memory are in no stream, pass NULL", stream);
 }
 
 size_t window_bytes(const struct collet_window *window, int peer) {
@@ -458,10 +468,11 @@ enum collet_result window_check(const struct collet_window *window, int peer, co
 
 struct piece window_piece(const struct collet_comm *comm, const struct collet_window *window, int peer, void *here,
                           size_t offset, size_t bytes) {
+    const bool on_gpu = window->on_gpu != NULL;
     return (struct piece){
         .here = here,
         .there = bytes > 0 ? data_at(comm, window, peer, offset, bytes) : NULL,
-        .window = window->entries[peer].number,
+        .window = on_gpu ? gpu_window_number(window->on_gpu) : window->entries[peer].number,
         .offset = offset,
         .bytes = bytes,
     };

@@ -51,6 +51,9 @@ enum collet_result window_enter(struct collet_comm *comm, const struct collet_wi
 /* Like window_enter(), for any window. INVALID_USAGE: comm has no window. */
 enum collet_result window_enter_any(struct collet_comm *comm, int peer);
 
+/* Calls on host memory are in no stream. INVALID_ARGUMENT: this is one. */
+enum collet_result window_check_no_stream(const void *stream);
+
 /* Length of the peer's buffer, in bytes. */
 size_t window_bytes(const struct collet_window *window, int peer);
 

@@ -84,14 +84,14 @@ static void run_rounds(struct ranks *ranks, int rank) {
     ranks_try(ranks, rank, collet_transfer_prepare(COLLET_TRANSFER_GET, NULL, NULL, 0, peer, side.comm, &ready));
     for (int round = 0; round < ROUNDS; round++) {
         fill(side.data, rank, round);
-        ranks_try(ranks, rank, collet_transfer_post(put, "blocks", 6));
+        ranks_try(ranks, rank, collet_transfer_post(put, "blocks", 6, NULL));
         wait_note(ranks, rank, &side, peer, "blocks");
         for (size_t k = 0; k < BLOCKS; k++)
             for (size_t i = 0; i < BLOCK_BYTES; i += 333)
                 ranks_check(ranks, rank, side.buff[k * STRIDE % BLOCKS * BLOCK_BYTES + i] == byte_of(peer, round, k));
         ranks_try(ranks, rank, collet_transfer_wait(put));
         ranks_try(ranks, rank,
-                  collet_transfer_post(ready, "", 0)); /* a note of no bytes: the window may be written again */
+                  collet_transfer_post(ready, "", 0, NULL)); /* a note of no bytes: the window may be written again */
         wait_note(ranks, rank, &side, peer, "");
         ranks_try(ranks, rank, collet_transfer_wait(ready));
     }
@@ -115,7 +115,7 @@ static void run_gets(struct ranks *ranks, int rank) {
     ranks_barrier(ranks);
     for (int peer = 0; peer < ranks->nranks; peer++) {
         transfers[peer] = prepare(ranks, rank, &side, COLLET_TRANSFER_GET, peer);
-        ranks_try(ranks, rank, collet_transfer_post(transfers[peer], NULL, 0));
+        ranks_try(ranks, rank, collet_transfer_post(transfers[peer], NULL, 0, NULL));
         ranks_try(ranks, rank, collet_transfer_wait(transfers[peer]));
         for (size_t k = 0; k < BLOCKS; k++)
             ranks_check(ranks, rank, side.data[k * BLOCK_BYTES + k % BLOCK_BYTES] == byte_of(peer, 0, k));
@@ -133,8 +133,8 @@ static void transfers_get_what_is_there(void **state) {
  * is done, too; but not each time. */
 static bool overtakes(struct ranks *ranks, int rank, struct collet_transfer *large, struct collet_transfer *small) {
     for (int n = 0; n < 5; n++) {
-        ranks_try(ranks, rank, collet_transfer_post(large, NULL, 0));
-        ranks_try(ranks, rank, collet_transfer_post(small, NULL, 0));
+        ranks_try(ranks, rank, collet_transfer_post(large, NULL, 0, NULL));
+        ranks_try(ranks, rank, collet_transfer_post(small, NULL, 0, NULL));
         ranks_try(ranks, rank, collet_transfer_wait(small));
         if (collet_transfer_test(large) == COLLET_IN_PROGRESS) {
             ranks_try(ranks, rank, collet_transfer_wait(large));
@@ -162,9 +162,9 @@ static void run_many(struct ranks *ranks, int rank) {
                       collet_transfer_prepare(COLLET_TRANSFER_PUT, &piece, &to, 1, 1, side.comm, &small[k]));
         }
         ranks_check(ranks, rank, overtakes(ranks, rank, large, small[0]));
-        ranks_try(ranks, rank, collet_transfer_post(large, NULL, 0));
+        ranks_try(ranks, rank, collet_transfer_post(large, NULL, 0, NULL));
         for (int k = 0; k < MANY; k++)
-            ranks_try(ranks, rank, collet_transfer_post(small[k], NULL, 0));
+            ranks_try(ranks, rank, collet_transfer_post(small[k], NULL, 0, NULL));
         for (int k = 0; k < MANY; k++)
             ranks_try(ranks, rank, collet_transfer_wait(small[k]));
         ranks_try(ranks, rank, collet_transfer_wait(large));
@@ -232,21 +232,21 @@ static void run_refused(struct ranks *ranks, int rank) {
     ranks_try(ranks, rank, PREPARE(PUT, local, apart, 3, 1 - rank)); /* what is read may overlap */
     expect(ranks, rank, collet_transfer_test(transfer), misuse, "not posted");
     expect(ranks, rank, collet_transfer_wait(transfer), misuse, "not posted");
-    expect(ranks, rank, collet_transfer_post(transfer, NULL, 1), bad, "note is NULL");
-    expect(ranks, rank, collet_transfer_post(transfer, note, 65), bad, "note_bytes is 65");
-    expect(ranks, rank, collet_transfer_post(NULL, NULL, 0), bad, "transfer is NULL");
+    expect(ranks, rank, collet_transfer_post(transfer, NULL, 1, NULL), bad, "note is NULL");
+    expect(ranks, rank, collet_transfer_post(transfer, note, 65, NULL), bad, "note_bytes is 65");
+    expect(ranks, rank, collet_transfer_post(NULL, NULL, 0, NULL), bad, "transfer is NULL");
     expect(ranks, rank, collet_win_deregister(comm, side.window), misuse, "1 transfers name this window");
     expect(ranks, rank, collet_note_wait(0, NULL, &bytes, comm), bad, "note is NULL");
     expect(ranks, rank, collet_note_test(0, note, NULL, comm), bad, "note_bytes is NULL");
     expect(ranks, rank, collet_note_test(-1, note, &bytes, comm), bad, "peer is -1");
     ranks_check(ranks, rank, collet_note_test(1 - rank, note, &bytes, comm) == COLLET_IN_PROGRESS);
-    ranks_try(ranks, rank, collet_transfer_post(transfer, NULL, 0));
+    ranks_try(ranks, rank, collet_transfer_post(transfer, NULL, 0, NULL));
     ranks_try(ranks, rank, collet_transfer_wait(transfer));
     ranks_try(ranks, rank, collet_transfer_test(transfer));
     ranks_try(ranks, rank, collet_transfer_release(transfer));
     ranks_try(ranks, rank, collet_transfer_release(NULL));
     ranks_try(ranks, rank, PREPARE(PUT, local, apart, 3, 1 - rank)); /* this one ends with its communicator */
-    ranks_try(ranks, rank, collet_transfer_post(transfer, NULL, 0));
+    ranks_try(ranks, rank, collet_transfer_post(transfer, NULL, 0, NULL));
     ranks_try(ranks, rank, collet_comm_destroy(comm));
     ranks_try(ranks, rank, collet_comm_destroy(other_comm));
     free(side.buff);
@@ -274,7 +274,7 @@ static void run_dying(struct ranks *ranks, int rank) {
     ranks_barrier(ranks);
     if (rank == 0)
         raise(SIGKILL);
-    enum collet_result result = collet_transfer_post(transfer, "end", 3);
+    enum collet_result result = collet_transfer_post(transfer, "end", 3, NULL);
     while (result == COLLET_SUCCESS || result == COLLET_IN_PROGRESS)
         result = rank == 1 ? collet_transfer_wait(transfer) : collet_transfer_test(transfer);
     ranks_check(ranks, rank, result == COLLET_ERR_REMOTE);
