@@ -13,36 +13,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What another process must know to map this process's commons (layers/memory/commons.h). */
-struct commons_ticket {
+/* What another process must know to map this process's shared heap (layers/memory/heap.h). */
+struct heap_ticket {
     uint64_t nonce, bytes;
-    int32_t pid, fd; /* File descriptor of the commons, in process pid; −1: the process has no commons */
+    int32_t pid, fd; /* File descriptor of the shared heap, in process pid; −1: the process has no shared heap */
 };
 
-/* The commons of this process, at the address where this process itself has mapped it. */
-struct commons {
+/* The shared heap of this process, at the address where this process itself has mapped it. */
+struct heap {
     char *base;   /* NULL: there is none */
     size_t bytes; /* 0: there is none */
-    struct commons_ticket ticket;
+    struct heap_ticket ticket;
 };
 
-/* The offset of an address in the commons; 0: the address is outside the commons. (No buffer has offset 0: the nonce lies there.) */
-PORT_FN uint64_t commons_offset(const struct commons *commons, uint64_t address) {
-    uint64_t offset = address - (uint64_t)(uintptr_t)commons->base;
-    return offset < commons->bytes ? offset : 0;
+/* The offset of an address in the shared heap; 0: the address is outside the shared heap. (No buffer has offset 0: the nonce lies there.) */
+PORT_FN uint64_t heap_offset(const struct heap *heap, uint64_t address) {
+    uint64_t offset = address - (uint64_t)(uintptr_t)heap->base;
+    return offset < heap->bytes ? offset : 0;
 }
 
-/* The commons of this process. The first call creates it. The pointer stays valid. */
-const struct commons *commons_own(void);
+/* The shared heap of this process. The first call creates it. The pointer stays valid. */
+const struct heap *heap_own(void);
 
-struct commons_view;
+struct heap_view;
 
-/* Opens this process's view of another process's commons. Each process has one view of each other process's: a second call returns
- * the same view. *view_p: NULL if that process has no commons. */
-enum collet_result commons_view_open(const struct commons_ticket *ticket, struct commons_view **view_p);
-void commons_view_close(struct commons_view *view); /* NULL is fine */
-/* Maps the other process's commons now. False: view is NULL, or the commons cannot be mapped; then the log says why. */
-bool commons_view_map(struct commons_view *view);
+/* Opens this process's view of another process's shared heap. Each process has one view of each other process's: a second call returns
+ * the same view. *view_p: NULL if that process has no shared heap. */
+enum collet_result heap_view_open(const struct heap_ticket *ticket, struct heap_view **view_p);
+void heap_view_close(struct heap_view *view); /* NULL is fine */
+/* Maps the other process's shared heap now. False: view is NULL, or the shared heap cannot be mapped; then the log says why. */
+bool heap_view_map(struct heap_view *view);
 
 /* How an end reaches the other end's memory. Those of GPUs come first: each asks more of the memory than the one before (struct interp_lends). */
 enum loan_way {
@@ -51,14 +51,14 @@ enum loan_way {
     /* The other end is in the same process: by address; from one GPU to another if the memory is of collet_mem_alloc(). */
     LOAN_PROCESS,
     LOAN_WINDOW, /* GPU memory of another process: by address in a window (kernels/cuda/block_loans.cuh) */
-    /* Host memory of another process: by address in its commons, else by process_vm_readv and process_vm_writev. */
+    /* Host memory of another process: by address in its shared heap, else by process_vm_readv and process_vm_writev. */
     LOAN_HOST,
     LOAN_WIRE, /* Another host: the transport sends from this rank's buffers, and receives into them */
 };
 
 /* Minimum payload of a loan, for each way to reach memory: a shorter payload is faster through a slot. */
 #define LOAN_PROCESS_BYTES 8192u
-#define LOAN_COMMONS_BYTES 1024u
+#define LOAN_HEAP_BYTES 1024u
 #define LOAN_CMA_BYTES 16384u
 #define LOAN_WIRE_BYTES 8192u
 
@@ -86,9 +86,9 @@ struct fifo_loan {
     /* The address where the consumer wants the payload; 0: the consumer has not said yet; or LOAN_REFUSED. GPUs: the payload's place
      * (struct loan_team), 0 if it has none; or LOAN_EVERYWHERE, LOAN_RETURNS. */
     uint64_t to;
-    /* The offset of `address` in the producer's commons; 0: it is outside the commons. LOAN_WINDOW: the window's number. */
+    /* The offset of `address` in the producer's shared heap; 0: it is outside the shared heap. LOAN_WINDOW: the window's number. */
     uint64_t offset;
-    /* The offset of `to` in the consumer's commons. GPUs: the place for the result of this payload. */
+    /* The offset of `to` in the consumer's shared heap. GPUs: the place for the result of this payload. */
     uint64_t to_offset;
     uint32_t claimed; /* Number of parts that an end copies or has copied; or LOAN_STOPPED */
     uint32_t done;    /* Number of copied parts; plus LOAN_IN_SLOT, LOAN_ALONE */
@@ -105,7 +105,7 @@ struct loan_offer {
     /* 1 + 2 · position of the slot: the offer stands. An even number: it is taken, withdrawn, or was never made */
     uint64_t open;
     uint64_t to;        /* Address in the consumer's memory */
-    uint64_t to_offset; /* Offset of `to` in the consumer's commons; 0: it is outside the commons */
+    uint64_t to_offset; /* Offset of `to` in the consumer's shared heap; 0: it is outside the shared heap */
     uint32_t bytes;
 } __attribute__((aligned(64)));
 
@@ -123,11 +123,11 @@ struct loan_end {
     /* LOAN_HOST: pid of the other end's process; 0: the operating system refuses to copy between the two processes. */
     int32_t pid;
     uint32_t least_bytes; /* Minimum bytes of a payload that is lent; 0: no payload is lent */
-    /* Minimum bytes of a lent payload that lies in the commons; 0: none of these is lent. */
+    /* Minimum bytes of a lent payload that lies in the shared heap; 0: none of these is lent. */
     uint32_t least_common_bytes;
     int (*only)(uint64_t address, uint32_t bytes); /* LOAN_WIRE: may these bytes be lent? NULL: yes */
-    const struct commons *commons;                 /* Commons of this process; NULL: it has none, or lends nothing */
-    struct commons_view *view;                     /* Commons of the other end's process; NULL: it has none */
+    const struct heap *heap; /* Shared heap of this process; NULL: it has none, or lends nothing */
+    struct heap_view *view;  /* Shared heap of the other end's process; NULL: it has none */
     /* LOAN_WINDOW, consumer: [window of the producer]: the difference to add to the producer's address in that window. */
     const uint64_t *windows;
     /* Producer: address of its next slot's payload; 0: not lent; or LOAN_LANDED, LOAN_CARRIED. */
@@ -147,9 +147,9 @@ struct loan_end {
     uint64_t landings_end; /* Consumer: position behind the newest landing */
 };
 
-/* The offset of an address in this process's commons; 0: the address is outside the commons. */
+/* The offset of an address in this process's shared heap; 0: the address is outside the shared heap. */
 PORT_FN uint64_t loan_offset(const struct loan_end *end, uint64_t address) {
-    return !PORT_IS_GPU && end->commons != NULL ? commons_offset(end->commons, address) : 0;
+    return !PORT_IS_GPU && end->heap != NULL ? heap_offset(end->heap, address) : 0;
 }
 
 /* The address where the payload of a position is to be stored; NULL: in its slot. */

@@ -35,7 +35,7 @@ PORT_FN enum interp_result direct_ready(const struct work_args *args, struct fif
     return ours ? INTERP_STEPPED : INTERP_MISMATCH;
 }
 
-/* Call it after the payload of a loan was fetched (layers/memory/exec_direct.c), or claimed (kernels/cuda/block_loans.cuh). */
+/* Call it after the payload of a loan was fetched (layers/memory/borrow.h), or claimed (kernels/cuda/block_loans.cuh). */
 PORT_FN const char *direct_operand(const struct work_args *args, const struct fifo_end *end, uint32_t bytes,
                                    const char *scratch) {
     return end->loans.taken != NULL ? end->loans.taken : simple_operand(args, end, bytes, scratch);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Without the layer "memory": no end lends, and no process has a commons. So no call has loans.
+ * Without the layer "memory": no end lends, and no process has a shared heap. So no call has loans.
  */
 #include "exec/exec.h"
 
-/* ---- the commons ---- */
+/* ---- the shared heap ---- */
 
-const struct commons *commons_own(void) {
-    static const struct commons none = {.ticket.fd = -1};
+const struct heap *heap_own(void) {
+    static const struct heap none = {.ticket.fd = -1};
     return &none;
 }
 
-enum collet_result commons_view_open(const struct commons_ticket *ticket, struct commons_view **view_p) {
+enum collet_result heap_view_open(const struct heap_ticket *ticket, struct heap_view **view_p) {
     (void)ticket;
     *view_p = NULL;
     return COLLET_SUCCESS;
 }
 
-void commons_view_close(struct commons_view *view) { (void)view; }
+void heap_view_close(struct heap_view *view) { (void)view; }
 
-bool commons_view_map(struct commons_view *view) {
+bool heap_view_map(struct heap_view *view) {
     (void)view;
     return false;
 }

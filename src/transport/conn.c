@@ -22,9 +22,9 @@ void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_byt
     conn->end.loans.least_bytes = least_bytes(conn->owner->config, default_bytes);
 }
 
-void conn_allow_commons(struct conn *conn, struct commons_view *view) {
+void conn_allow_heap(struct conn *conn, struct heap_view *view) {
     conn->end.loans.way = LOAN_HOST;
-    conn->end.loans.least_common_bytes = least_bytes(conn->owner->config, LOAN_COMMONS_BYTES);
-    conn->end.loans.commons = commons_own();
+    conn->end.loans.least_common_bytes = least_bytes(conn->owner->config, LOAN_HEAP_BYTES);
+    conn->end.loans.heap = heap_own();
     conn->end.loans.view = view;
 }

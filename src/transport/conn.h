@@ -124,7 +124,7 @@ uint32_t conn_least_lent(const struct config *config, const char *way, uint32_t 
 bool conn_is_direct(const struct conn_owner *owner, const char *way);
 /* Allows loans: from now on the producer lends, and the consumer borrows. default_bytes: see loan_end.least_bytes. */
 void conn_allow_loans(struct conn *conn, enum loan_way way, uint32_t default_bytes);
-/* Allows loans of payloads in the commons of two processes (layers/memory/commons.h). view: the other process's commons. */
-void conn_allow_commons(struct conn *conn, struct commons_view *view);
+/* Allows loans of payloads in the shared heap of two processes (layers/memory/heap.h). view: the other process's shared heap. */
+void conn_allow_heap(struct conn *conn, struct heap_view *view);
 
 #endif

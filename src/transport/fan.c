@@ -13,7 +13,7 @@
  * There is a connection for each consumer, so that each wait can name a rank. The descriptor stays open until all consumers
  * have answered. The nonce shows that the descriptor is still the one that was offered. Ranks of one process use one
  * mapping of the memory. Payloads are lent to all consumers or to none. If all ranks are in one process, any payload may be
- * lent; otherwise only payloads in the commons (layers/memory/commons.h).
+ * lent; otherwise only payloads in the shared heap (layers/memory/heap.h).
  */
 #include "fifo/fan.h"
 
@@ -31,7 +31,7 @@ enum fan_answer { FAN_ANSWERED = 1, FAN_TAKES_LOANS = 2 };
 struct fan_offer {
     uint64_t nonce;
     int32_t pid, fd;
-    struct commons_ticket ticket; /* the producer's commons */
+    struct heap_ticket ticket; /* the producer's shared heap */
 };
 
 /* The memory of a fan, as it is mapped in this process. All its ranks use one mapping. */
@@ -47,8 +47,8 @@ struct fan_mapping {
 struct fan {
     struct fan_mapping *mapping; /* NULL: not mapped yet */
     struct fan_offer offer;
-    int fd;                    /* producer: open until all consumers have answered; then −1 */
-    struct commons_view *view; /* consumer: the producer's commons; NULL: not opened, or none */
+    int fd;                 /* producer: open until all consumers have answered; then −1 */
+    struct heap_view *view; /* consumer: the producer's shared heap; NULL: not opened, or none */
 };
 
 static uint32_t consumers(const struct conn_owner *owner) { return (uint32_t)owner->nranks - 1; }
@@ -77,11 +77,11 @@ static bool is_one_process(const struct conn_owner *owner) {
     return one;
 }
 
-static void fan_allow_loans(struct conn *conn, struct commons_view *view) {
+static void fan_allow_loans(struct conn *conn, struct heap_view *view) {
     if (is_one_process(conn->owner))
         conn_allow_loans(conn, LOAN_PROCESS, LOAN_PROCESS_BYTES);
     else
-        conn_allow_commons(conn, view);
+        conn_allow_heap(conn, view);
 }
 
 /* Initializes an end, whose memory exists, with the head of a line. */
@@ -164,7 +164,7 @@ static enum collet_result make_memory(struct conn *lead) {
     lead->end.nheads = consumers(owner);
     fan->offer.fd = fan->fd;
     if (conn_is_direct(owner, "shared") && !is_one_process(owner))
-        fan->offer.ticket = commons_own()->ticket;
+        fan->offer.ticket = heap_own()->ticket;
     return COLLET_SUCCESS;
 }
 
@@ -209,8 +209,8 @@ static enum collet_result find_loans(struct conn *conn, struct fan *fan, bool *t
     *takes = conn_is_direct(conn->owner, "process") && one;
     if (one || fan->offer.ticket.fd < 0 || !conn_is_direct(conn->owner, "shared"))
         return COLLET_SUCCESS;
-    COLLET_TRY(commons_view_open(&fan->offer.ticket, &fan->view));
-    *takes = commons_view_map(fan->view);
+    COLLET_TRY(heap_view_open(&fan->offer.ticket, &fan->view));
+    *takes = heap_view_map(fan->view);
     return COLLET_SUCCESS;
 }
 
@@ -254,7 +254,7 @@ static void fan_close(struct conn *conn) {
     if (fan->fd >= 0)
         close(fan->fd);
     leave_mapping(fan->mapping);
-    commons_view_close(fan->view);
+    heap_view_close(fan->view);
     free(fan);
 }
 

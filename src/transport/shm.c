@@ -9,7 +9,7 @@
  * The consumer keeps its descriptor open until the producer has set `attached`. The nonce shows that the descriptor is
  * still the one that was offered.
  *
- * Payloads are lent (layers/memory/loan.h) in two ways. If they lie in the commons (layers/memory/commons.h), the other
+ * Payloads are lent (layers/memory/loan.h) in two ways. If they lie in the shared heap (layers/memory/heap.h), the other
  * process maps them: each end has the other's ticket. Otherwise the kernel copies them, if it allows that; a container may
  * forbid it. So the consumer tries to read a copy of the nonce:
  *
@@ -38,16 +38,16 @@ struct shm_trailer {
     uint64_t nonce;
     uint64_t attached;
     struct shm_proof proof;
-    struct commons_ticket ticket; /* the producer's commons, if it lends memory there */
-    uint64_t answered;            /* bits of enum shm_answer; 0: no answer yet */
+    struct heap_ticket ticket; /* the producer's shared heap, if it lends memory there */
+    uint64_t answered;         /* bits of enum shm_answer; 0: no answer yet */
 };
 
-enum shm_answer { SHM_ANSWERED = 1, SHM_TAKES_COMMONS = 2, SHM_TAKES_ANY = 4 };
+enum shm_answer { SHM_ANSWERED = 1, SHM_TAKES_HEAP = 2, SHM_TAKES_ANY = 4 };
 
 struct shm_offer {
     uint64_t nonce;
     int32_t pid, fd;
-    struct commons_ticket ticket; /* the consumer's commons */
+    struct heap_ticket ticket; /* the consumer's shared heap */
 };
 
 struct shm_end {
@@ -56,7 +56,7 @@ struct shm_end {
     int fd;         /* consumer: open until the producer has attached; then −1 */
     uint64_t nonce; /* producer: the copy that the consumer tries to read */
     int32_t consumer_pid;
-    struct commons_view *view; /* commons of the other process; NULL: not opened, or none */
+    struct heap_view *view; /* shared heap of the other process; NULL: not opened, or none */
 };
 
 static bool shm_reaches(const struct peer_info *a, const struct peer_info *b, const char **why) {
@@ -79,8 +79,8 @@ static enum collet_result shm_end_create(struct conn *conn, struct shm_end **end
     return COLLET_SUCCESS;
 }
 
-static struct commons_ticket shm_ticket(const struct conn *conn) {
-    return conn_is_direct(conn->owner, "shared") ? commons_own()->ticket : (struct commons_ticket){.fd = -1};
+static struct heap_ticket shm_ticket(const struct conn *conn) {
+    return conn_is_direct(conn->owner, "shared") ? heap_own()->ticket : (struct heap_ticket){.fd = -1};
 }
 
 static enum collet_result shm_offer(struct conn *conn, struct conn_blob *blob) {
@@ -115,7 +115,7 @@ static enum collet_result shm_accept(struct conn *conn, const struct conn_blob *
     fifo_end_init(&conn->end, end->memory, conn_layout(conn), conn->owner->config);
     end->nonce = trailer->nonce;
     end->consumer_pid = offer.pid;
-    COLLET_TRY(commons_view_open(&offer.ticket, &end->view));
+    COLLET_TRY(heap_view_open(&offer.ticket, &end->view));
     trailer->ticket = shm_ticket(conn);
     trailer->proof = (struct shm_proof){(uintptr_t)&end->nonce, conn_is_direct(conn->owner, "cma") ? os_pid() : 0};
     port_store_release(&trailer->attached, 1); /* Pairs with consumer_ready(). */
@@ -140,8 +140,8 @@ static void allow_loans(struct conn *conn, uint64_t answer, int32_t pid) {
         conn_allow_loans(conn, LOAN_HOST, conn->owner->kernel_from);
         conn->end.loans.pid = pid;
     }
-    if ((answer & SHM_TAKES_COMMONS) != 0)
-        conn_allow_commons(conn, end->view);
+    if ((answer & SHM_TAKES_HEAP) != 0)
+        conn_allow_heap(conn, end->view);
 }
 
 static enum collet_result consumer_ready(struct conn *conn, struct shm_end *end, struct shm_trailer *trailer) {
@@ -153,8 +153,8 @@ static enum collet_result consumer_ready(struct conn *conn, struct shm_end *end,
     end->fd = -1;
     uint64_t answer = SHM_ANSWERED;
     if (trailer->ticket.fd >= 0 && conn_is_direct(conn->owner, "shared")) {
-        COLLET_TRY(commons_view_open(&trailer->ticket, &end->view));
-        answer |= SHM_TAKES_COMMONS;
+        COLLET_TRY(heap_view_open(&trailer->ticket, &end->view));
+        answer |= SHM_TAKES_HEAP;
     }
     if (reaches_producer(conn, trailer))
         answer |= SHM_TAKES_ANY;
@@ -185,7 +185,7 @@ static void shm_close(struct conn *conn) {
     if (end->fd >= 0)
         close(end->fd);
     os_memory_destroy(end->memory, end->bytes);
-    commons_view_close(end->view);
+    heap_view_close(end->view);
     free(end);
 }
 

@@ -135,7 +135,7 @@ static struct fake {
     uint64_t chance, serials;
     uint64_t nposts, nwrites, ninline, nsignalled, nexecuted, nghosts, nregistered;
     uint64_t nrelaxed, nspread, nheavy; /* writes that lay waiting as such; immediates with more than 8 KiB of data */
-    uint64_t nlent, nlandings;          /* writes from, and into, memory that is pledged */
+    uint64_t nlent, nlandings;          /* writes from, and into, memory that is registered */
     const char *fault;                  /* a rule that was broken; NULL: none */
     /* What goes wrong. */
     int max_qp_wr, max_cqe;
@@ -144,7 +144,7 @@ static struct fake {
     int dmabuf_fd;                       /* that was registered last */
     int reg_dmabuf_errno, reg_gpu_errno; /* of GPU memory: as a dma-buf, by its address */
     bool (*is_gpu)(const void *memory);
-    int (*is_pledged)(uint64_t address, uint32_t bytes); /* NULL: nobody asks */
+    int (*is_registered)(uint64_t address, uint32_t bytes); /* NULL: nobody asks */
     bool gpu_ordered, no_loop, reads_hang;
     uint64_t nreads, nlanded;
     enum ibv_qp_state modify_fails_to;
@@ -234,8 +234,8 @@ static int fake_registration(const struct ibv_pd *pd, uint32_t key, bool remote,
     return -1;
 }
 
-static bool fake_is_pledged(uint64_t address, uint32_t bytes) {
-    return fake.is_pledged != NULL && bytes > 0 && fake.is_pledged(address, bytes);
+static bool fake_is_registered(uint64_t address, uint32_t bytes) {
+    return fake.is_registered != NULL && bytes > 0 && fake.is_registered(address, bytes);
 }
 
 static const void *fake_local(const struct fake_write *write, const struct ibv_pd *pd) {
@@ -245,7 +245,7 @@ static const void *fake_local(const struct fake_write *write, const struct ibv_p
         return "";
     int access = write->opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
     int k = fake_registration(pd, write->lkey, false, (uintptr_t)write->local, write->length, access);
-    fake.nlent += k >= 0 && fake_is_pledged((uintptr_t)write->local, write->length);
+    fake.nlent += k >= 0 && fake_is_registered((uintptr_t)write->local, write->length);
     return k >= 0 ? write->local : NULL;
 }
 
@@ -316,7 +316,7 @@ static enum ibv_wc_status fake_respond(struct fake_qp *to, const struct fake_wri
     if (tells && to->nreceives == 0)
         return IBV_WC_RNR_RETRY_EXC_ERR;
     fake.nexecuted++;
-    fake.nlandings += !read && fake_is_pledged(write->remote, write->length);
+    fake.nlandings += !read && fake_is_registered(write->remote, write->length);
     if (read) {
         fake.nreads++;
         fake_land(to->qp.pd);

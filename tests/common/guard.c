@@ -16,7 +16,7 @@ static void *get(size_t bytes) {
     return memory;
 }
 
-_Thread_local bool guard_in_commons;
+_Thread_local bool guard_in_heap;
 
 static void *get_common(size_t bytes) {
     void *memory;
@@ -27,15 +27,15 @@ static void *get_common(size_t bytes) {
 
 void guard_create(struct guard *guard, size_t bytes, size_t shift) {
     guard->total_bytes = MARGIN_BYTES + shift + bytes + MARGIN_BYTES;
-    guard->in_commons = guard_in_commons;
-    guard->memory = guard->in_commons ? get_common(guard->total_bytes) : get(guard->total_bytes);
+    guard->in_heap = guard_in_heap;
+    guard->memory = guard->in_heap ? get_common(guard->total_bytes) : get(guard->total_bytes);
     guard->copy = get(guard->total_bytes);
     guard->data = guard->memory + MARGIN_BYTES + shift;
     memset(guard->memory, PATTERN, guard->total_bytes);
 }
 
 void guard_destroy(struct guard *guard) {
-    if (guard->in_commons)
+    if (guard->in_heap)
         collet_mem_free(guard->memory);
     else
         free(guard->memory);

@@ -14,12 +14,12 @@
 struct guard {
     unsigned char *data;
     unsigned char *memory, *copy;
-    bool in_commons;
+    bool in_heap;
     size_t total_bytes;
 };
 
 /* Do the next buffers of this thread come from collet_mem_alloc()? */
-extern _Thread_local bool guard_in_commons;
+extern _Thread_local bool guard_in_heap;
 
 /* data holds `bytes` bytes, `shift` bytes behind a cache line's beginning; everything has a pattern. */
 void guard_create(struct guard *guard, size_t bytes, size_t shift);

@@ -15,13 +15,13 @@
  * Each part must be copied once, and be there when the consumer looks. Nobody may touch the other one's memory after a loan is
  * over, or after loan_stop() of a call that has failed: that would race with what its owner does next.
  *
- * Between processes, a buffer lies in the commons of its process, or only the kernel reaches it: then whoever touches it by its
+ * Between processes, a buffer lies in the shared heap of its process, or only the kernel reaches it: then whoever touches it by its
  * address is found. The kernel may forbid a copy at any time, in the middle of it, too. Parts have 8 bytes here (model.sh).
  */
 #include "base/log.h"
 #include "base/os.h"
 #include "base/mapping.h"
-#include "layers/memory/commons.h"
+#include "layers/memory/heap.h"
 #include "layers/memory/loan.h"
 #include "model.h"
 
@@ -41,7 +41,7 @@
 
 enum taking { FETCHES, FETCHES_TO_SLOT, HOLDS };
 /* How the other end reaches a buffer. */
-enum by { BY_ADDRESS, BY_COMMONS, BY_KERNEL };
+enum by { BY_ADDRESS, BY_HEAP, BY_KERNEL };
 enum { PRODUCER, CONSUMER };
 #define CONSUMERS 2 /* of a fan */
 
@@ -53,7 +53,7 @@ struct scenario {
     enum by lent, got;
     int forbidden[2]; /* bits: the kernel forbids each end this copy, the lowest is the first; ALL */
     bool apart;       /* the kernel copies nothing between the two */
-    bool unmapped;    /* the consumer cannot map the producer's commons */
+    bool unmapped;    /* the consumer cannot map the producer's shared heap */
     bool fails;       /* both ends' calls do, before the first slot is consumed */
     bool alone;       /* only the producer's does: the consumer may consume all slots */
     bool offers;      /* the consumer does */
@@ -92,38 +92,38 @@ static const struct scenario scenarios[] = {
     {"the producer may not write once", .messages = 1, BY_KERNELS, .forbidden = {1, 0}},
     {"each may copy once", .messages = 1, BY_KERNELS, .forbidden = {ALL_BUT_FIRST, ALL_BUT_FIRST}},
     {"neither may copy once", .messages = 2, BY_KERNELS, .forbidden = {1, 1}},
-    {"to the commons, by the kernel", .messages = 2, .helps = true, .lent = BY_KERNEL, .got = BY_COMMONS},
-    {"from the commons, the producer by the kernel", .messages = 1, .helps = true, .lent = BY_COMMONS,
+    {"to the shared heap, by the kernel", .messages = 2, .helps = true, .lent = BY_KERNEL, .got = BY_HEAP},
+    {"from the shared heap, the producer by the kernel", .messages = 1, .helps = true, .lent = BY_HEAP,
      .got = BY_KERNEL},
-    {"from the commons to the commons", .messages = 1, .helps = true, .lent = BY_COMMONS, .got = BY_COMMONS,
+    {"from the shared heap to the shared heap", .messages = 1, .helps = true, .lent = BY_HEAP, .got = BY_HEAP,
      .apart = true},
-    {"2 payloads, read in the commons", HOLDS, 2, .helps = true, .lent = BY_COMMONS, .got = BY_KERNEL, .apart = true},
-    {"the commons cannot be mapped", .messages = 2, .helps = true, .lent = BY_COMMONS, .got = BY_KERNEL, .apart = true,
+    {"2 payloads, read in the shared heap", HOLDS, 2, .helps = true, .lent = BY_HEAP, .got = BY_KERNEL, .apart = true},
+    {"the shared heap cannot be mapped", .messages = 2, .helps = true, .lent = BY_HEAP, .got = BY_KERNEL, .apart = true,
      .unmapped = true},
     {"the kernel copies, and both calls fail", .messages = 1, BY_KERNELS, .fails = true},
     {"it forbids it, and both calls fail", .messages = 1, BY_KERNELS, .forbidden = {ALL, ALL_BUT_FIRST}, .fails = true},
     {"2 payloads to where the consumer offers", .messages = 2, .offers = true, .shares = true},
-    {"3 payloads to offered places in the commons", .messages = 3, .lent = BY_COMMONS, .got = BY_COMMONS,
-     .offers = true, .shares = true},
+    {"3 payloads to offered places in the shared heap", .messages = 3, .lent = BY_HEAP, .got = BY_HEAP, .offers = true,
+     .shares = true},
     {"2 payloads that the kernel carries to where the consumer offers", .messages = 2, .lent = BY_KERNEL,
      .got = BY_KERNEL, .offers = true, .shares = true},
-    {"1 payload out of the commons, carried by the kernel", .messages = 1, .lent = BY_COMMONS, .got = BY_KERNEL,
+    {"1 payload out of the shared heap, carried by the kernel", .messages = 1, .lent = BY_HEAP, .got = BY_KERNEL,
      .offers = true},
     {"the kernel does not carry once", .messages = 1, BY_KERNELS, .forbidden = {1, 0}, .offers = true},
-    {"an offered place that nobody reaches", .messages = 1, .lent = BY_COMMONS, .got = BY_KERNEL, .apart = true,
+    {"an offered place that nobody reaches", .messages = 1, .lent = BY_HEAP, .got = BY_KERNEL, .apart = true,
      .offers = true},
     {"the kernel carries, and the consumer's call fails at any time", .messages = 1, .lent = BY_KERNEL,
      .got = BY_KERNEL, .fails = true, .offers = true, .leaves = true},
     {"an offer, and both calls fail", .messages = 1, .helps = true, .fails = true, .offers = true},
     {"an offer, and the consumer's call fails at any time", .messages = 1, .fails = true, .offers = true,
      .leaves = true},
-    {"an offer in the commons, and both calls fail", .messages = 1, .lent = BY_COMMONS, .got = BY_COMMONS,
-     .fails = true, .offers = true},
-    {"in the commons, and both calls fail", .messages = 1, .helps = true, .lent = BY_COMMONS, .got = BY_COMMONS,
+    {"an offer in the shared heap, and both calls fail", .messages = 1, .lent = BY_HEAP, .got = BY_HEAP, .fails = true,
+     .offers = true},
+    {"in the shared heap, and both calls fail", .messages = 1, .helps = true, .lent = BY_HEAP, .got = BY_HEAP,
      .fails = true},
     {"a fan: 3 payloads, copied", .messages = 3, .fan = true},
     {"a fan: 3 payloads, read in place", HOLDS, 3, .fan = true},
-    {"a fan: 2 payloads, read in the commons", HOLDS, 2, .lent = BY_COMMONS, .apart = true, .fan = true},
+    {"a fan: 2 payloads, read in the shared heap", HOLDS, 2, .lent = BY_HEAP, .apart = true, .fan = true},
     {"a fan: 2 payloads, read in place, and then one in the slot of the first", HOLDS, 3, .fan = true, .lends = 2},
     {"a fan: a payload that is copied, and all calls fail", .messages = 1, .fails = true, .fan = true},
     {"a fan: a payload that is read in place, and all calls fail", HOLDS, 1, .fails = true, .fan = true},
@@ -131,7 +131,7 @@ static const struct scenario scenarios[] = {
      .fan = true},
 };
 
-struct commons_view {
+struct heap_view {
     char *base; /* NULL: it cannot be mapped */
 };
 
@@ -141,13 +141,13 @@ struct arena {
     struct loan_offer offers[SLOTS];
     struct fan_line lines[CONSUMERS];
     char slots[SLOTS * PAYLOAD_BYTES];
-    uint64_t before_lent; /* no payload is at offset 0 of a commons */
+    uint64_t before_lent; /* no payload is at offset 0 of a shared heap */
     uint64_t lent[MESSAGES_MAX][PAYLOAD_BYTES / 8];
     uint64_t before_got;
     uint64_t got[CONSUMERS][MESSAGES_MAX][PAYLOAD_BYTES / 8];
     struct fifo_end ends[1 + CONSUMERS];
-    struct commons commons[2];
-    struct commons_view views[2];             /* of the other end's */
+    struct heap heap[2];
+    struct heap_view views[2];                /* of the other end's */
     int forbidden[2];                         /* as in the scenario, of the copies to come */
     int filled, offered, consumed[CONSUMERS]; /* by the producer; by the consumer */
 };
@@ -162,7 +162,7 @@ static uint64_t word_of(int message, int k) { return ((uint64_t)(1 + message) * 
 
 uint64_t os_now_ns(void) { return 0; } /* no wait comes to its deadline */
 
-char *commons_view_at(struct commons_view *view, uint64_t offset, size_t bytes) {
+char *heap_view_at(struct heap_view *view, uint64_t offset, size_t bytes) {
     return view->base != NULL && bytes > 0 ? view->base + offset : NULL;
 }
 
@@ -197,15 +197,15 @@ static void name_places(void) {
     }
 }
 
-/* A buffer of this end: what is in the commons lies behind a word that is not lent. */
+/* A buffer of this end: what is in the shared heap lies behind a word that is not lent. */
 static void place_buffer(int owner, enum by by, uint64_t *before, size_t bytes, bool unmapped) {
     struct arena *a = arena();
     if (by == BY_KERNEL)
         model_private(before + 1, bytes, owner);
-    if (by != BY_COMMONS)
+    if (by != BY_HEAP)
         return;
-    a->commons[owner] = (struct commons){.base = (char *)before, .bytes = bytes + sizeof *before};
-    a->ends[owner].loans.commons = &a->commons[owner];
+    a->heap[owner] = (struct heap){.base = (char *)before, .bytes = bytes + sizeof *before};
+    a->ends[owner].loans.heap = &a->heap[owner];
     a->views[1 - owner].base = unmapped ? NULL : (char *)before;
 }
 

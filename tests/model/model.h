@@ -30,7 +30,7 @@
  *
  * Not modelled: a load that reads a store which its own thread's later store has caused (po ∪ rf has no circle, as in RC11);
  * fences, of which the slot layer has none; accesses of two sizes to one place.
- * Read next: memory.c, explore.c, slots.c, loans.c, commons.c, wake.c, windows.c.
+ * Read next: memory.c, explore.c, slots.c, loans.c, heap.c, wake.c, windows.c.
  */
 #ifndef COLLET_TESTS_MODEL_H
 #define COLLET_TESTS_MODEL_H

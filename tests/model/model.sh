@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # model.sh broken FOLDER: checks it with what lies in the folder, as fifo/fifo.h, in the place of the file of src.
-# model.sh [large]: checks slots (slots.c), loans (loans.c), the commons (commons.c), waking (wake.c) and one-sided operations
+# model.sh [large]: checks slots (slots.c), loans (loans.c), the heap (heap.c), waking (wake.c) and one-sided operations
 # (windows.c) in all interleavings, then breaks them in every way below and sees that each is noticed.
 #
 #    of each line of src/fifo that has        mutants
@@ -48,20 +48,20 @@ compile_checked() {
         $cc "$1.o" "$build"/{explore,memory,hooks}.o "${others[@]}" -o "$1"
 }
 
-# Loans of a few bytes have two parts. A commons of a few bytes has four grains, and its variables are the model's.
+# Loans of a few bytes have two parts. A heap of a few bytes has four grains, and its variables are the model's.
 for_model() { # folder
     [ ! -f "$1/layers/memory/loan.c" ] || sed -i -E 's/^#define (NEAR|FAR|LEAST_FAR)_PART_BYTES .*/#define \1_PART_BYTES 8u/' "$1/layers/memory/loan.c"
-    [ ! -f "$1/layers/memory/commons.c" ] || sed -i -e 's/^#define GRAIN_BYTES .*/#define GRAIN_BYTES 64u/' \
-        -e '/^static pthread_mutex_t commons_lock/,/^static struct commons_view \*views;/d' "$1/layers/memory/commons.c"
+    [ ! -f "$1/layers/memory/heap.c" ] || sed -i -e 's/^#define GRAIN_BYTES .*/#define GRAIN_BYTES 64u/' \
+        -e '/^static pthread_mutex_t heap_lock/,/^static struct heap_view \*views;/d' "$1/layers/memory/heap.c"
 }
 copies_for_model() {
-    mkdir -p "$build/small/layers/memory" && cp src/layers/memory/{loan,commons}.c "$build/small/layers/memory/" && for_model "$build/small"
+    mkdir -p "$build/small/layers/memory" && cp src/layers/memory/{loan,heap}.c "$build/small/layers/memory/" && for_model "$build/small"
 }
 
 # One line each: file, program of perl -0p, what it does. N: which of the lines with such a call.
 mutants_of_accesses() {
     local file call n count
-    for file in fifo/fifo.h fifo/proto_direct.h fifo/proto_ll.h fifo/proto_ll128.h layers/memory/loan.c layers/memory/commons.c \
+    for file in fifo/fifo.h fifo/proto_direct.h fifo/proto_ll.h fifo/proto_ll128.h layers/memory/loan.c layers/memory/heap.c \
         layers/windows/{onesided,send,receive}.c layers/windows/op.h; do
         for call in port_load_acquire port_store_release port_store_fenced port_line_store port_line_load \
             __ATOMIC_ACQUIRE __ATOMIC_RELEASE __ATOMIC_SEQ_CST __atomic_fetch_add __atomic_fetch_or SCOPED_LOCK; do
@@ -99,7 +99,7 @@ accesses='__(atomic|sync)_|port_(load|store|fence|line|lines|word|flag)[a-z0-9_]
 spared='^fifo/fifo_place.c:.*(__atomic_thread_fence|gauged)|^kernels/interp.h:.*port_fence\(\)'
 accessed_lines() { # on a CPU; port.h says what accesses are, lanes.h has those of a GPU
     local path
-    for path in src/fifo/*.[ch] src/layers/memory/{loan,commons}.[ch] src/layers/windows/{onesided.c,send.c,receive.c,op.h} src/kernels/interp.h; do
+    for path in src/fifo/*.[ch] src/layers/memory/{loan,heap}.[ch] src/layers/windows/{onesided.c,send.c,receive.c,op.h} src/kernels/interp.h; do
         [[ $path =~ /(port|lanes)\.h$ ]] || host_part "$path" | grep -nE "$accesses" | sed "s|^|${path#src/}:|"
     done
 }
@@ -122,7 +122,7 @@ models_of() { # file
     case $1 in
     api/* | base/* | layers/streams/*) echo wake ;;
     layers/memory/loan.c | fifo/proto_direct.h) echo loans ;;
-    layers/memory/commons.c) echo commons ;;
+    layers/memory/heap.c) echo heap ;;
     layers/windows/*) echo windows ;;
     fifo/fifo.h) echo slots loans ;;
     *) echo slots ;;
@@ -180,7 +180,7 @@ check_broken() { # folder
     exit 2
 }
 
-models="slots loans commons wake windows"
+models="slots loans heap wake windows"
 explore() { # program, large
     compile_checked "$build/$1" "$1" "$build/small" && "$build/$@" >"$work/$1.table"
 }

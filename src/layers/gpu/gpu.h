@@ -245,6 +245,7 @@ struct gpu_rank {
     bool tells;                  /* the newest operation writes its number */
     bool in_graphs;              /* some operation is in a graph: its replays wait for the events */
     bool is_putting;             /* between gpu_rank_before() and gpu_ranks_after() */
+    bool keeps_windows;          /* a transfer may still use the windows when the communicator ends (transfer.h) */
     struct gpu_signals *signals; /* signals from GPU to GPU (onesided.h); NULL: there has been no window */
     uint64_t meetings;           /* number of meetings of all ranks before the first use of a program */
 };

@@ -72,7 +72,8 @@ static bool gpu_close(struct collet_comm *comm) {
     struct chan *chan = comm->chan;
     if (chan == NULL)
         return true;
-    const bool on_gpu = chan->owner.gpu != NULL, ended = !on_gpu || work_ends(chan);
+    const bool on_gpu = chan->owner.gpu != NULL;
+    const bool ended = !on_gpu || (work_ends(chan) && !chan->owner.gpu->keeps_windows);
     proxy_leave(chan);
     if (on_gpu && ended) {
         exec_copies_close(chan);

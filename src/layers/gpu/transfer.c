@@ -67,13 +67,16 @@ void gpu_transfer_destroy(struct gpu_transfer *transfer) {
     free(transfer);
 }
 
+void gpu_transfer_keep(const struct gpu_transfer *transfer) { transfer->chan->owner.gpu->keeps_windows = true; }
+
 /* No part waits for another one. So more blocks than run at once would be no use. */
 static enum collet_result launch(const struct gpu_transfer *transfer, void *stream) {
     const struct gpu_rank *gpu = transfer->chan->owner.gpu;
-    const uint32_t lanes = gpu->driver->max_lanes, warps = lanes / PIECE_LANES;
+    const uint32_t warps = gpu->driver->max_lanes < PIECE_LANES ? 1 : gpu->driver->max_lanes / PIECE_LANES;
     const uint64_t most = gpu->driver->streams->resident(gpu->ordinal), wanted = (transfer->nparts + warps - 1) / warps;
     const struct piece_launch list = {transfer->parts, transfer->nparts, wanted < most ? wanted : most};
-    return gpu->driver->streams->launch(gpu->driver->kernels->pieces, (uint32_t)list.nblocks, lanes, &list, stream);
+    return gpu->driver->streams->launch(gpu->driver->kernels->pieces, (uint32_t)list.nblocks, warps * PIECE_LANES,
+                                        &list, stream);
 }
 
 enum collet_result gpu_transfer_post(struct gpu_transfer *transfer, void (*function)(void *argument), void *argument,

@@ -25,6 +25,9 @@ enum collet_result gpu_transfer_create(const struct chan *chan, const struct pie
 /* Call it when the transfer is done, or was never posted. */
 void gpu_transfer_destroy(struct gpu_transfer *transfer);
 
+/* Instead: the transfer is not done, and nobody waits for it any more. Its memory stays, and so do the windows of its communicator. */
+void gpu_transfer_keep(const struct gpu_transfer *transfer);
+
 /* Puts the transfer into a stream. Once the pieces have been moved, function(argument) is called by a thread of the driver; it may not use
  * GPUs. NULL: nothing is called. INVALID_USAGE: the stream is in a capture. */
 enum collet_result gpu_transfer_post(struct gpu_transfer *transfer, void (*function)(void *argument), void *argument,

@@ -7,178 +7,15 @@
  *        ▼          ready? ──▶ borrow ──▶ lend ──▶ the step, as in each call ──▶ … all steps are done
  *    visit                                                                       │
  *                   the worker is done ◀── all that it has lent was read ◀── waits, helps to copy
- *
- * A payload that a step only stores is copied to its final place. A payload that a step reduces is read where it lies, if this process can
- * reach it by address. Otherwise it is copied into the worker's scratch. Scratch is always the same memory, so the payload is in the rank's
- * own cache when it is reduced.
  */
 #include "base/memory.h"
-#include "exec/visit.h"
-#include "kernels/lend.h"
-#include "layers/memory/commons.h"
-#include "layers/memory/loan.h"
+#include "layers/memory/borrow.h"
+#include "layers/memory/heap.h"
+#include "layers/memory/landings.h"
 #include "transport/transport.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* What direct ends need of a worker in a call. */
-struct direct_worker {
-    struct interp_lends lends;
-    uint32_t borrows_from; /* Minimum bytes of a payload that any end borrows; 0: no end borrows */
-    bool lands;            /* The worker offers places to its producers */
-    bool waits;            /* All steps are done, but consumers may still read what the worker has lent */
-    uint32_t said_pc;      /* With said_round, the first step whose landings are not announced yet */
-    uint64_t said_round;
-};
-
-/* ---- what was lent to a step ---- */
-
-/* Will the step hold this payload and read it where it lies, instead of copying it? A rank that holds a payload must not wait, because the
- * payload's owner waits for this rank if its call fails. So payloads that are copied are fetched before any other is held. */
-static bool is_held(const struct fifo_end *end, uint32_t bytes, const char *to) {
-    return to == NULL && loan_is_near(end, bytes);
-}
-
-/* The address where a step stores its only operand unchanged; NULL: the step has more operands, or changes its operand. */
-static char *place_of(const struct interp_op *op, const struct prog_step *step, uint64_t round,
-                      const struct interp_piece *piece) {
-    bool copies = step->recv_count == 1 && step->locals_count == 0 && step->count == 1 &&
-                  step->store_region == STEP_OUT && !(step->finish && op->args.divisor > 1);
-    return copies ? interp_store(op, step, 0, round, piece) : NULL;
-}
-
-static bool fetch_all(struct interp_worker *w, const struct prog_step *step, uint32_t bytes, char *to) {
-    for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = w->op->recv_ends[step->recv_first + k];
-        if (!loan_is_open(end) || is_held(end, bytes, to) ||
-            loan_fetch(end, bytes, to != NULL ? to : interp_scratch(w, (uint32_t)k)))
-            continue;
-        w->blocked_on = (uint32_t)(step->recv_first + k);
-        w->blocked_sending = 0;
-        return false;
-    }
-    return true;
-}
-
-static bool hold_all(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
-    struct fifo_end *const *ends = &w->op->recv_ends[step->recv_first];
-    for (int k = 0; k < step->recv_count; k++) {
-        if (!loan_is_open(ends[k]) || loan_hold(ends[k], bytes))
-            continue;
-        w->blocked_on = (uint32_t)(step->recv_first + k);
-        w->blocked_sending = 0;
-        while (k-- > 0)
-            if (ends[k]->loans.taken != NULL && loan_is_near(ends[k], bytes))
-                loan_drop(ends[k], bytes);
-        return false;
-    }
-    return true;
-}
-
-static bool any_is_lent(const struct interp_op *op, const struct prog_step *step) {
-    for (int k = 0; k < step->recv_count; k++)
-        if (direct_is_lent(fifo_header(op->recv_ends[step->recv_first + k])))
-            return true;
-    return false;
-}
-
-/* Fetches the payloads that the step's peers have lent. Call it after all operands have arrived. False: not all payloads have come yet. */
-static bool borrow(struct interp_worker *w, const struct interp_try *next) {
-    const struct prog_step *step = next->step;
-    if (w->direct->borrows_from - 1 >= next->bytes || !any_is_lent(w->op, step))
-        return true;
-    char *to = place_of(w->op, step, w->round, &next->piece);
-    return fetch_all(w, step, next->bytes, to) && hold_all(w, step, next->bytes);
-}
-
-/* ---- landings ---- */
-
-/* The first position whose landing is not announced yet. */
-static uint64_t next_landing(const struct fifo_end *end) {
-    return (int64_t)(end->loans.landings_end - end->position) > 0 ? end->loans.landings_end : end->position;
-}
-
-static bool has_room(const struct interp_op *op, const struct prog_step *step) {
-    for (int k = 0; k < step->recv_count; k++) {
-        const struct fifo_end *end = op->recv_ends[step->recv_first + k];
-        if (next_landing(end) - end->position >= end->nslots)
-            return false;
-    }
-    return true;
-}
-
-static void say_where(const struct interp_op *op, const struct prog_step *step, uint32_t bytes, char *to) {
-    for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = op->recv_ends[step->recv_first + k];
-        bool lands = to != NULL && loan_can_land(&end->loans, (uintptr_t)to, bytes);
-        struct loan_landing landing = {lands ? to : NULL, next_landing(end), bytes};
-        loan_land(&end->loans, landing);
-        if (lands && end->loans.way != LOAN_WIRE)
-            loan_offer(end, landing);
-    }
-}
-
-/* The address where a step's payload may land; NULL: into the slot. The current step's payload may land now. A later step's payload may
- * land early if no other step touches its place. */
-static char *landing_of(const struct interp_worker *w, const struct prog_step *step, const struct interp_piece *piece) {
-    const struct direct_worker *direct = w->direct;
-    bool now = direct->said_round == w->round && direct->said_pc == w->pc;
-    bool early = direct->lends.apart && step->lands == STEP_LANDS_EARLY;
-    return now || early ? place_of(w->op, step, direct->said_round, piece) : NULL;
-}
-
-/* Announces landings, from where the last call stopped, or from the worker's current step if that is later. A slot without a landing is
- * announced too (with NULL), so that positions are counted right. */
-static void announce(struct interp_worker *w) {
-    const struct interp_op *op = w->op;
-    struct direct_worker *direct = w->direct;
-    if (direct->said_round < w->round || (direct->said_round == w->round && direct->said_pc < w->pc)) {
-        direct->said_round = w->round;
-        direct->said_pc = w->pc;
-    }
-    while (direct->said_round < op->geometry.nrounds) {
-        const struct prog_step *step = &op->steps[w->first_step + direct->said_pc];
-        struct interp_piece piece = interp_piece_of(op, step, 0, direct->said_round);
-        uint32_t bytes = interp_payload(op, step, direct->said_round, &piece);
-        if (!has_room(op, step))
-            return;
-        if (!interp_skips(op, bytes))
-            say_where(op, step, bytes, landing_of(w, step, &piece));
-        direct->said_pc = (direct->said_pc + 1) % w->nsteps;
-        direct->said_round += direct->said_pc == 0;
-    }
-}
-
-/* If consumers have offered landings for a result that would be lent, adds these to the step's places. Then the consumers need not fetch
- * the result. Returns the number of places. */
-static int land(struct interp_worker *w, const struct prog_step *step, int ndst, uint32_t bytes,
-                uint32_t *stream_mask) {
-    for (int k = 0; k < step->send_count; k++) {
-        struct fifo_end *end = w->op->send_ends[step->send_first + k];
-        if (end->loans.lending == 0 || end->loans.way == LOAN_WIRE)
-            continue;
-        char *to = loan_land_there(end, bytes);
-        if (to == NULL && loan_will_carry(end, bytes))
-            end->loans.lending = LOAN_CARRIED;
-        if (to == NULL)
-            continue;
-        end->loans.lending = LOAN_LANDED;
-        if (ndst < 32 && (w->op->stream_stores || fifo_place_streams(&end->place)))
-            *stream_mask |= 1u << ndst;
-        w->dst[ndst++] = to;
-    }
-    return ndst;
-}
-
-/* Call it after the result is computed: the operating system copies the result to offered places that only it can reach. */
-static void carry(struct interp_worker *w, const struct prog_step *step, uint32_t bytes) {
-    for (int k = 0; k < step->send_count; k++) {
-        struct fifo_end *end = w->op->send_ends[step->send_first + k];
-        if (end->loans.lending == LOAN_CARRIED)
-            end->loans.lending = loan_carry(end, w->dst[0], bytes);
-    }
-}
 
 /* ---- a step ---- */
 
@@ -204,26 +41,26 @@ static void direct_reduce(struct interp_worker *w, const struct prog_step *step,
     uint32_t mask = 0;
     bool lands = w->direct->lends.from - 1 < bytes && step->lends == STEP_LENDS_RESULT && nsrc > 1;
     if (lands)
-        ndst = land(w, step, ndst, (uint32_t)bytes, &mask);
+        ndst = landings_add(w, step, ndst, (uint32_t)bytes, &mask);
     mask |= bytes < STREAM_MIN_BYTES ? 0 : stream_mask(w->op, step);
     reduce_host_step(w, step, ndst, nsrc, count, mask);
     if (lands)
-        carry(w, step, (uint32_t)bytes);
+        landings_carry(w, step, (uint32_t)bytes);
 }
 
 static inline enum interp_result direct_ready_for(struct interp_worker *w, const struct interp_try *next) {
     if (interp_skips(w->op, next->bytes))
         return INTERP_STEPPED;
     enum interp_result ready = interp_ready(w, next->step, next->bytes, PROTOCOL_DIRECT);
-    return ready == INTERP_STEPPED && !borrow(w, next) ? INTERP_BUSY : ready;
+    return ready == INTERP_STEPPED && !direct_borrow(w, next) ? INTERP_BUSY : ready;
 }
 
-/* Between borrow() and the end of the step, nothing is waited for: see is_held(). */
+/* Between direct_borrow() and the end of the step, nothing is waited for: see is_held() in borrow.h. */
 static inline enum interp_result direct_try(struct interp_worker *w, const struct interp_try *next,
                                             interp_reduce *reduce, uint32_t everywhere) {
     enum interp_result ready = direct_ready_for(w, next);
     if (ready == INTERP_BUSY && w->direct->lands)
-        announce(w);
+        landings_announce(w);
     if (ready != INTERP_STEPPED)
         return ready;
     interp_lend(w, &w->direct->lends, next->step, next->bytes, &next->piece);
@@ -251,7 +88,7 @@ struct direct_limits {
     /* Minimum bytes of a payload that is lent, is borrowed, or may go to its final place directly; 0: none is, or may. */
     uint32_t lends_from, borrows_from, lands_from;
     bool receives;
-    const struct commons *only; /* Ends lend and offer only memory of these commons; NULL: any memory */
+    const struct heap *only; /* Ends lend and offer only memory of this shared heap; NULL: any memory */
 };
 
 /* The smaller one of two minima. A minimum of 0 means that there is none, so the other one is returned. */
@@ -264,7 +101,7 @@ static struct direct_limits limits_of(const struct exec_program *program) {
         const struct conn *conn = program->conns[k];
         const struct loan_end *end = &conn->end.loans;
         any |= end->least_bytes > 0 && !(root_reduces && end->way == LOAN_HOST); /* interp_lends_to() */
-        limits.only = end->commons != NULL ? end->commons : limits.only;
+        limits.only = end->heap != NULL ? end->heap : limits.only;
         uint32_t *from = conn->side == CONN_PRODUCER ? &limits.lends_from : &limits.borrows_from;
         *from = least_of(*from, direct_least(end));
         limits.receives |= conn->side == CONN_CONSUMER;
@@ -281,9 +118,9 @@ static bool may_carry(const struct exec_call *call, uint32_t least) {
     return least > 0 && (least <= most || call->request.extents != NULL);
 }
 
-static bool may_lend(const struct exec_call *call, const struct commons *only) {
-    return only == NULL || commons_offset(only, (uintptr_t)call->args.in) != 0 ||
-           commons_offset(only, (uintptr_t)call->args.out) != 0;
+static bool may_lend(const struct exec_call *call, const struct heap *only) {
+    return only == NULL || heap_offset(only, (uintptr_t)call->args.in) != 0 ||
+           heap_offset(only, (uintptr_t)call->args.out) != 0;
 }
 
 static void worker_begin(const struct exec_call *call, int k, const struct direct_limits *limits) {
@@ -302,7 +139,7 @@ static void worker_begin(const struct exec_call *call, int k, const struct direc
                                              .receives = limits->receives};
     w->direct->lands = borrows && limits->lands_from > 0;
     if (w->direct->lands && w->direct->lends.apart)
-        announce(w);
+        landings_announce(w);
 }
 
 static enum collet_result call_begin(const struct exec_call *call) {

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/mapping.h"
 #include "base/os.h"
-#include "layers/memory/commons.h"
+#include "layers/memory/heap.h"
 #include "layers/memory/loan.h"
 
 #include <string.h>
@@ -93,7 +93,7 @@ static size_t part_bytes(uint32_t part, uint32_t bytes, uint32_t room) {
 static char *reach(const struct loan_end *end, uint64_t address, uint64_t offset, uint32_t bytes) {
     if (end->way == LOAN_PROCESS)
         return (char *)(uintptr_t)address;
-    return offset != 0 ? commons_view_at(end->view, offset, bytes) : NULL;
+    return offset != 0 ? heap_view_at(end->view, offset, bytes) : NULL;
 }
 
 static const char *lent_payload(const struct loan_end *end, const struct fifo_loan *loan, uint32_t bytes) {

@@ -43,7 +43,7 @@
  * writes `to` and `to_offset`, for a switch or a block that sums what all ranks lend (kernels/cuda/block_team.cuh, block_push.cuh).
  *
  * Each end knows how it can reach the other end's memory. In one process it uses the address. Between processes of a host it uses the
- * commons (commons.h) if the memory lies there, and asks the operating system to copy otherwise. A producer lends only to a consumer
+ * shared heap (heap.h) if the memory lies there, and asks the operating system to copy otherwise. A producer lends only to a consumer
  * that has said that it can take loans. If a consumer still cannot read a payload, it refuses the loan, and the producer copies the
  * payload into the slot, as if it had never lent it.
  */

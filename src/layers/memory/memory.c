@@ -3,7 +3,7 @@
  * Memory that programs get from collet, and memory that programs register. One list holds all allocations of this process. Each
  * communicator has a list of its registrations.
  *
- *    mapped pages       │ … │ the program's memory │ … │          in the commons (layers/memory/commons.h); if that has no room, elsewhere
+ *    mapped pages       │ … │ the program's memory │ … │          in the shared heap (layers/memory/heap.h); if that has no room, elsewhere
  *                           ▲ begins at a page; if the memory is as long as a huge page, at a huge page
  */
 #include "seams/layer.h"
@@ -13,9 +13,9 @@
 #include "base/mapping.h"
 #include "base/memory.h"
 #include "layers/gpu/buffers.h"
-#include "layers/memory/commons.h"
+#include "layers/memory/heap.h"
 #include "layers/memory/os_memory.h"
-#include "layers/memory/pledge.h"
+#include "layers/memory/registration.h"
 
 #include <stdlib.h>
 
@@ -24,12 +24,12 @@ struct allocation { /* Host memory. For allocations on GPUs see layers/gpu/buffe
     void *memory;
     void *mapped; /* Beginning of its pages */
     size_t mapped_bytes;
-    struct pledge *pledge;
+    struct registration *registration;
 };
 
 struct collet_registration {
     struct collet_registration *next;
-    struct pledge *pledge; /* NULL: the registered memory is not host memory */
+    struct registration *of_host; /* NULL: the registered memory is not host memory */
 };
 
 /* Protects all lists of this file. */
@@ -46,21 +46,21 @@ static enum collet_result allocate_elsewhere(struct allocation *a, size_t bytes,
     return COLLET_SUCCESS;
 }
 
-/* Frees the memory of an allocation. In a forked child, memory from the parent's commons is private memory, and is freed as such. */
+/* Frees the memory of an allocation. In a forked child, memory from the parent's shared heap is private memory, and is freed as such. */
 static void allocation_end(const struct allocation *a) {
-    if (!commons_give_back(a->memory))
+    if (!heap_give_back(a->memory))
         os_memory_destroy(a->mapped, a->mapped_bytes);
 }
 
 static enum collet_result allocation_fill(struct allocation *a, size_t bytes) {
     size_t align = bytes >= OS_HUGE_PAGE_BYTES ? OS_HUGE_PAGE_BYTES : 1;
-    a->memory = a->mapped = commons_take(bytes, align);
+    a->memory = a->mapped = heap_take(bytes, align);
     a->mapped_bytes = bytes;
     if (a->memory == NULL)
         COLLET_TRY(allocate_elsewhere(a, bytes, align));
     enum collet_result result = os_memory_touch(a->memory, bytes);
     if (result == COLLET_SUCCESS)
-        result = pledge_make(a->memory, bytes, &a->pledge);
+        result = registration_make(a->memory, bytes, &a->registration);
     if (result != COLLET_SUCCESS)
         allocation_end(a);
     return result;
@@ -119,7 +119,7 @@ enum collet_result collet_mem_free(void *memory) {
     if (a == NULL)
         return err_set(COLLET_ERR_INVALID_ARGUMENT,
                        "memory is %p: that did not come from collet_mem_alloc(), or is freed already", memory);
-    pledge_end(a->pledge);
+    registration_end(a->registration);
     allocation_end(a);
     free(a);
     return COLLET_SUCCESS;
@@ -128,7 +128,7 @@ enum collet_result collet_mem_free(void *memory) {
 /* ---- registration ---- */
 
 static void forget(struct collet_registration *registration) {
-    pledge_end(registration->pledge);
+    registration_end(registration->of_host);
     free(registration);
 }
 
@@ -144,7 +144,7 @@ static enum collet_result comm_register(struct collet_comm *comm, const void *bu
         return err_set(COLLET_ERR_INVALID_ARGUMENT, "bytes is %zu: no buffer at %p is that long", bytes, buff);
     struct collet_registration *r;
     COLLET_TRY(memory_get(&r, 1, sizeof *r, "no memory for a registration"));
-    enum collet_result result = !comm_is_on_gpu(comm) ? pledge_make(buff, bytes, &r->pledge) : COLLET_SUCCESS;
+    enum collet_result result = !comm_is_on_gpu(comm) ? registration_make(buff, bytes, &r->of_host) : COLLET_SUCCESS;
     if (result != COLLET_SUCCESS) {
         free(r);
         return result;

@@ -296,7 +296,7 @@ struct sim_loan net_loan_of_processes(const struct config *config) {
 }
 
 void net_lend_by_address(struct net *net) {
-    const struct sim_loan loan = {.class = LINK_LENT, .least_bytes = LOAN_COMMONS_BYTES};
+    const struct sim_loan loan = {.class = LINK_LENT, .least_bytes = LOAN_HEAP_BYTES};
     for (int pair = 0; pair < net->nranks * net->nranks && !net->gpu; pair++)
         if (!costs_is_remote(net->inside[pair].class))
             net->inside[pair].loan = loan;

@@ -249,16 +249,27 @@ static bool is_under_way(const struct collet_transfer *transfer) {
     return transfer->posted && state_of(transfer) == COLLET_IN_PROGRESS;
 }
 
-/* From now on the RMA engine, or the GPU, does not touch the transfer any more. False: the GPU has not come to its end in time. */
-static bool stop(struct collet_transfer *transfer) {
-    const uint64_t end_ns = os_now_ns() + COMM_ABORT_WAIT_NS;
+/* A stream cannot be told to leave a transfer out. So it is waited for: without a limit, as for other work of the rank in streams, unless the
+ * communicator has failed. False: the time was up. */
+static bool await_gpu(const struct collet_transfer *transfer) {
+    const struct boot *boot = transfer->comm->boot;
     struct waiter waiter = transfer->comm->engine.patience;
-    if (transfer->on_gpu == NULL && is_under_way(transfer))
+    uint64_t end_ns = UINT64_MAX;
+    while (is_under_way(transfer) && os_now_ns() < end_ns) {
+        wait_pause(&waiter);
+        if (end_ns == UINT64_MAX && boot_failed(boot) != COLLET_SUCCESS)
+            end_ns = os_now_ns() + COMM_ABORT_WAIT_NS;
+    }
+    return !is_under_way(transfer);
+}
+
+/* From now on the RMA engine, or the GPU, does not touch the transfer any more. False: the GPU may still do so. */
+static bool stop(struct collet_transfer *transfer) {
+    bool stopped = true;
+    if (transfer->on_gpu != NULL)
+        stopped = await_gpu(transfer);
+    else if (is_under_way(transfer))
         rma_cancel(transfer->comm->windows->rma, &transfer->op, transfer->peer);
-    else
-        while (is_under_way(transfer) && os_now_ns() < end_ns)
-            wait_pause(&waiter);
-    const bool stopped = transfer->on_gpu == NULL || !is_under_way(transfer);
     transfer->posted = !stopped;
     return stopped;
 }
@@ -268,6 +279,7 @@ static struct collet_transfer *all_kept;
 
 static void keep(struct collet_transfer *transfer) {
     log_warn(COLL, "the GPU is still at work for a transfer that has ended: its memory is kept");
+    gpu_transfer_keep(transfer->on_gpu);
     SCOPED_LOCK(&transfers_lock);
     transfer->comm = NULL; /* so its note is not sent */
     transfer->next = all_kept;

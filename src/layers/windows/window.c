@@ -9,7 +9,7 @@
  *                                                     collet_wait_signal: acquire; then the data is there
  *
  * Each rank says where its buffer and its signals are. Ranks of its process use an address. Other processes of its host use an offset in the
- * commons (layers/memory/commons.h). In both cases a put is a copy, and needs nobody at the other end. If the buffer is not in the commons,
+ * shared heap (layers/memory/heap.h). In both cases a put is a copy, and needs nobody at the other end. If the buffer is not in the shared heap,
  * or COLLET_TRANSPORT allows no shared memory between the two ranks, the RMA engine carries the bytes (rma.h).
  */
 #include "layers/windows/window.h"
@@ -20,7 +20,7 @@
 #include "layers/gpu/buffers.h"
 #include "layers/gpu/exec_copies.h"
 #include "layers/gpu/windows.h"
-#include "layers/memory/commons.h"
+#include "layers/memory/heap.h"
 #include "layers/windows/await.h"
 #include "transport/transport.h"
 
@@ -34,9 +34,9 @@ PROCESS_LOCK(windows_lock); /* protects the windows of each communicator */
 
 static void window_destroy(struct collet_window *window, int nranks) {
     for (int rank = 0; window->views != NULL && rank < nranks; rank++)
-        commons_view_close(window->views[rank]);
-    if (window->signals_in_commons)
-        commons_give_back(window->here.signals);
+        heap_view_close(window->views[rank]);
+    if (window->signals_in_heap)
+        heap_give_back(window->here.signals);
     else
         free(window->here.signals);
     free(window->entries);
@@ -48,11 +48,11 @@ static void window_destroy(struct collet_window *window, int nranks) {
 
 static bool tables_create(struct collet_window *window, size_t nranks) {
     window->entries = calloc(nranks, sizeof *window->entries);
-    window->views = calloc(nranks, sizeof(struct commons_view *));
+    window->views = calloc(nranks, sizeof(struct heap_view *));
     window->reach = calloc(nranks, sizeof *window->reach);
     window->waited = calloc(nranks, sizeof *window->waited);
-    window->here.signals = commons_take(nranks * sizeof(uint64_t), sizeof(uint64_t));
-    window->signals_in_commons = window->here.signals != NULL;
+    window->here.signals = heap_take(nranks * sizeof(uint64_t), sizeof(uint64_t));
+    window->signals_in_heap = window->here.signals != NULL;
     if (window->here.signals == NULL)
         window->here.signals = calloc(nranks, sizeof(uint64_t));
     return window->entries != NULL && window->views != NULL && window->reach != NULL && window->waited != NULL &&
@@ -91,10 +91,10 @@ static enum collet_result windows_get(struct collet_comm *comm, struct windows *
 }
 
 static struct window_place place_in_window(const void *memory) {
-    return (struct window_place){(uintptr_t)memory, commons_offset(commons_own(), (uintptr_t)memory)};
+    return (struct window_place){(uintptr_t)memory, heap_offset(heap_own(), (uintptr_t)memory)};
 }
 
-/* All ranks exchange their entries. Each rank opens the commons of the ranks on its host. Another rank may have all entries before this rank
+/* All ranks exchange their entries. Each rank opens the shared heap of the ranks on its host. Another rank may have all entries before this rank
  * does, and may write here at once. So rma_attach() comes first. */
 static enum collet_result window_meet(struct collet_window *window, struct collet_comm *comm) {
     rma_attach(comm->windows->rma, &window->here);
@@ -102,14 +102,14 @@ static enum collet_result window_meet(struct collet_window *window, struct colle
         .data = place_in_window(window->here.buff),
         .signals = place_in_window(window->here.signals),
         .bytes = window->here.bytes,
-        .ticket = commons_own()->ticket,
+        .ticket = heap_own()->ticket,
         .number = window->here.number,
     };
     COLLET_TRY(collet_allgather(&mine, window->entries, sizeof mine, COLLET_UINT8, comm, NULL));
     const struct peer_info *peers = boot_peers(comm->boot);
     for (int rank = 0; rank < comm->nranks; rank++)
         if (peers[rank].node == peers[comm->rank].node)
-            COLLET_TRY(commons_view_open(&window->entries[rank].ticket, &window->views[rank]));
+            COLLET_TRY(heap_view_open(&window->entries[rank].ticket, &window->views[rank]));
     return COLLET_SUCCESS;
 }
 
@@ -412,8 +412,8 @@ static enum window_reach find_reach(const struct collet_comm *comm, const struct
         return WINDOW_BY_MESSAGES;
     if (memcmp(peers[peer].process, self->process, sizeof self->process) == 0)
         return WINDOW_BY_ADDRESS;
-    const bool in_commons = entry->signals.offset != 0 && (entry->data.offset != 0 || entry->bytes == 0);
-    return in_commons && commons_view_map(window->views[peer]) ? WINDOW_BY_VIEW : WINDOW_BY_MESSAGES;
+    const bool in_heap = entry->signals.offset != 0 && (entry->data.offset != 0 || entry->bytes == 0);
+    return in_heap && heap_view_map(window->views[peer]) ? WINDOW_BY_VIEW : WINDOW_BY_MESSAGES;
 }
 
 static enum window_reach reach_of(const struct collet_comm *comm, const struct collet_window *window, int peer) {
@@ -427,7 +427,7 @@ static char *place_at(const struct collet_comm *comm, const struct collet_window
                       const struct window_place *place, size_t at, size_t bytes) {
     switch (reach_of(comm, window, peer)) {
     case WINDOW_BY_ADDRESS: return (char *)(uintptr_t)place->address + at;
-    case WINDOW_BY_VIEW: return commons_view_at(window->views[peer], place->offset + at, bytes);
+    case WINDOW_BY_VIEW: return heap_view_at(window->views[peer], place->offset + at, bytes);
     default: return NULL;
     }
 }

@@ -19,14 +19,14 @@ struct windows {
 
 /* A place in memory that a rank announces. */
 struct window_place {
-    uint64_t address, offset; /* offset 0: the place is not in the commons */
+    uint64_t address, offset; /* offset 0: the place is not in the shared heap */
 };
 
 /* A rank's announcement of its window. */
 struct window_entry {
     struct window_place data, signals;
     uint64_t bytes;
-    struct commons_ticket ticket;
+    struct heap_ticket ticket;
     uint32_t number; /* the window's number in packets */
 };
 
@@ -36,10 +36,10 @@ enum window_reach { WINDOW_UNKNOWN, WINDOW_BY_ADDRESS, WINDOW_BY_VIEW, WINDOW_BY
 struct collet_window {
     struct collet_window *next;
     struct window_entry *entries; /* [nranks] */
-    struct commons_view **views;  /* [nranks]; NULL: this rank's commons cannot be reached */
+    struct heap_view **views;     /* [nranks]; NULL: this rank's shared heap cannot be reached */
     int *reach;                   /* [nranks] enum window_reach, found at first use by any thread */
     uint64_t *waited;             /* [nranks]: number of signals from each rank that were waited for */
-    bool signals_in_commons;
+    bool signals_in_heap;
     struct rma_window here;    /* this rank's buffer and signals */
     struct gpu_window *on_gpu; /* window on GPUs, which uses none of the above (layers/gpu/windows.h) */
     int transfers;             /* number of prepared transfers that name the window */

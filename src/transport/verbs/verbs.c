@@ -53,7 +53,7 @@
  * verbs_receive.c, what comes; verbs_land.c, where payloads go; verbs_failover.c and verbs_lost.c, what happens when a rail
  * dies; verbs_rail.c, which ports are used.
  */
-#include "layers/memory/pledge.h"
+#include "layers/memory/registration.h"
 #include "transport/verbs/verbs_attend.h"
 #include "transport/verbs/verbs_direct.h"
 #include "transport/verbs/verbs_end.h"
@@ -120,7 +120,7 @@ static enum collet_result verbs_ready(struct conn *conn) {
         return err_no_rail(conn);
     end->stage = VERBS_READY;
     verbs_update_live(end);
-    wire_allow_loans(conn, pledge_covers);
+    wire_allow_loans(conn, registration_covers);
     verbs_attend_start();
     return COLLET_SUCCESS;
 }

@@ -10,12 +10,12 @@
  *    slot s                ◀── WRITE of the payload, immediate (s) ──────────────────  sent step s before it knew
  *
  * The producer does not wait for landings, and the immediate says where the payload is. So nothing depends on whether a
- * landing comes in time, or at all. The consumer offers only memory that its program has pledged (pledge.h), and only until
+ * landing comes in time, or at all. The consumer offers only memory that its program has registered (registration.h), and only until
  * the step has come: then the producer has sent the step, and does not use its landing again. In a call that fails, some
  * steps never come, so its queue pairs are moved to the error state (verbs.c).
  */
 #include "base/hash.h"
-#include "layers/memory/pledge.h"
+#include "layers/memory/registration.h"
 #include "transport/verbs/verbs_end.h"
 
 #include <string.h>
@@ -35,9 +35,9 @@ static bool fill(const struct conn *conn, const struct loan_landing *from, struc
     const struct verbs_end *end = conn->impl;
     *landing = (struct verbs_landing){.step = from->position, .address = (uintptr_t)from->to, .bytes = from->bytes};
     for (int r = 0; r < end->nrails; r++) {
-        struct pledge_keys keys;
+        struct registration_keys keys;
         if (end->rails[r].state == VERBS_RAIL_UP &&
-            pledge_keys(end->host, end->rails[r].port->device, landing->address, landing->bytes, &keys) &&
+            registration_keys(end->host, end->rails[r].port->device, landing->address, landing->bytes, &keys) &&
             keys.writable) {
             landing->keys[r] = keys.remote;
             landing->rails |= 1u << r;

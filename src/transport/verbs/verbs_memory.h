@@ -10,7 +10,7 @@
  *                   else                                                    not at all: it is copied to pinned host memory
  *
  * If a way fails when it is tried, the next line's way is used. Connections register their FIFOs once, when they are made.
- * Of the program's memory, only pledged memory is registered (pledge.h). So no memory can be freed while it is registered.
+ * Of the program's memory, only registered memory is registered (registration.h). So no memory can be freed while it is registered.
  *
  * If the device supports it, memory is registered for relaxed ordering (COLLET_IB_PCI_RELAXED_ORDERING): on their way to
  * memory, the NIC's writes may then overtake each other. This is safe because nobody polls memory for a flag that a NIC

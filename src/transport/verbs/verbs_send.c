@@ -11,7 +11,7 @@
  *    adaptively                            nothing ─────────────── WRITE, immediate ─▶
  *
  * A lent payload (layers/memory/loan.h) is read from the program's memory, by a key that the NIC has for that memory
- * (pledge.h). The program's call does not end before the other end has acknowledged the payload, because until then the NIC
+ * (registration.h). The program's call does not end before the other end has acknowledged the payload, because until then the NIC
  * may have to send it again.
  *
  * Adaptive routing (COLLET_IB_ADAPTIVE_ROUTING): switches send each packet of a plain write by any free path, and the
@@ -21,7 +21,7 @@
  *
  * The writes that one call of progress() finds are posted in one list per queue pair.
  */
-#include "layers/memory/pledge.h"
+#include "layers/memory/registration.h"
 #include "transport/verbs/verbs_end.h"
 
 #include <arpa/inet.h>
@@ -163,13 +163,13 @@ static struct write_part part_of_slot(const struct conn *conn, int rail, const c
 }
 
 /* Is the payload lent? If this NIC cannot send from the program's memory, the payload is copied into the slot after all. */
-static bool is_lent(struct conn *conn, int rail, uint64_t step, struct pledge_keys *keys) {
+static bool is_lent(struct conn *conn, int rail, uint64_t step, struct registration_keys *keys) {
     const struct verbs_end *end = conn->impl;
     struct fifo_slot_header *header = &conn->end.headers[step & (conn->end.nslots - 1)];
     uint32_t bytes = fifo_word_bytes(header->word);
     if (!direct_is_lent(header))
         return false;
-    if (pledge_keys(end->host, end->rails[rail].port->device, header->loan.address, bytes, keys))
+    if (registration_keys(end->host, end->rails[rail].port->device, header->loan.address, bytes, keys))
         return true;
     header->word = wire_word(header);
     memcpy(fifo_slot_at(&conn->end, PROTOCOL_SIMPLE, step), (const void *)(uintptr_t)header->loan.address, bytes);
@@ -213,7 +213,7 @@ static bool add_step(struct conn *conn, struct write_batch *batch, uint64_t step
     uint32_t slot = (uint32_t)step & (conn->end.nslots - 1);
     const struct fifo_slot_header *header = &conn->end.headers[slot];
     uint32_t word = wire_word(header), protocol = fifo_word_protocol(word), bytes = fifo_word_bytes(word);
-    struct pledge_keys keys;
+    struct registration_keys keys;
     bool lent = is_lent(conn, rail, step, &keys);
     const struct verbs_landing *landing = verbs_landing_of(conn, step, bytes, rail);
     const bool spread = bytes > end->spread_bytes;

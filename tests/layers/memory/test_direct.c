@@ -170,22 +170,22 @@ static void every_subset_of_the_ranks_may_be_off(void **state) {
 
 /* ---- buffers that others can map ---- */
 
-/* Each call has buffers of its own, so places in the commons are taken and given back all the time. Another subset registers
+/* Each call has buffers of its own, so places in the shared heap is taken and given back all the time. Another subset registers
  * its buffers, wherever they are. */
 static void call_all_from(struct ranks *ranks, int rank, struct collet_comm *comm, unsigned subset) {
-    guard_in_commons = (subset >> rank & 1) != 0;
+    guard_in_heap = (subset >> rank & 1) != 0;
     registers = ((subset ^ subset >> 1) >> rank & 1) != 0;
     call_all(ranks, rank, comm);
 }
 
-/* A commons is mapped when something in it is first lent, or when a fan is made (src/transport/fan.c). How many has this process in its table of mappings? */
-static int commons_mapped(void) {
+/* A shared heap is mapped when something in it is first lent, or when a fan is made (src/transport/fan.c). How many has this process in its table of mappings? */
+static int heap_mapped(void) {
     char line[512];
     unsigned long inode, seen[NRANKS + 1];
     int count = 0;
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
-        if (strstr(line, "collet-commons") != NULL && sscanf(line, "%*s %*s %*s %*s %lu", &inode) == 1) {
+        if (strstr(line, "collet-heap") != NULL && sscanf(line, "%*s %*s %*s %*s %lu", &inode) == 1) {
             int k = 0;
             while (k < count && seen[k] != inode)
                 k++;
@@ -200,10 +200,10 @@ static int commons_mapped(void) {
 static void run_common_subsets(struct ranks *ranks, int rank) {
     struct collet_comm *comm = ranks_comm(ranks, rank, NULL);
     call_all(ranks, rank, comm);
-    ranks_check(ranks, rank, getenv("COLLET_FANS") == NULL || commons_mapped() <= 1);
+    ranks_check(ranks, rank, getenv("COLLET_FANS") == NULL || heap_mapped() <= 1);
     for (unsigned subset = 1; subset < 1u << NRANKS; subset++)
         call_all_from(ranks, rank, comm, subset);
-    ranks_check(ranks, rank, commons_mapped() == ranks->nranks / ranks->nthreads);
+    ranks_check(ranks, rank, heap_mapped() == ranks->nranks / ranks->nthreads);
     check_kernel(ranks, rank, false);
     ranks_try(ranks, rank, collet_comm_destroy(comm));
 }

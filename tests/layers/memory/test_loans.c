@@ -7,7 +7,7 @@
 #include "exec/exec.h"
 #include "fifo/layout.h"
 #include "fifo/proto_direct.h"
-#include "layers/memory/commons.h"
+#include "layers/memory/heap.h"
 #include "layers/memory/exec_direct.c"
 #include "layers/memory/loan.h"
 #include "layers/verifier/rehearsal.h"
@@ -399,24 +399,24 @@ static void a_producer_that_has_used_the_slot_writes_no_other_part(void **state)
 
 /* ---- between processes: this one plays both ---- */
 
-/* The payload is in the commons, and the consumer sees it at another address. */
+/* The payload is in the shared heap, and the consumer sees it at another address. */
 static char *pair_part(struct pair *pair) {
-    struct commons_ticket ticket = commons_own()->ticket;
-    char *payload = commons_take(BYTES, 1);
+    struct heap_ticket ticket = heap_own()->ticket;
+    char *payload = heap_take(BYTES, 1);
     assert_non_null(payload);
     memcpy(payload, pair->from, BYTES);
     for (struct fifo_end *end = &pair->producer; end <= &pair->consumer; end++) {
         end->loans = (struct loan_end){.way = LOAN_HOST, .until = end->position, .least_common_bytes = 1};
-        end->loans.commons = commons_own();
-        assert_int_equal(commons_view_open(&ticket, &end->loans.view), COLLET_SUCCESS);
+        end->loans.heap = heap_own();
+        assert_int_equal(heap_view_open(&ticket, &end->loans.view), COLLET_SUCCESS);
     }
     return payload;
 }
 
 static void pair_unpart(struct pair *pair, char *payload) {
-    commons_view_close(pair->producer.loans.view);
-    commons_view_close(pair->consumer.loans.view);
-    assert_true(commons_give_back(payload));
+    heap_view_close(pair->producer.loans.view);
+    heap_view_close(pair->consumer.loans.view);
+    assert_true(heap_give_back(payload));
 }
 
 static void pair_lend_common(struct pair *pair, char *payload) {
@@ -427,39 +427,39 @@ static void pair_lend_common(struct pair *pair, char *payload) {
     assert_int_equal(direct_ready(&pair->args, &pair->consumer, BYTES, NULL), INTERP_STEPPED);
 }
 
-static void a_payload_in_the_commons_is_read_there(void **state) {
+static void a_payload_in_the_shared_heap_is_read_there(void **state) {
     struct pair *pair = *state;
     char *payload = pair_part(pair);
     pair_lend_common(pair, payload);
     assert_true(loan_is_near(&pair->consumer, BYTES));
     assert_true(loan_hold(&pair->consumer, BYTES));
     assert_ptr_not_equal(pair->consumer.loans.taken, payload);
-    pair_expect(pair, commons_view_at(pair->consumer.loans.view, commons_offset(commons_own(), (uintptr_t)payload), 1));
+    pair_expect(pair, heap_view_at(pair->consumer.loans.view, heap_offset(heap_own(), (uintptr_t)payload), 1));
     assert_false(direct_is_worth(&pair->producer.loans, (uintptr_t)pair->from, BYTES)); /* that is nowhere near */
     pair_unpart(pair, payload);
 }
 
-/* Into the consumer's commons the producer helps; into its other memory nobody but itself can copy. */
-static void a_producer_helps_into_the_commons(void **state) {
+/* Into the consumer's shared heap the producer helps; into its other memory nobody but itself can copy. */
+static void a_producer_helps_into_the_shared_heap(void **state) {
     struct pair *pair = *state;
-    char *payload = pair_part(pair), *to = commons_take(BYTES, 1);
+    char *payload = pair_part(pair), *to = heap_take(BYTES, 1);
     pair_lend_common(pair, payload);
     pair_loan(pair)->to = (uintptr_t)pair->to;
     assert_false(loan_help(&pair->producer, memcpy));
-    pair_loan(pair)->to_offset = commons_offset(commons_own(), (uintptr_t)to);
+    pair_loan(pair)->to_offset = heap_offset(heap_own(), (uintptr_t)to);
     assert_true(loan_help(&pair->producer, memcpy));
     assert_memory_equal(to, pair->from, 1000);
     assert_true(loan_fetch(&pair->consumer, BYTES, to));
     pair_expect(pair, to);
-    assert_true(commons_give_back(to));
+    assert_true(heap_give_back(to));
     pair_unpart(pair, payload);
 }
 
-static void a_payload_behind_the_end_of_the_commons_is_refused(void **state) {
+static void a_payload_behind_the_end_of_the_shared_heap_is_refused(void **state) {
     struct pair *pair = *state;
     char *payload = pair_part(pair);
     pair_lend_common(pair, payload);
-    pair_loan(pair)->offset = commons_own()->bytes - BYTES + 1;
+    pair_loan(pair)->offset = heap_own()->bytes - BYTES + 1;
     assert_false(loan_is_near(&pair->consumer, BYTES));
     assert_false(loan_fetch(&pair->consumer, BYTES, pair->to));
     assert_true(loan_help(&pair->producer, memcpy)); /* puts it into the slot */
@@ -562,9 +562,9 @@ int main(void) {
         WITH_PAIR(what_a_consumer_cannot_read_is_put_into_the_slot),
         WITH_PAIR(what_a_producer_cannot_write_is_put_into_the_slot),
         WITH_PAIR(a_producer_that_has_used_the_slot_writes_no_other_part),
-        WITH_PAIR(a_payload_in_the_commons_is_read_there),
-        WITH_PAIR(a_producer_helps_into_the_commons),
-        WITH_PAIR(a_payload_behind_the_end_of_the_commons_is_refused),
+        WITH_PAIR(a_payload_in_the_shared_heap_is_read_there),
+        WITH_PAIR(a_producer_helps_into_the_shared_heap),
+        WITH_PAIR(a_payload_behind_the_end_of_the_shared_heap_is_refused),
         WITH_PAIR(a_loan_that_was_stopped_is_touched_by_nobody),
         WITH_PAIR(a_consumer_that_fails_keeps_the_producer_off_its_buffer),
         cmocka_unit_test(a_payload_may_land_early_where_no_other_step_touches_its_block),

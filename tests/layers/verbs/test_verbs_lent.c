@@ -5,7 +5,7 @@
 #include "common/verbs_pair.h"
 #include "layers/memory/loan.h"
 
-#include "layers/memory/pledge.h"
+#include "layers/memory/registration.h"
 #include "transport/verbs/verbs_land.c"
 
 /* ------------------------------------------------------------------------------------------------------------ the program's memory */
@@ -14,13 +14,15 @@
 #define PLACE_BYTES 9000u
 
 static char program[PLACES * PLACE_BYTES];
-static struct pledge *pledged;
+static struct registration *registered;
 
-static void pledge_all(void) { assert_int_equal(pledge_make(program, sizeof program, &pledged), COLLET_SUCCESS); }
+static void register_all(void) {
+    assert_int_equal(registration_make(program, sizeof program, &registered), COLLET_SUCCESS);
+}
 
-static void pledge_none(void) {
-    pledge_end(pledged);
-    pledged = NULL;
+static void deregister_all(void) {
+    registration_end(registered);
+    registered = NULL;
 }
 
 /* At odd addresses too. */
@@ -107,12 +109,12 @@ static void payloads_of_all_sizes_are_sent_from_where_they_are(void **state) {
     (void)state;
     for (size_t k = 0; k < SHAPES; k++) {
         struct pair pair;
-        pledge_all();
+        register_all();
         pair_open(&pair, shapes[k]);
         for (int call = 0; call < 40; call++)
             move_lent(&pair, 1 + (uint64_t)call);
         assert_true(has_lent(&pair));
-        pledge_none();
+        deregister_all();
         pair_close(&pair);
     }
 }
@@ -123,36 +125,36 @@ static void with_checksums_they_arrive_too(void **state) {
     unsetenv("COLLET_CHECKSUM");
 }
 
-static void a_nic_is_told_of_a_pledge_once_and_forgets_it_with_the_pledge(void **state) {
+static void a_nic_is_told_of_a_registration_once_and_forgets_it_with_the_registration(void **state) {
     (void)state;
     struct pair pair;
     pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
     const uint64_t fifos = fake.nregistered;
     for (uint64_t times = 1; times <= 3; times++) {
-        pledge_all();
+        register_all();
         move_lent(&pair, 100);
         move_lent(&pair, 100);
         assert_int_equal(fake.nregistered - fifos, 2 * times); /* one per NIC */
-        pledge_none();
+        deregister_all();
     }
     pair_close(&pair); /* looks for registrations that are left */
 }
 
-static void what_is_not_pledged_goes_through_slots(void **state) {
+static void what_is_not_registered_goes_through_slots(void **state) {
     (void)state;
     struct pair pair;
     pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
     assert_false(direct_is_worth(&pair.producer.end.loans, (uintptr_t)program, PLACE_BYTES));
     move_lent(&pair, 200);
     assert_false(has_lent(&pair));
-    pledge_all();
+    register_all();
     const struct loan_end *loans = &pair.producer.end.loans;
     assert_true(direct_is_worth(loans, (uintptr_t)program, PLACE_BYTES));
     assert_false(direct_is_worth(loans, (uintptr_t)program, LOAN_WIRE_BYTES - 1));
     assert_true(direct_is_worth(loans, (uintptr_t)program + sizeof program - PLACE_BYTES, PLACE_BYTES));
     assert_false(direct_is_worth(loans, (uintptr_t)program + sizeof program - PLACE_BYTES + 1, PLACE_BYTES));
     assert_false(direct_is_worth(loans, (uintptr_t)program - 1, PLACE_BYTES));
-    pledge_none();
+    deregister_all();
     assert_false(direct_is_worth(loans, (uintptr_t)program, PLACE_BYTES));
     pair_close(&pair);
 }
@@ -161,7 +163,7 @@ static void what_a_nic_does_not_register_goes_through_slots(void **state) {
     (void)state;
     struct pair pair;
     pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
-    pledge_all();
+    register_all();
     fake.reg_mr_errno = ENOMEM;
     publish_lent(&pair.producer); /* by the one rail */
     settle(&pair);
@@ -171,7 +173,7 @@ static void what_a_nic_does_not_register_goes_through_slots(void **state) {
     move_lent(&pair, 200); /* by the other one, its payloads are lent */
     assert_int_equal(fake.nregistered, registered + 1);
     assert_int_equal((end_of(&pair.producer)->qps[0][0].lent != 0) + (end_of(&pair.producer)->qps[1][0].lent != 0), 1);
-    pledge_none();
+    deregister_all();
     pair_close(&pair);
 }
 
@@ -180,7 +182,7 @@ static void what_a_nic_does_not_register_goes_through_slots(void **state) {
 static void a_call_is_not_over_before_its_memory_is_acknowledged(void **state) {
     (void)state;
     struct pair pair;
-    pledge_all();
+    register_all();
     pair_open(&pair, (struct shape){8, 8900, 1, 1, 0});
     for (int k = 0; k < 50; k++) {
         slots_publish(&pair.producer);
@@ -197,7 +199,7 @@ static void a_call_is_not_over_before_its_memory_is_acknowledged(void **state) {
         scribble();
         move_lent(&pair, 0);
     }
-    pledge_none();
+    deregister_all();
     pair_close(&pair);
 }
 
@@ -205,7 +207,7 @@ static void a_failed_call_sends_nothing_of_its_memory_any_more(void **state) {
     (void)state;
     struct pair pair;
     for (int lent = 0; lent < 2; lent++) {
-        pledge_all();
+        register_all();
         pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
         move_lent(&pair, 30);
         fake.devices[0].hanging = fake.devices[1].hanging = true;
@@ -214,7 +216,7 @@ static void a_failed_call_sends_nothing_of_its_memory_any_more(void **state) {
         progress(&pair.producer);
         transport_verbs.stop(&pair.producer);
         scribble();
-        pledge_none();
+        deregister_all();
         fake.devices[0].hanging = fake.devices[1].hanging = false;
         for (int k = 0; k < 1000; k++)
             transport_verbs.progress(&pair.consumer);
@@ -229,9 +231,9 @@ static void a_failed_call_sends_nothing_of_its_memory_any_more(void **state) {
 static void a_failed_call_sends_nothing_more_by_a_rail_that_is_lost(void **state) {
     (void)state;
     struct pair pair;
-    pledge_all();
+    register_all();
     pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
-    fake.is_pledged = is_of_programs;
+    fake.is_registered = is_of_programs;
     fake.devices[0].hanging = true;
     publish_lent(&pair.producer); /* by rail 0 */
     progress(&pair.producer);
@@ -243,7 +245,7 @@ static void a_failed_call_sends_nothing_more_by_a_rail_that_is_lost(void **state
     attend_both(&pair);
     assert_int_equal(fake.nlent, 0);
     expect_broken(&pair.producer, "in the middle of memory of the program", "");
-    pledge_none();
+    deregister_all();
     pair_close(&pair);
 }
 
@@ -255,7 +257,7 @@ static void another_rail_sends_what_is_lent_once_more(void **state) {
     for (int round = 0; round < 120; round++) {
         struct pair pair;
         struct fake_device *device = &fake.devices[round % 2];
-        pledge_all();
+        register_all();
         pair_open(&pair, (struct shape){round % 3 == 0 ? 2 : 8, 500, 2, 1 + round % 3, UINT64_MAX - 100});
         fake.chance += (uint64_t)round * 0x9e3779b97f4a7c15ull;
         move_lent(&pair, fake_random() % 200);
@@ -270,20 +272,22 @@ static void another_rail_sends_what_is_lent_once_more(void **state) {
         move_lent(&pair, 100);
         assert_int_equal(end_of(&pair.producer)->rails[round % 2].state, VERBS_RAIL_DOWN);
         assert_int_equal(end_of(&pair.producer)->rails[1 - round % 2].state, VERBS_RAIL_UP);
-        pledge_none();
+        deregister_all();
         pair_close(&pair);
     }
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ landings */
 
-static struct pledge *offered;
+static struct registration *offered;
 static bool spreads; /* does the network route adaptively? */
 
-static void offer_all(void) { assert_int_equal(pledge_make(arrivals, sizeof arrivals, &offered), COLLET_SUCCESS); }
+static void offer_all(void) {
+    assert_int_equal(registration_make(arrivals, sizeof arrivals, &offered), COLLET_SUCCESS);
+}
 
 static void offer_none(void) {
-    pledge_end(offered);
+    registration_end(offered);
     offered = NULL;
 }
 
@@ -351,7 +355,7 @@ static void payloads_land_in_memory_that_was_offered_in_time(void **state) {
     (void)state;
     for (size_t k = 0; k < SHAPES; k++) {
         struct pair pair;
-        pledge_all();
+        register_all();
         offer_all();
         pair_open(&pair, shapes[k]);
         fake.spreads = spreads;
@@ -361,7 +365,7 @@ static void payloads_land_in_memory_that_was_offered_in_time(void **state) {
         move_landing(&pair, shapes[k].nslots, false); /* of some of these, something was said */
         assert_int_equal(move_landing(&pair, 100, false), 0);
         expect_untouched(&pair);
-        pledge_none();
+        deregister_all();
         offer_none();
         pair_close(&pair);
     }
@@ -401,7 +405,7 @@ static void a_landing_that_is_half_another_one_is_not_used(void **state) {
     pair_close(&pair);
 }
 
-static void nothing_lands_in_memory_that_is_not_pledged_or_by_devices_with_short_queues(void **state) {
+static void nothing_lands_in_memory_that_is_not_registered_or_by_devices_with_short_queues(void **state) {
     (void)state;
     for (int narrow = 0; narrow < 2; narrow++) {
         struct pair pair;
@@ -448,10 +452,10 @@ static void a_failed_call_begins_nothing_in_its_memory_any_more(void **state) {
     (void)state;
     for (int stopped = 0; stopped < 2; stopped++) {
         struct pair pair;
-        pledge_all();
+        register_all();
         offer_all();
         pair_open(&pair, (struct shape){8, 8900, 2, 1, 0});
-        fake.is_pledged = is_of_programs;
+        fake.is_registered = is_of_programs;
         stopped == 0 ? publish_lent(&pair.producer) : say_landings(&pair.consumer);
         transport_verbs.stop(stopped == 0 ? &pair.producer : &pair.consumer);
         attend_both(&pair);
@@ -460,7 +464,7 @@ static void a_failed_call_begins_nothing_in_its_memory_any_more(void **state) {
         attend_both(&pair);
         assert_int_equal(fake.nlent, 0);
         assert_int_equal(fake.nlandings, 0);
-        pledge_none();
+        deregister_all();
         offer_none();
         pair_close(&pair);
     }
@@ -490,7 +494,7 @@ static void another_rail_lands_what_has_not_come(void **state) {
     for (int round = 0; round < 120; round++) {
         struct pair pair;
         struct fake_device *device = &fake.devices[round % 2];
-        pledge_all();
+        register_all();
         offer_all();
         pair_open(&pair, (struct shape){round % 3 == 0 ? 2 : 8, 500, 2, 1 + round % 3, UINT64_MAX - 100});
         fake.chance += (uint64_t)round * 0x9e3779b97f4a7c15ull;
@@ -504,7 +508,7 @@ static void another_rail_lands_what_has_not_come(void **state) {
         settle(&pair);
         expect_untouched(&pair);
         assert_int_equal(end_of(&pair.producer)->rails[round % 2].state, VERBS_RAIL_DOWN);
-        pledge_none();
+        deregister_all();
         offer_none();
         pair_close(&pair);
     }
@@ -513,9 +517,9 @@ static void another_rail_lands_what_has_not_come(void **state) {
 
 /* What a case that failed has left behind is not the next one's fault. */
 static int forget_all(void **state) {
-    pledge_none();
+    deregister_all();
     offer_none();
-    fake.is_pledged = NULL;
+    fake.is_registered = NULL;
     slots_pattern.simple = false;
     return forget(state);
 }
@@ -531,8 +535,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(payloads_of_all_sizes_are_sent_from_where_they_are, forget_all),
         cmocka_unit_test_setup(with_checksums_they_arrive_too, forget_all),
-        cmocka_unit_test_setup(a_nic_is_told_of_a_pledge_once_and_forgets_it_with_the_pledge, forget_all),
-        cmocka_unit_test_setup(what_is_not_pledged_goes_through_slots, forget_all),
+        cmocka_unit_test_setup(a_nic_is_told_of_a_registration_once_and_forgets_it_with_the_registration, forget_all),
+        cmocka_unit_test_setup(what_is_not_registered_goes_through_slots, forget_all),
         cmocka_unit_test_setup(what_a_nic_does_not_register_goes_through_slots, forget_all_but_simple),
         cmocka_unit_test_setup(a_call_is_not_over_before_its_memory_is_acknowledged, forget_all_but_simple),
         cmocka_unit_test_setup(a_failed_call_sends_nothing_of_its_memory_any_more, forget_all_but_simple),
@@ -542,7 +546,8 @@ int main(void) {
         cmocka_unit_test_setup(with_checksums_they_land_too, forget_all),
         cmocka_unit_test_setup(with_adaptive_routing_they_land_too, forget_all),
         cmocka_unit_test_setup(a_landing_that_is_half_another_one_is_not_used, forget_all),
-        cmocka_unit_test_setup(nothing_lands_in_memory_that_is_not_pledged_or_by_devices_with_short_queues, forget_all),
+        cmocka_unit_test_setup(nothing_lands_in_memory_that_is_not_registered_or_by_devices_with_short_queues,
+                               forget_all),
         cmocka_unit_test_setup(a_failed_call_receives_nothing_into_its_memory_any_more, forget_all),
         cmocka_unit_test_setup(a_failed_call_begins_nothing_in_its_memory_any_more, forget_all_but_simple),
         cmocka_unit_test_setup(a_payload_in_memory_that_was_not_offered_breaks_the_connection, forget_all),

@@ -109,7 +109,7 @@ static void register_buffers(const struct team *team, const struct trial *trial,
     for (int k = 0; k < 2; k++) {
         handles[k] = NULL;
         note_lent(2 * rank + k, guards[k], registered & 1u << rank);
-        if ((registered & 1u << rank) && guards[k]->memory != NULL && !guards[k]->in_commons)
+        if ((registered & 1u << rank) && guards[k]->memory != NULL && !guards[k]->in_heap)
             assert_int_equal(
                 collet_comm_register(team->comms[rank], guards[k]->memory, guards[k]->total_bytes, &handles[k]),
                 COLLET_SUCCESS);
@@ -123,10 +123,10 @@ static void run_call(struct team *team, uint64_t seed) {
     struct trial_call call = random_call(seed);
     trial_name(&call, name);
     for (int rank = 0; rank < RANKS; rank++) {
-        guard_in_commons = (registered & 1u << rank) && seed % 3 == 0;
+        guard_in_heap = (registered & 1u << rank) && seed % 3 == 0;
         trial_prepare(&trials[rank], &call, rank);
     }
-    guard_in_commons = false;
+    guard_in_heap = false;
     for (int rank = 0; rank < RANKS; rank++)
         register_buffers(team, &trials[rank], rank, handles[rank]);
     assert_int_equal(collet_group_start(), COLLET_SUCCESS);
@@ -167,7 +167,7 @@ static void calls_of_host_ranks_are_carried_by_their_callers(void **state) {
 static void calls_send_from_and_receive_into_buffers_of_those_ranks_that_registered_them(void **state) {
     (void)state;
     setenv("COLLET_DIRECT_BYTES", "1", 1);
-    fake.is_pledged = is_lent;
+    fake.is_registered = is_lent;
     uint64_t nlandings = 0; /* a landing is only told of a step that has not come yet: how many there are is chance */
     for (registered = 0; registered < 1u << RANKS; registered++) {
         run_calls(false);
@@ -177,7 +177,7 @@ static void calls_send_from_and_receive_into_buffers_of_those_ranks_that_registe
     }
     assert_true(nlandings > 0);
     registered = 0;
-    fake.is_pledged = NULL;
+    fake.is_registered = NULL;
     unsetenv("COLLET_DIRECT_BYTES");
 }
 

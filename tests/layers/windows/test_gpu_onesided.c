@@ -376,6 +376,7 @@ static void run_streams(struct ranks *ranks, int rank) {
     emulated_stream_delay(p.stream, 100);
     ranks_try(ranks, rank, collet_transfer_post(slow, NULL, 0, p.stream)); /* this one ends with its communicator */
     ranks_try(ranks, rank, collet_comm_destroy(p.comm));
+    ranks_barrier(ranks); /* nothing writes to this rank's buffer any more */
     ranks_try(ranks, rank, collet_mem_free(p.buffer));
     emulated_stream_destroy(second);
     emulated_stream_destroy(p.stream);
@@ -394,6 +395,7 @@ static void run_aborted(struct ranks *ranks, int rank) {
     struct collet_transfer *put = prepare(&p, COLLET_TRANSFER_PUT, part_of(&p, p.nranks), 1 - rank, 0);
     emulated_stream_delay(p.stream, 4000);
     ranks_try(ranks, rank, collet_transfer_post(put, "late", 4, p.stream));
+    ranks_barrier(ranks);
     const uint64_t begin_ns = os_now_ns();
     ranks_try(ranks, rank, collet_comm_abort(p.comm));
     ranks_check(ranks, rank, os_now_ns() - begin_ns < 3500000000u);

@@ -54,7 +54,7 @@ static uint32_t read_layout(const struct config *config, const struct cast *cast
 }
 
 static uint32_t lent_from(const struct config *config) {
-    return config->direct_bytes > 0 ? (uint32_t)config->direct_bytes : LOAN_COMMONS_BYTES;
+    return config->direct_bytes > 0 ? (uint32_t)config->direct_bytes : LOAN_HEAP_BYTES;
 }
 
 bool lines_call_read(const struct lines_call_request *request, const struct cast *cast, struct lines_call *call) {

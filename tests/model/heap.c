@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of the commons (src/layers/memory/commons.c) among the threads of a process, which plays the other process as well:
+ * The model of the shared heap (src/layers/memory/heap.c) among the threads of a process, which plays the other process as well:
  *
- *      each thread        opens a view of the commons, which the first one makes and the first one maps
+ *      each thread        opens a view of the shared heap, which the first one makes and the first one maps
  *                         takes memory, writes there, and must see it by the view, closes the view
  *                         gives back what it took
  *
@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/mapping.h"
-#include "layers/memory/commons.h"
+#include "layers/memory/heap.h"
 #include "layers/memory/os_memory.h"
 #include "model.h"
 
@@ -36,22 +36,22 @@ struct block {
     uint64_t words[8];
 };
 
-struct commons_view;
+struct heap_view;
 struct range;
 static struct {
     pthread_mutex_t lock;
-    struct commons own;
+    struct heap own;
     bool made;
     struct range *taken;
-    struct commons_view *views;
+    struct heap_view *views;
 } *variables = (void *)model_arena;
-#define commons_lock (variables->lock)
+#define heap_lock (variables->lock)
 #define own (variables->own)
 #define made (variables->made)
 #define taken (variables->taken)
 #define views (variables->views)
 
-#include "layers/memory/commons.c"
+#include "layers/memory/heap.c"
 
 struct shared {
     char variables[1024];
@@ -105,48 +105,48 @@ static void give_block_back(void *block) { memset(block, 0xee, sizeof(struct blo
 static void prepare(const struct model *model) {
     (void)model;
     own.ticket.fd = -1;
-    model_name(&commons_lock, 4, "lock");
+    model_name(&heap_lock, 4, "lock");
 }
 
-/* Whichever call comes first makes the commons. */
-static struct commons_view *open_view(int thread) {
-    struct commons_view *view;
-    if (thread == 0 && commons_own()->bytes == 0)
-        model_fail("no commons");
-    struct commons_ticket ticket = commons_own()->ticket;
-    if (commons_view_open(&ticket, &view) != COLLET_SUCCESS || view == NULL)
+/* Whichever call comes first makes the shared heap. */
+static struct heap_view *open_view(int thread) {
+    struct heap_view *view;
+    if (thread == 0 && heap_own()->bytes == 0)
+        model_fail("no shared heap");
+    struct heap_ticket ticket = heap_own()->ticket;
+    if (heap_view_open(&ticket, &view) != COLLET_SUCCESS || view == NULL)
         model_fail("no view");
     return view;
 }
 
 /* As a thread of the other process: what it needs is mapped by now. */
-static const uint64_t *see(struct commons_view *view, uint64_t offset) {
-    const char *there = commons_view_at(view, offset, sizeof(uint64_t));
+static const uint64_t *see(struct heap_view *view, uint64_t offset) {
+    const char *there = heap_view_at(view, offset, sizeof(uint64_t));
     if (there == NULL || shared()->mapped != 1)
-        model_fail("the commons are mapped %d times", shared()->mapped);
+        model_fail("the shared heap is mapped %d times", shared()->mapped);
     return (const void *)there;
 }
 
-static void take_and_look(int thread, struct commons_view *view) {
-    uint64_t *word = commons_take(sizeof *word, 1);
-    uint64_t offset = commons_offset(commons_own(), (uintptr_t)word);
+static void take_and_look(int thread, struct heap_view *view) {
+    uint64_t *word = heap_take(sizeof *word, 1);
+    uint64_t offset = heap_offset(heap_own(), (uintptr_t)word);
     if (offset == 0 || !shared()->open[offset / GRAIN_BYTES] || *word != 0)
         model_fail("what was taken is not there, not open, or not zero");
     *word = (uint64_t)thread + 1;
     if (*see(view, offset) != (uint64_t)thread + 1)
         model_fail("another thread has the same memory");
-    if (!commons_give_back(word))
+    if (!heap_give_back(word))
         model_fail("it cannot be given back");
 }
 
 /* facts: non-NULL: they take memory, too. */
 static void thread_main(const struct model *model, int thread) {
-    struct commons_view *view = open_view(thread);
+    struct heap_view *view = open_view(thread);
     if (model->facts != NULL)
         take_and_look(thread, view);
     else
         (void)*see(view, 0);
-    commons_view_close(view);
+    heap_view_close(view);
 }
 
 static void check(const struct model *model) {
@@ -155,13 +155,13 @@ static void check(const struct model *model) {
         model_fail("something is left");
 }
 
-/* commons [quick | large]: large: three threads, too. */
+/* shared heap [quick | large]: large: three threads, too. */
 int main(int argc, char **argv) {
     static const bool takes = true;
     static const struct model models[] = {
-        {"2 threads see the commons", 2, prepare, thread_main, check, NULL, false},
+        {"2 threads see the shared heap", 2, prepare, thread_main, check, NULL, false},
         {"2 threads take memory there, too", 2, prepare, thread_main, check, &takes, false},
-        {"3 threads see the commons", 3, prepare, thread_main, check, NULL, false},
+        {"3 threads see the shared heap", 3, prepare, thread_main, check, NULL, false},
     };
     bool quick = argc > 1 && strcmp(argv[1], "quick") == 0, large = argc > 1 && strcmp(argv[1], "large") == 0;
     unsigned long long states = 0;
@@ -176,6 +176,6 @@ int main(int argc, char **argv) {
         failed += result.failed;
     }
     if (!quick)
-        printf("commons: %llu states\n%d passed, %d failed\n", states, passed, failed);
+        printf("shared heap: %llu states\n%d passed, %d failed\n", states, passed, failed);
     return failed != 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See commons.h. A list holds the ranges that are taken, in the order of their offsets. Memory between these ranges cannot be touched: a
+ * See heap.h. A list holds the ranges that are taken, in the order of their offsets. Memory between these ranges cannot be touched: a
  * program that uses memory after freeing it gets SIGSEGV.
  */
-#include "layers/memory/commons.h"
+#include "layers/memory/heap.h"
 
 #include "base/log.h"
 #include "base/mapping.h"
@@ -21,62 +21,62 @@ struct range {
     size_t offset, bytes;
 };
 
-struct commons_view {
-    struct commons_ticket ticket;
-    char *base;  /* NULL: the commons is not mapped */
-    bool failed; /* True: the commons could not be mapped, and nobody tries again */
-    int users;   /* Number of calls of commons_view_open() without a commons_view_close() */
-    struct commons_view *next;
+struct heap_view {
+    struct heap_ticket ticket;
+    char *base;  /* NULL: the shared heap is not mapped */
+    bool failed; /* True: the shared heap could not be mapped, and nobody tries again */
+    int users;   /* Number of calls of heap_view_open() without a heap_view_close() */
+    struct heap_view *next;
 };
 
-static pthread_mutex_t commons_lock = PTHREAD_MUTEX_INITIALIZER; /* Protects all variables below */
-static struct commons own = {.ticket.fd = -1};
+static pthread_mutex_t heap_lock = PTHREAD_MUTEX_INITIALIZER; /* Protects all variables below */
+static struct heap own = {.ticket.fd = -1};
 static bool made;
 static struct range *taken;
-static struct commons_view *views;
+static struct heap_view *views;
 
-/* ---- this process's commons ---- */
+/* ---- this process's shared heap ---- */
 
 /* Called in the child of a fork(). Another thread of the parent may have held the lock, so the child initialises it anew. The child does
  * not need the parent's views. */
 static void part_from_parent(void) {
     if (own.base != NULL)
         os_sparse_copy(own.ticket.fd, own.base, own.bytes);
-    own = (struct commons){.ticket.fd = -1};
+    own = (struct heap){.ticket.fd = -1};
     made = false;
     taken = NULL;
     views = NULL;
-    commons_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    heap_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, part_from_parent); }
 
-static void commons_make(void) {
+static void heap_make(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     size_t bytes = os_memory_bytes() / GRAIN_BYTES * GRAIN_BYTES;
     void *memory;
     int fd;
     pthread_once(&once, watch_forks);
     made = true;
-    if (os_sparse_create("collet-commons", bytes, &memory, &fd) != COLLET_SUCCESS) {
+    if (os_sparse_create("collet-heap", bytes, &memory, &fd) != COLLET_SUCCESS) {
         log_info(CONN, "no memory is shared with the other processes of this host: %s", err_last());
         return;
     }
-    struct commons_ticket ticket = {.bytes = bytes, .pid = os_pid(), .fd = fd};
+    struct heap_ticket ticket = {.bytes = bytes, .pid = os_pid(), .fd = fd};
     os_random(&ticket.nonce, sizeof ticket.nonce);
     os_memory_open(memory, GRAIN_BYTES, true);
     memcpy(memory, &ticket.nonce, sizeof ticket.nonce);
-    own = (struct commons){memory, bytes, ticket};
+    own = (struct heap){memory, bytes, ticket};
 }
 
-static void commons_need(void) {
+static void heap_need(void) {
     if (!made)
-        commons_make();
+        heap_make();
 }
 
-const struct commons *commons_own(void) {
-    SCOPED_LOCK(&commons_lock);
-    commons_need();
+const struct heap *heap_own(void) {
+    SCOPED_LOCK(&heap_lock);
+    heap_need();
     return &own;
 }
 
@@ -95,10 +95,10 @@ static char *find_gap(size_t bytes, size_t align, struct range ***link) {
     }
 }
 
-void *commons_take(size_t bytes, size_t align) {
-    SCOPED_LOCK(&commons_lock);
+void *heap_take(size_t bytes, size_t align) {
+    SCOPED_LOCK(&heap_lock);
     struct range **link, *range;
-    commons_need();
+    heap_need();
     size_t grains = bytes / GRAIN_BYTES + 1;
     char *memory =
         own.base != NULL && grains < own.bytes / GRAIN_BYTES ? find_gap(grains * GRAIN_BYTES, align, &link) : NULL;
@@ -110,9 +110,9 @@ void *commons_take(size_t bytes, size_t align) {
     return memory;
 }
 
-bool commons_give_back(void *memory) {
-    SCOPED_LOCK(&commons_lock);
-    size_t offset = commons_offset(&own, (uintptr_t)memory);
+bool heap_give_back(void *memory) {
+    SCOPED_LOCK(&heap_lock);
+    size_t offset = heap_offset(&own, (uintptr_t)memory);
     struct range **link = &taken;
     while (*link != NULL && (*link)->offset != offset)
         link = &(*link)->next;
@@ -126,16 +126,16 @@ bool commons_give_back(void *memory) {
     return true;
 }
 
-/* ---- another process's commons ---- */
+/* ---- another process's shared heap ---- */
 
-enum collet_result commons_view_open(const struct commons_ticket *ticket, struct commons_view **view_p) {
-    SCOPED_LOCK(&commons_lock);
-    struct commons_view *view = ticket->fd >= 0 ? views : NULL;
+enum collet_result heap_view_open(const struct heap_ticket *ticket, struct heap_view **view_p) {
+    SCOPED_LOCK(&heap_lock);
+    struct heap_view *view = ticket->fd >= 0 ? views : NULL;
     while (view != NULL && view->ticket.nonce != ticket->nonce)
         view = view->next;
     if (view == NULL && ticket->fd >= 0) {
         COLLET_TRY(memory_get(&view, 1, sizeof *view, "no memory to note process %d", ticket->pid));
-        *view = (struct commons_view){.ticket = *ticket, .next = views};
+        *view = (struct heap_view){.ticket = *ticket, .next = views};
         views = view;
     }
     if (view != NULL)
@@ -144,9 +144,9 @@ enum collet_result commons_view_open(const struct commons_ticket *ticket, struct
     return COLLET_SUCCESS;
 }
 
-void commons_view_close(struct commons_view *view) {
-    SCOPED_LOCK(&commons_lock);
-    struct commons_view **link = &views;
+void heap_view_close(struct heap_view *view) {
+    SCOPED_LOCK(&heap_lock);
+    struct heap_view **link = &views;
     if (view == NULL || --view->users > 0)
         return;
     while (*link != NULL && *link != view)
@@ -157,12 +157,12 @@ void commons_view_close(struct commons_view *view) {
     free(view);
 }
 
-static bool is_the_one(const struct commons_view *view, const void *memory) {
+static bool is_the_one(const struct heap_view *view, const void *memory) {
     return memcmp(memory, &view->ticket.nonce, sizeof view->ticket.nonce) == 0;
 }
 
-static char *view_map(struct commons_view *view) {
-    SCOPED_LOCK(&commons_lock);
+static char *view_map(struct heap_view *view) {
+    SCOPED_LOCK(&heap_lock);
     void *memory = NULL;
     if (view->base != NULL || view->failed)
         return view->base;
@@ -175,20 +175,20 @@ static char *view_map(struct commons_view *view) {
         os_memory_destroy(memory, view->ticket.bytes);
     } else {
         view->failed = false;
-        __atomic_store_n(&view->base, memory, __ATOMIC_RELEASE); /* pairs with commons_view_at() */
+        __atomic_store_n(&view->base, memory, __ATOMIC_RELEASE); /* pairs with heap_view_at() */
     }
     return view->base;
 }
 
-bool commons_view_map(struct commons_view *view) { return view != NULL && view_map(view) != NULL; }
+bool heap_view_map(struct heap_view *view) { return view != NULL && view_map(view) != NULL; }
 
-char *commons_view_at(struct commons_view *view, uint64_t offset, size_t bytes) {
+char *heap_view_at(struct heap_view *view, uint64_t offset, size_t bytes) {
     char *base = view == NULL ? NULL : __atomic_load_n(&view->base, __ATOMIC_ACQUIRE); /* pairs with view_map() */
     if (view == NULL || (base == NULL && (base = view_map(view)) == NULL))
         return NULL;
     if (offset <= view->ticket.bytes && bytes <= view->ticket.bytes - offset)
         return base + offset;
-    log_warn(CONN, "process %d names %zu bytes at %llu of its commons, which has %llu: they are not touched",
+    log_warn(CONN, "process %d names %zu bytes at %llu of its shared heap, which has %llu: they are not touched",
              view->ticket.pid, bytes, (unsigned long long)offset, (unsigned long long)view->ticket.bytes);
     return NULL;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commons of a process: what is taken and given back, what others see of it, and what a forked child has. This process maps
- * its own commons a second time to play another one.
+ * The shared heap of a process: what is taken and given back, what others see of it, and what a forked child has. This process maps
+ * its own shared heap a second time to play another one.
  */
 #include "collet.h"
-#include "layers/memory/commons.h"
+#include "layers/memory/heap.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -19,16 +19,16 @@
 
 #include <cmocka.h>
 
-static struct commons_view *open_own(void) {
-    struct commons_ticket ticket = commons_own()->ticket;
-    struct commons_view *view;
-    assert_int_equal(commons_view_open(&ticket, &view), COLLET_SUCCESS);
+static struct heap_view *open_own(void) {
+    struct heap_ticket ticket = heap_own()->ticket;
+    struct heap_view *view;
+    assert_int_equal(heap_view_open(&ticket, &view), COLLET_SUCCESS);
     assert_non_null(view);
     return view;
 }
 
-static char *seen(struct commons_view *view, const char *memory, size_t bytes) {
-    return commons_view_at(view, commons_offset(commons_own(), (uintptr_t)memory), bytes);
+static char *seen(struct heap_view *view, const char *memory, size_t bytes) {
+    return heap_view_at(view, heap_offset(heap_own(), (uintptr_t)memory), bytes);
 }
 
 static void ranges_do_not_overlap_and_gaps_are_used_again(void **state) {
@@ -36,7 +36,7 @@ static void ranges_do_not_overlap_and_gaps_are_used_again(void **state) {
     enum { N = 20, BYTES = 200000, ALIGN = 1 << 21 };
     char *memory[N];
     for (int k = 0; k < N; k++) {
-        memory[k] = commons_take(BYTES, k % 3 == 0 ? ALIGN : 1);
+        memory[k] = heap_take(BYTES, k % 3 == 0 ? ALIGN : 1);
         assert_non_null(memory[k]);
         assert_int_equal(k % 3 == 0 ? (uintptr_t)memory[k] % ALIGN : 0, 0);
         memset(memory[k], k, BYTES);
@@ -44,89 +44,89 @@ static void ranges_do_not_overlap_and_gaps_are_used_again(void **state) {
     for (int k = 0; k < N; k++)
         for (int i = 0; i < BYTES; i++)
             assert_int_equal(memory[k][i], k);
-    assert_true(commons_give_back(memory[7]));
-    assert_false(commons_give_back(memory[7]));
-    assert_ptr_equal(commons_take(BYTES, 1), memory[7]);
+    assert_true(heap_give_back(memory[7]));
+    assert_false(heap_give_back(memory[7]));
+    assert_ptr_equal(heap_take(BYTES, 1), memory[7]);
     for (int i = 0; i < BYTES; i++)
         assert_int_equal(memory[7][i], 0);
     for (int k = 0; k < N; k++)
-        assert_true(commons_give_back(memory[k]));
+        assert_true(heap_give_back(memory[k]));
 }
 
 static void what_was_not_taken_is_not_given_back(void **state) {
     (void)state;
-    char other[8], *memory = commons_take(100000, 1);
-    assert_false(commons_give_back(other));
-    assert_false(commons_give_back(memory + 65536));
-    assert_null(commons_take(SIZE_MAX, 1));
-    assert_null(commons_take(commons_own()->bytes, 1));
-    assert_true(commons_give_back(memory));
+    char other[8], *memory = heap_take(100000, 1);
+    assert_false(heap_give_back(other));
+    assert_false(heap_give_back(memory + 65536));
+    assert_null(heap_take(SIZE_MAX, 1));
+    assert_null(heap_take(heap_own()->bytes, 1));
+    assert_true(heap_give_back(memory));
 }
 
 static void another_process_sees_what_is_written(void **state) {
     (void)state;
-    char *memory = commons_take(100000, 1);
-    struct commons_view *view = open_own(), *again = open_own();
+    char *memory = heap_take(100000, 1);
+    struct heap_view *view = open_own(), *again = open_own();
     assert_ptr_equal(view, again);
     char *there = seen(view, memory, 100000);
     assert_non_null(there);
     assert_ptr_not_equal(there, memory);
     memory[99999] = 7;
     assert_int_equal(there[99999], 7);
-    commons_view_close(again);
+    heap_view_close(again);
     there[0] = 5;
     assert_int_equal(memory[0], 5);
-    assert_true(commons_give_back(memory));
+    assert_true(heap_give_back(memory));
     assert_int_equal(there[99999], 0); /* its pages are gone, and the view is still there */
-    commons_view_close(view);
+    heap_view_close(view);
 }
 
 static void bounds_are_checked(void **state) {
     (void)state;
-    struct commons_view *view = open_own();
-    uint64_t bytes = commons_own()->bytes;
-    assert_non_null(commons_view_at(view, bytes - 10, 10));
-    assert_null(commons_view_at(view, bytes - 10, 11));
-    assert_null(commons_view_at(view, bytes + 1, 0));
-    assert_null(commons_view_at(view, UINT64_MAX - 4, 10));
-    assert_null(commons_view_at(NULL, 4096, 1));
-    commons_view_close(view);
+    struct heap_view *view = open_own();
+    uint64_t bytes = heap_own()->bytes;
+    assert_non_null(heap_view_at(view, bytes - 10, 10));
+    assert_null(heap_view_at(view, bytes - 10, 11));
+    assert_null(heap_view_at(view, bytes + 1, 0));
+    assert_null(heap_view_at(view, UINT64_MAX - 4, 10));
+    assert_null(heap_view_at(NULL, 4096, 1));
+    heap_view_close(view);
 }
 
 /* The descriptor is that of another file by now, or of none, or the file has another length. */
 static void a_ticket_that_is_not_true_maps_nothing(void **state) {
     (void)state;
-    struct commons_ticket right = commons_own()->ticket, wrong[3] = {right, right, right};
+    struct heap_ticket right = heap_own()->ticket, wrong[3] = {right, right, right};
     wrong[0].nonce++;
     wrong[1].nonce += 2, wrong[1].fd = 100000;
     wrong[2].nonce += 3, wrong[2].bytes += 4096;
     for (int k = 0; k < 3; k++) {
-        struct commons_view *view;
-        assert_int_equal(commons_view_open(&wrong[k], &view), COLLET_SUCCESS);
-        assert_null(commons_view_at(view, 65536, 1));
-        assert_null(commons_view_at(view, 65536, 1));
-        commons_view_close(view);
+        struct heap_view *view;
+        assert_int_equal(heap_view_open(&wrong[k], &view), COLLET_SUCCESS);
+        assert_null(heap_view_at(view, 65536, 1));
+        assert_null(heap_view_at(view, 65536, 1));
+        heap_view_close(view);
     }
 }
 
 static void a_forked_child_cannot_harm_its_parent(void **state) {
     (void)state;
     int status;
-    char *memory = commons_take(100000, 1);
-    uint64_t nonce = commons_own()->ticket.nonce;
+    char *memory = heap_take(100000, 1);
+    uint64_t nonce = heap_own()->ticket.nonce;
     memory[3] = 1;
     pid_t child = fork();
     if (child == 0) {
-        bool fine = memory[3] == 1 && !commons_give_back(memory);
+        bool fine = memory[3] == 1 && !heap_give_back(memory);
         memory[3] = 2;
-        char *more = commons_take(10, 1);
-        fine = fine && more != NULL && commons_own()->ticket.nonce != nonce;
+        char *more = heap_take(10, 1);
+        fine = fine && more != NULL && heap_own()->ticket.nonce != nonce;
         _exit(fine && memory[3] == 2 ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(memory[3], 1);
-    assert_true(commons_give_back(memory));
+    assert_true(heap_give_back(memory));
 }
 
 /* ---- pages ---- */
@@ -184,7 +184,7 @@ static unsigned check_memory_of(int cpu, const char *setting) {
     assert_int_equal(syscall(SYS_getcpu, NULL, &node, NULL), 0);
     assert_int_equal(collet_mem_alloc(&memory, PAGES_BYTES, COLLET_DEVICE_HOST), COLLET_SUCCESS);
     assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
-    uint64_t offset = commons_offset(commons_own(), (uintptr_t)memory);
+    uint64_t offset = heap_offset(heap_own(), (uintptr_t)memory);
     assert_true(offset > 0 && offset % HUGE == 0 && (uintptr_t)memory % HUGE == 0);
     assert_true(smaps_kib("Rss", memory, PAGES_BYTES) >= PAGES_BYTES / 1024);
     unsigned long huge_kib = smaps_kib("ShmemPmdMapped", memory, PAGES_BYTES);
