@@ -321,8 +321,8 @@ enum collet_result boot_check_wait(struct boot *boot, struct late *late, int ran
     hub_name_rank(boot->hub, gone >= 0 ? gone : rank, name);
     if (gone >= 0 && boot_peer_settled(boot, gone, true) != PEER_ALIVE)
         return err_set(COLLET_ERR_REMOTE,
-                       gone == rank ? "%s is gone, which was to %s" : "%s is gone, and a rank that lives has yet to %s",
-                       name, what);
+                       gone == rank ? "%s %s. It was to %s" : "%s %s. A rank that lives has yet to %s", name,
+                       boot_fate(boot, gone), what);
     if (gone < 0 && os_now_ns() > deadline_ns) /* a death is a better answer than a timeout */
         return err_time_is_up(boot, rank, what);
     if (late_look(late))

@@ -11,8 +11,8 @@ enum collet_result await_check(const struct rma_awaited *awaited, uint64_t idle_
     const uint64_t limit_ns = (uint64_t)comm->chan->timeout_ms * 1000000u;
     COLLET_TRY(boot_check(boot));
     if (boot_missing_count(boot) > 0 && boot_peer_settled(boot, peer, false) != PEER_ALIVE)
-        return err_set(COLLET_ERR_REMOTE, "rank %d is gone, and rank %d waited for %s rank %d", peer, comm->rank,
-                       awaited->what, peer);
+        return err_set(COLLET_ERR_REMOTE, "rank %d %s, and rank %d waited for %s rank %d", peer, boot_fate(boot, peer),
+                       comm->rank, awaited->what, peer);
     if (awaited->rma != NULL)
         COLLET_TRY(rma_check(awaited->rma, peer));
     if (awaited->in_stream || idle_ns < limit_ns || boot_peer_state(boot, peer, NULL) != PEER_ALIVE)
