@@ -134,6 +134,7 @@ for name in streams_of_two_threads_with_one_handle_keep_the_order_of_calls \
     switches_are_chosen_where_a_window_lets_them what_no_switch_can_do_lanes_do a_rank_that_cannot_leaves_all_without_a_team \
     without_a_fence_of_teams_sums_are_old without_the_signal_that_slices_are_there_sums_are_wrong \
     without_the_signal_that_sums_are_there_sums_are_wrong lines_are_for_gpus_that_store_them_whole \
+    pieces_of_a_transfer_lie_in_every_way_to_each_other a_transfer_that_cannot_be_is_refused \
     a_message_has_a_channel_per_16_kib_up_to_the_limit no_collective_is_the_first_use_of_a_kernel \
     ranks_beyond_the_limit_of_peers_are_reached \
     a_call_of_processes_that_take_turns_has_few_switches processes_under_mps_share_a_gpu; do

@@ -1691,6 +1691,91 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     EQUAL(blocks_of_message(comms, 256 << 10), 4);
 }
 
+/* ---- transfers ---- */
+
+#define SPREAD_BYTES 70000
+#define SPREAD_PIECES 40
+
+/* Two ranks of this process, each with a window. */
+struct spread {
+    struct collet_comm *comms[2];
+    struct collet_window *windows[2];
+    unsigned char *memory[2];
+};
+
+static void spread_begin(struct spread *s) {
+    GOOD(collet_comm_init_all(s->comms, 2, (int[]){COLLET_DEVICE_CUDA(0), COLLET_DEVICE_CUDA(1)}));
+    GOOD(collet_group_start());
+    for (int rank = 0; rank < 2; rank++) {
+        GOOD(collet_mem_alloc((void **)&s->memory[rank], 2 * SPREAD_BYTES, COLLET_DEVICE_CUDA(rank)));
+        GOOD(collet_win_register(s->comms[rank], s->memory[rank], 2 * SPREAD_BYTES, &s->windows[rank]));
+    }
+    GOOD(collet_group_end());
+}
+
+/* Piece k has k bytes, and one byte lies between two pieces there. So the ends lie in every way to each other. The last piece is so long
+ * that it is cut. */
+static size_t spread_pieces(const struct spread *s, struct collet_local_piece *local,
+                            struct collet_remote_piece *remote) {
+    size_t here = 0, there = 0;
+    for (size_t k = 0; k < SPREAD_PIECES; k++) {
+        const size_t bytes = k + 1 < SPREAD_PIECES ? k : 66000;
+        local[k] = (struct collet_local_piece){s->memory[0] + here, bytes};
+        remote[k] = (struct collet_remote_piece){s->windows[0], there, bytes};
+        here += bytes;
+        there += bytes + 1;
+    }
+    return here;
+}
+
+static void pieces_of_a_transfer_lie_in_every_way_to_each_other(void) {
+    struct spread s;
+    struct collet_local_piece local[SPREAD_PIECES];
+    struct collet_remote_piece remote[SPREAD_PIECES];
+    struct collet_transfer *transfer;
+    static unsigned char bytes[SPREAD_BYTES], came[SPREAD_BYTES];
+    spread_begin(&s);
+    const size_t whole = spread_pieces(&s, local, remote);
+    for (size_t k = 0; k < whole; k++)
+        bytes[k] = (unsigned char)(k * 7 + k / 251);
+    GOOD(cudaMemcpy(s.memory[0], bytes, whole, cudaMemcpyDefault));
+    GOOD(collet_transfer_prepare(COLLET_TRANSFER_PUT, local, remote, SPREAD_PIECES, 1, s.comms[0], &transfer));
+    GOOD(collet_transfer_post(transfer, NULL, 0, NULL));
+    GOOD(collet_transfer_wait(transfer));
+    GOOD(cudaMemcpy(came, s.memory[1], SPREAD_BYTES, cudaMemcpyDefault));
+    const unsigned char *from = bytes, *to = came;
+    for (size_t k = 0; k < SPREAD_PIECES; k++) {
+        EQUAL(memcmp(from, to, local[k].bytes), 0);
+        EQUAL(to[local[k].bytes], 0); /* between the pieces nothing was written */
+        from += local[k].bytes;
+        to += local[k].bytes + 1;
+    }
+    GOOD(collet_transfer_release(transfer));
+}
+
+/* What GPUs may not use, and what graphs cannot hold. */
+static void a_transfer_that_cannot_be_is_refused(void) {
+    struct spread s;
+    struct collet_transfer *transfer;
+    static char of_host[64];
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    spread_begin(&s);
+    const struct collet_local_piece local[2] = {{s.memory[0], 64}, {of_host, 64}};
+    const struct collet_remote_piece remote[2] = {{s.windows[0], 0, 64}, {s.windows[0], 64, 64}};
+    EQUAL(collet_transfer_prepare(COLLET_TRANSFER_PUT, local, remote, 2, 1, s.comms[0], &transfer),
+          COLLET_ERR_INVALID_ARGUMENT);
+    EQUAL(strstr(collet_last_error(NULL), "piece 1: buff is") != NULL, true);
+    GOOD(collet_transfer_prepare(COLLET_TRANSFER_PUT, local, remote, 1, 1, s.comms[0], &transfer));
+    GOOD(cudaStreamCreate(&stream));
+    GOOD(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    EQUAL(collet_transfer_post(transfer, NULL, 0, stream), COLLET_ERR_INVALID_USAGE);
+    GOOD(cudaStreamEndCapture(stream, &graph));
+    GOOD(collet_transfer_post(transfer, NULL, 0, stream));
+    GOOD(collet_transfer_wait(transfer));
+    GOOD(collet_transfer_release(transfer));
+}
+
 #define CASES(X)                                                                                                       \
     X(streams_of_two_threads_with_one_handle_keep_the_order_of_calls)                                                  \
     X(a_stream_with_the_handle_of_one_that_is_gone_keeps_the_order_of_calls)                                           \
@@ -1739,7 +1824,9 @@ static void a_message_has_a_channel_per_16_kib_up_to_the_limit(void) {
     X(ranks_beyond_the_limit_of_peers_are_reached)                                                                     \
     X(no_collective_is_the_first_use_of_a_kernel)                                                                      \
     X(lines_are_for_gpus_that_store_them_whole)                                                                        \
-    X(a_message_has_a_channel_per_16_kib_up_to_the_limit)
+    X(a_message_has_a_channel_per_16_kib_up_to_the_limit)                                                              \
+    X(pieces_of_a_transfer_lie_in_every_way_to_each_other)                                                             \
+    X(a_transfer_that_cannot_be_is_refused)
 static const struct each_case cases[] = {CASES(EACH_ROW)};
 
 /* test_gpus [case [number]] */
