@@ -155,6 +155,23 @@ static void the_end_of_a_long_copy_may_land_late(void) {
     EQUAL(late > 0, 1);
 }
 
+static enum cudaMemoryType kind_of(const void *memory) {
+    struct cudaPointerAttributes attributes;
+    GOOD(cudaPointerGetAttributes(&attributes, memory));
+    return attributes.type;
+}
+
+/* Memory of the host that CUDA does not know is no error: it has a kind of its own. */
+static void the_kind_of_memory_is_told(void) {
+    static char plain[64];
+    void *pinned;
+    GOOD(cudaHostAlloc(&pinned, 64, cudaHostAllocDefault));
+    EQUAL(kind_of(number_on(0, 1)), cudaMemoryTypeDevice);
+    EQUAL(kind_of(pinned), cudaMemoryTypeHost);
+    EQUAL(kind_of(plain), cudaMemoryTypeUnregistered);
+    GOOD(cudaPeekAtLastError());
+}
+
 static void copies_to_the_host_and_from_pinned_memory_are_done_on_return(void) {
     int *number = number_on(0, 0), *pinned;
     setenv("GPUSIM_LATE_US", LATE_US, 1);
@@ -296,6 +313,7 @@ static void the_default_stream_waits_for_blocking_ones(void) {
 
 #define CASES(X)                                                                                                       \
     X(new_memory_is_not_zero)                                                                                          \
+    X(the_kind_of_memory_is_told)                                                                                      \
     X(a_kernel_writes_what_a_copy_reads)                                                                               \
     X(a_gpu_may_not_touch_another_ones_memory)                                                                         \
     X(peer_access_is_directional)                                                                                      \
