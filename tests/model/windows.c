@@ -108,6 +108,9 @@ static uint64_t word_of(int rank, int round) { return (uint64_t)(10 * (rank + 1)
 enum collet_result window_enter(struct collet_comm *comm, const struct collet_window *window, int peer) {
     return comm && window && peer >= 0 ? COLLET_SUCCESS : COLLET_ERR_INTERNAL;
 }
+enum collet_result window_check_no_stream(const void *stream) {
+    return stream == NULL ? COLLET_SUCCESS : COLLET_ERR_INTERNAL;
+}
 enum collet_result window_check(const struct collet_window *window, int peer, const struct window_target *target) {
     const bool fits = target->bytes <= sizeof shared()->buff && target->offset <= sizeof shared()->buff - target->bytes;
     return window && peer >= 0 && fits ? COLLET_SUCCESS : COLLET_ERR_INTERNAL;
