@@ -2,6 +2,7 @@
 #include "layers/gpu/transfer.h"
 
 #include "base/memory.h"
+#include "boot/boot.h"
 #include "layers/gpu/exec_gpu.h"
 #include "layers/gpu/kernels.h"
 
@@ -90,11 +91,14 @@ enum collet_result gpu_transfer_post(struct gpu_transfer *transfer, void (*funct
     if (capture != 0)
         return err_set(COLLET_ERR_INVALID_USAGE,
                        "the stream is in a capture: a graph cannot hold a transfer; collet_put_signal() can be in one");
-    if (transfer->nparts > 0)
-        COLLET_TRY(launch(transfer, stream));
-    if (function != NULL)
-        COLLET_TRY(streams->call(function, argument, stream));
-    return streams->record(transfer->event, stream, false);
+    enum collet_result result = transfer->nparts > 0 ? launch(transfer, stream) : COLLET_SUCCESS;
+    if (result == COLLET_SUCCESS && function != NULL)
+        result = streams->call(function, argument, stream);
+    if (result == COLLET_SUCCESS)
+        result = streams->record(transfer->event, stream, false);
+    if (result != COLLET_SUCCESS) /* nobody knows how much of it is in the stream */
+        boot_fail(transfer->chan->owner.boot, result, err_last());
+    return result;
 }
 
 enum collet_result gpu_transfer_state(const struct gpu_transfer *transfer) {
