@@ -6,7 +6,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#define GREETING_MAGIC "collet\0\6" /* the last byte is the version of the handshake and of the frames */
+#define GREETING_MAGIC "collet\0\7" /* the last byte is the version of the handshake and of the frames */
 #define MAGIC_BYTES 8
 #define NAME_BYTES 7
 

@@ -256,7 +256,7 @@ void boot_fail(struct boot *boot, enum collet_result code, const char *text) {
 void boot_derive_key(const struct boot *boot, const char *what, const void *whom, size_t whom_bytes,
                      uint8_t key[BOOT_KEY_BYTES]) {
     _Static_assert(BOOT_KEY_BYTES == SECRET_BYTES, "what id_key() makes");
-    id_key(boot->hub->id.secret, what, whom, whom_bytes, key);
+    id_key(boot->hub->secret, what, whom, whom_bytes, key);
 }
 
 uint64_t boot_tag(const struct boot *boot) { return hub_tag(boot->hub); }

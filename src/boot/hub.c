@@ -98,6 +98,7 @@ void hub_release(struct hub *hub) {
     pthread_cond_destroy(&hub->flushed);
     arena_free(&hub->arena);
     sodium_memzero(&hub->id, sizeof hub->id);
+    sodium_memzero(hub->secret, sizeof hub->secret);
     free(hub);
 }
 
@@ -210,6 +211,7 @@ enum collet_result hub_join(const struct id *id, int nranks, int rank, const str
     if (made != NULL) {
         hub = made;
         hub->id = *id;
+        memcpy(hub->secret, id->secret, SECRET_BYTES);
     }
     struct boot *boot;
     if (result == COLLET_SUCCESS)
@@ -419,7 +421,7 @@ void hub_complete(struct hub *hub, const int32_t *nodes) {
 uint64_t hub_tag(const struct hub *hub) {
     uint8_t key[SECRET_BYTES];
     uint64_t tag;
-    id_key(hub->id.secret, "tag", NULL, 0, key);
+    id_key(hub->secret, "tag", NULL, 0, key);
     memcpy(&tag, key, sizeof tag);
     return tag;
 }

@@ -116,7 +116,8 @@ struct hub {
 
     struct config agreed; /* configuration of rank 0 */
     struct id id;
-    struct hub *next; /* next one in the process's list of gathering hubs */
+    uint8_t secret[SECRET_BYTES]; /* The secret of this communicator alone. Until the seat comes, it is the id's. */
+    struct hub *next;             /* next one in the process's list of gathering hubs */
 
     /* Used only by the watch (status_query.c, status_socket.c): */
     struct status_query *queries;

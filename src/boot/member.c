@@ -172,6 +172,7 @@ static bool on_seat(struct member *member, const struct frame *frame) {
         return false;
     hub_unlist(hub);
     pthread_mutex_lock(&hub->lock);
+    seat_secret(&seat, hub->id.secret, hub->secret);
     hub->phase = HUB_LINKS;
     if (seat.place > 0)
         hub_set_peer(hub, &seat.parent);

@@ -191,6 +191,7 @@ static void meeting_text(const struct rendezvous *meeting, char text[CARD_TEXT_B
 static void send_seats(struct rendezvous *meeting, const struct places *places) {
     struct seat seat = {.nplaces = places->count};
     meeting_text(meeting, seat.meeting);
+    os_random(seat.nonce, sizeof seat.nonce);
     for (seat.place = 0; seat.place < places->count; seat.place++) {
         const int parent = places_parent(seat.place);
         seat.rank = places->list[seat.place].lowest_rank;

@@ -110,6 +110,10 @@ bool seat_read(const void *data, size_t bytes, int nranks, struct seat *seat) {
            (is_first || (card_read(&seat->parent, &seat->parent) && seat->parent.nranks == nranks));
 }
 
+void seat_secret(const struct seat *seat, const uint8_t id_secret[SECRET_BYTES], uint8_t secret[SECRET_BYTES]) {
+    id_key(id_secret, "communicator", seat->nonce, sizeof seat->nonce, secret);
+}
+
 static bool is_failure(int32_t code, const char *text) {
     return code < 0 && code >= COLLET_ERR_INTERNAL && memchr(text, '\0', ERR_TEXT_BYTES) != NULL;
 }

@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "boot/address.h"
+#include "boot/id.h"
 #include "boot/peer.h"
 #include "boot/process.h"
 #include "boot/wire.h"
@@ -15,6 +16,7 @@
 #define HOST_KEY_BYTES 16
 
 #define CARD_TEXT_BYTES 112
+#define NONCE_BYTES 16
 
 /* A rank, as it describes itself. */
 struct card {
@@ -56,6 +58,7 @@ struct seat {
     int32_t place, nplaces;        /* number of the process, and number of processes */
     struct card parent;            /* card of the parent's lowest rank; zero for place 0 */
     char meeting[CARD_TEXT_BYTES]; /* lowest rank of the process with the meeting point, for texts */
+    uint8_t nonce[NONCE_BYTES];    /* random, the same in all seats of one communicator (seat_secret()) */
 };
 
 struct node_report {
@@ -103,6 +106,10 @@ void card_text(const struct card *card, char text[CARD_TEXT_BYTES]); /* "rank 3 
 
 /* Finds, by trying, the lowest rank that shares memory with this one; if none does, the rank itself. Errors: no descriptor, no memory. */
 enum collet_result card_find_node(const struct card *cards, int rank, int32_t *node);
+
+/* Computes the secret of one communicator, from its id's secret and its nonce. Two communicators may have one listed id, one after the
+ * other. A connection of the first that comes late to the second has another key, so it is refused. */
+void seat_secret(const struct seat *seat, const uint8_t id_secret[SECRET_BYTES], uint8_t secret[SECRET_BYTES]);
 
 /* Writes "2, 3, 7": the ranks whose byte in `have` is 0; cut if there are many. */
 void ranks_text(const uint8_t *have, int nranks, char *text, size_t room);

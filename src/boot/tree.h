@@ -124,7 +124,7 @@ static inline bool is_on_our_host(const struct tree *tree, int place) {
 static inline struct place *place_of(const struct tree *tree, int number) { return &tree->places.list[number]; }
 /* The key of that process's door. */
 static inline void place_key(const struct tree *tree, const struct place *place, uint8_t key[SECRET_BYTES]) {
-    id_key(tree->hub->id.secret, "tree", place->process, sizeof place->process, key);
+    id_key(tree->hub->secret, "tree", place->process, sizeof place->process, key);
 }
 /* The work task looks what there is to do. */
 static inline void tree_changed(const struct tree *tree) { watch_post(tree->hub->work); }

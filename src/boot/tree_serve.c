@@ -180,7 +180,7 @@ enum collet_result tree_link(struct tree *tree, const struct seat *seat) {
     }
     links_open();
     SCOPED_KEY uint8_t key[SECRET_BYTES];
-    id_key(tree->hub->id.secret, "tree", process_identity(), 2 * sizeof(uint64_t), key);
+    place_key(tree, place_of(tree, tree->places.self), key);
     COLLET_TRY(door_serve(&tree->door, key, on_child, on_door_exhausted));
     losses_find_parent(tree);
     return COLLET_SUCCESS;

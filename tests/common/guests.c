@@ -113,7 +113,7 @@ static void round_failed(struct dial *dial) {
 
 static void on_seat(struct guest *guest, const struct frame *frame) {
     const struct crowd *crowd = guest->crowd;
-    uint8_t key[SECRET_BYTES];
+    uint8_t secret[SECRET_BYTES], key[SECRET_BYTES];
     if (!seat_read(frame->data, frame->bytes, crowd->nranks, &guest->seat) || guest->seat.rank != guest->rank) {
         trouble(guest->crowd, "a guest got a seat that is not its own");
         return;
@@ -124,7 +124,8 @@ static void on_seat(struct guest *guest, const struct frame *frame) {
     }
     if (table_create(&guest->table, crowd->nranks) != COLLET_SUCCESS)
         trouble(guest->crowd, "no memory for a table");
-    id_key(crowd->id.secret, "tree", guest->seat.parent.process, sizeof guest->seat.parent.process, key);
+    seat_secret(&guest->seat, crowd->id.secret, secret);
+    id_key(secret, "tree", guest->seat.parent.process, sizeof guest->seat.parent.process, key);
     dial_start(&guest->dial, &guest->seat.parent.listener, key, 0, on_parent, round_failed);
 }
 

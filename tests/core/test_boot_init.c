@@ -336,18 +336,25 @@ static void the_meeting_point_of_a_cancelled_id_says_why_and_closes(void **state
 
 /* ------------------------------------------------------------------------------------------------- ids by host and port */
 
-/* The same listed id again and again. */
+/* The same listed id again and again. Each time the keys are others, so a connection that comes late is refused. */
 static void listed_three_times(int index) {
+    enum { TIMES = 3 };
     struct member member;
+    uint8_t keys[TIMES][BOOT_KEY_BYTES];
+    uint64_t tags[TIMES];
     configure(&member);
     EXPECT(boot_unique_id_at("127.0.0.1", shared->port, "the secret", &shared->id) == COLLET_SUCCESS);
     shared->id_ready = 1;
     if (index == 0)
         usleep(200000); /* the others have to try for a while */
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < TIMES; i++) {
         join(&member, 3, index);
         EXPECT(poll_init(&member) == COLLET_SUCCESS);
         exchange_all(&member, 3, index, 1);
+        boot_derive_key(member.boot, "tree", NULL, 0, keys[i]);
+        tags[i] = boot_tag(member.boot);
+        for (int earlier = 0; earlier < i; earlier++)
+            EXPECT(memcmp(keys[earlier], keys[i], BOOT_KEY_BYTES) != 0 && tags[earlier] != tags[i]);
         boot_destroy(member.boot);
     }
 }
