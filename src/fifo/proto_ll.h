@@ -111,13 +111,18 @@ PORT_FN void ll_put(const struct work_args *args, const struct fifo_end *end, co
     ll_line_put(lines, whole, flag | word);
 }
 
+/* Is it a turn in which all lines of the slot are written? */
+PORT_FN int ll_pads(const struct fifo_end *end) {
+    const uint32_t half = end->turn_mask >> 1;
+    return (end->turns[PROTOCOL_LL] & half) + end->nslots > half;
+}
+
 /* Called by all lanes. In some turns it writes this turn's flag into the lines behind the payload, so that no line is too old (see the
  * top of this file). On the host an empty payload has one line. A GPU sends no empty payload in LL (layers/tuner/tuner.c). */
 PORT_FN void ll_seal(const struct work_args *args, struct fifo_end *end, uint32_t bytes) {
-    uint32_t half = end->turn_mask >> 1;
     if (!PORT_IS_GPU && bytes == 0)
         ll_line_put(ll_lines(end), 0, ll_flag(args, end) << 32);
-    if ((end->turns[PROTOCOL_LL] & half) + end->nslots <= half)
+    if (!ll_pads(end))
         return;
     for (uint32_t i = (bytes + 3) / 4 + port_lane(); i < end->strides[PROTOCOL_LL] / 8; i += port_lanes())
         port_line_store(&ll_lines(end)[i], ll_flag(args, end) << 32);

@@ -90,14 +90,18 @@ static void bind_rank(struct gang *gang, int rank) {
         bind_channel(gang, rank, channel, gang->blocks[rank] + channel * nworkers);
 }
 
+bool gang_wraps = true;
+
 void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks, int root, int nchannels,
                uint32_t lends_from) {
     int nodes[WORK_MAX];
     *gang = (struct gang){.algorithm = algorithm, .nchannels = nchannels, .lends_from = lends_from};
     assert_int_equal(config_read(&gang->config), COLLET_SUCCESS);
     gang->status.timeout_ns = 60000000000u;
-    gang->config.ll_flag_bits = 5; /* flags wrap often */
-    gang->config.first_step = -3;  /* and so do positions */
+    if (gang_wraps) {
+        gang->config.ll_flag_bits = 5;
+        gang->config.first_step = -3;
+    }
     for (int rank = 0; rank < nranks; rank++)
         nodes[rank] = nranks % 2 == 0 ? rank % 2 * (nranks / 2) : 0; /* two nodes, numbered across each other */
     assert_int_equal(prog_shape_init(&gang->shape, nranks, nodes, NULL), COLLET_SUCCESS);

@@ -42,6 +42,8 @@ struct gang_call {
     int root;
 };
 
+/* Do flags and positions wrap in gangs that are made next? They do at first. */
+extern bool gang_wraps;
 void gang_init(struct gang *gang, const struct algorithm *algorithm, int nranks, int root, int nchannels,
                uint32_t lends_from);
 void gang_fini(struct gang *gang);

@@ -174,18 +174,18 @@ static void print_books(enum protocol protocol, const char *of, struct books b, 
 static bool print_books_of(enum protocol protocol) {
     static const size_t large_elems[] = {[PROTOCOL_SIMPLE] = 512, [PROTOCOL_LL] = 256, [PROTOCOL_LL128] = 480};
     const double steps_of_3 = 5, steps_of_8 = 15, kb = (double)(large_elems[protocol] - SMALL_ELEMS) * 4 / 1024;
-    struct books three, eight, small, large, one, four;
+    struct books three, eight, small, large, few, many;
     if (!keep_books("ring", protocol, 3, 3, SMALL_ELEMS, LANES, 0, &three) ||
         !keep_books("ring", protocol, 8, 8, SMALL_ELEMS, LANES, 0, &eight) ||
         !keep_books("ring", protocol, 3, 3, SMALL_ELEMS, 32, 0, &small) ||
         !keep_books("ring", protocol, 3, 3, large_elems[protocol], 32, 0, &large) ||
-        !keep_books("oneshot", protocol, 2, 1, SMALL_ELEMS, LANES, 0, &one) ||
-        !keep_books("oneshot", protocol, 5, 1, SMALL_ELEMS, LANES, 0, &four))
+        !keep_books("oneshot", protocol, 3, 1, SMALL_ELEMS, LANES, 0, &few) ||
+        !keep_books("oneshot", protocol, 7, 1, SMALL_ELEMS, LANES, 0, &many))
         return false;
     struct books step = books_less(eight, 1, three, steps_of_8 - steps_of_3);
     print_books(protocol, "launch", books_less(three, steps_of_3, step, 1), true);
     print_books(protocol, "step", step, false);
-    print_books(protocol, "peer", books_less(four, 1, one, 3), false);
+    print_books(protocol, "peer", books_less(many, 1, few, 4), false);
     printf("%-7s %-7s %12.1f of the warp\n", protocol_names[protocol], "KB",
            books_less(large, 1, small, kb * steps_of_3).warp_instructions);
     return true;
@@ -204,6 +204,7 @@ static bool print_books_of_loans(void) {
 static bool print_all_books(void) {
     printf("\nbooks, of a block and call\n%-7s %-7s %12s %7s %9s %7s %7s %7s\n", "in", "of a", "instructions", "chain",
            "from far", "loads", "stores", "bytes");
+    gang_wraps = false; /* calls hardly ever do */
     gpusim_chains(true);
     for (int protocol = 0; protocol < PROTOCOL_COUNT; protocol++)
         if (!print_books_of((enum protocol)protocol))

@@ -18,8 +18,24 @@
 #define SKIPPED 77
 #define PROGRESS_RUNS 100 /* a line */
 #define LL128_INSTRUCTIONS 670
+#define LL_PEER_INSTRUCTIONS 150
 
-enum { SIMPLE, LL, LL128, ONE_GPU, BYTES, EIGHT, EIGHT_LL128, LENT, LENT_SUM, LONG_LL128, IN_PLACE_LENT, PUSHED };
+enum {
+    SIMPLE,
+    LL,
+    LL128,
+    ONE_GPU,
+    BYTES,
+    EIGHT,
+    EIGHT_LL128,
+    LENT,
+    LENT_SUM,
+    LONG_LL128,
+    IN_PLACE_LENT,
+    PUSHED,
+    FEW,
+    FEW_IN_PLACE
+};
 static const struct scene scenes[] = {
     [SIMPLE] = {"ring", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 3, 3000, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0, false},
     [LL] = {"ring", PROG_ALLREDUCE, PROTOCOL_LL, 3, 3, 1500, 96, 3, COLLET_FLOAT32, COLLET_SUM, 0, false},
@@ -34,6 +50,11 @@ static const struct scene scenes[] = {
     [IN_PLACE_LENT] = {"oneshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 4, 1500, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64,
                        true},
     [PUSHED] = {"twoshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 1, 1500, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64, true},
+    [FEW] = {"oneshot", PROG_ALLREDUCE, PROTOCOL_LL, 5, 5, 99, 128, 40, COLLET_FLOAT32, COLLET_SUM, 0, false},
+    [FEW_IN_PLACE] = {"twoshot", PROG_ALLREDUCE, PROTOCOL_LL, 4, 2, 150, 128, 40, COLLET_FLOAT32, COLLET_AVG, 0, true},
+    {"oneshot", PROG_ALLREDUCE, PROTOCOL_LL, 8, 1, 1, 64, 40, COLLET_FLOAT32, COLLET_SUM, 0, true},
+    {"direct", PROG_ALLGATHER, PROTOCOL_LL, 4, 4, 60, 96, 40, COLLET_FLOAT32, COLLET_SUM, 0, true},
+    {"oneshot", PROG_ALLREDUCE, PROTOCOL_LL, 4, 4, 3000, 128, 3, COLLET_FLOAT32, COLLET_SUM, 0, true},
     {"twoshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 3, 1, 1499, 96, 3, COLLET_FLOAT32, COLLET_AVG, 64, false},
     {"oneshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 4, 600, 64, 3, COLLET_FLOAT32, COLLET_SUM, 0, true},
     {"twoshot", PROG_ALLREDUCE, PROTOCOL_SIMPLE, 4, 4, 1500, 64, 3, COLLET_FLOAT32, COLLET_SUM, 64, true},
@@ -65,6 +86,8 @@ static const struct mutation mutations[] = {
     {"barriers are gone", SIMPLE, RIGHTS_ALL, "bar.sync", "//"},
     {"barriers that reduce are gone", BYTES, RIGHTS_ALL, "bar.red.or.pred", "or.pred"},
     {"barriers that reduce are gone in LL", LL, RIGHTS_ALL, "bar.red.or.pred", "or.pred"},
+    {"barriers are gone in LL", FEW_IN_PLACE, RIGHTS_ALL, "bar.sync", "//"},
+    {"barriers that reduce are gone where peers are several", FEW, RIGHTS_ALL, "bar.red.or.pred", "or.pred"},
     {"no access to peers", SIMPLE, RIGHTS_NO_PEERS, "", ""},
     {"access to peers in one direction alone", LL, RIGHTS_WRONG_WAY, "", ""},
     {"peers may read slots, but not write them", BYTES, RIGHTS_SLOTS_READ_ONLY, "", ""},
@@ -275,9 +298,37 @@ static bool lines_take_few_instructions(void) {
     return good;
 }
 
+/* Instructions of a block and call: one-shot in LL, 16 lines from each peer. Of the lane for which the others wait. */
+static double oneshot_instructions(int nranks) {
+    const struct scene scene = {"oneshot",        PROG_ALLREDUCE,      PROTOCOL_LL, nranks,
+                                (uint32_t)nranks, 32 * STAGE_CHANNELS, 128,         1,
+                                COLLET_FLOAT32,   COLLET_SUM,          0,           false};
+    char why[STAGE_WHY_BYTES] = "it cannot begin";
+    struct stage stage;
+    const bool ran = stage_begin(&stage, &scene, RIGHTS_ALL) && stage_run(&stage, 1, why);
+    const struct gpusim_counts counts = stage_counts(&stage);
+    if (!ran)
+        printf("NOT OK %s\n", why);
+    stage_end(&stage);
+    return ran ? (double)counts.chain.instructions / (double)counts.blocks : -1;
+}
+
+/* Each line of each peer has a lane of its own, so a peer more takes little. Where each lane went from peer to peer, it was 800. */
+static bool peers_take_few_instructions(void) {
+    gpusim_chains(true);
+    gang_wraps = false; /* a slot that gets lines behind its payload takes more */
+    const double three = oneshot_instructions(3), seven = oneshot_instructions(7), peer = (seven - three) / 4;
+    gang_wraps = true;
+    gpusim_chains(false);
+    const bool good = three > 0 && seven > 0 && peer <= LL_PEER_INSTRUCTIONS;
+    printf("%s a block takes %.0f instructions for a peer more in LL, at most %d\n", good ? "ok    " : "NOT OK", peer,
+           LL_PEER_INSTRUCTIONS);
+    return good;
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "lines") == 0)
-        return stage_objects() && lines_take_few_instructions() ? 0 : 1;
+        return stage_objects() && (lines_take_few_instructions() & peers_take_few_instructions()) ? 0 : 1;
     int seeds = argc > 1 ? atoi(argv[1]) : 0, runs = argc > 2 ? atoi(argv[2]) : 4, first = argc > 3 ? atoi(argv[3]) : 0;
     if (!stage_objects()) {
         printf("skipped: this build has no kernels for GPUs\n");
@@ -285,7 +336,7 @@ int main(int argc, char **argv) {
     }
     bool kernels =
         runs == 0 || (types_pass() & counts_are_as_priced() & passes_are_few() & sources_are_loaded_at_once() &
-                      lines_take_few_instructions() & kernels_pass(runs, first));
+                      lines_take_few_instructions() & peers_take_few_instructions() & kernels_pass(runs, first));
     bool mutants = seeds == 0 || mutations_fail(seeds);
     return kernels && mutants ? 0 : 1;
 }

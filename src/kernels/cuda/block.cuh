@@ -8,22 +8,44 @@
 #ifndef COLLET_KERNELS_CUDA_BLOCK_CUH
 #define COLLET_KERNELS_CUDA_BLOCK_CUH
 
-#include "kernels/cuda/block_lines.cuh"
+#include "kernels/cuda/block_few.cuh"
 #include "kernels/cuda/block_plain.cuh"
 
 /* ---- a step ---- */
 
-/* Called by all lanes. Each lane moves its own parts of lines. A barrier stands before that: then the ends have the positions behind the
- * last step, and there is credit. Another one stands behind it: then all lanes have read their operands, and stored what is published. */
-template <class R, class P>
-BLOCK_FN enum work_failure lines_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
-                                      uint32_t bytes, const struct work_status *status) {
+/* Called by all lanes, each for its own ends. Waits for slots of plain payload, and for slots that may be written; each lane waits by itself
+ * for its lines. *odd: not all is told by lines: an end has plain payload, or a slot gets lines behind its payload. */
+template <class P>
+BLOCK_FN enum work_failure lines_begin(struct block_memory *m, const struct prog_step *step, uint32_t bytes,
+                                       const struct work_status *status, bool *odd) {
     enum work_failure failure = WORK_FINE;
-    if (port_lane() == 0)
-        failure = wait_step<P>(&m->worker, step, bytes, status);
-    if ((failure = failure_of_any(failure)) != WORK_FINE)
-        return failure;
-    failure = block_lines<R, P>(&m->worker, step, round, status);
+    uint32_t at = 0;
+    *odd = false;
+#pragma unroll 1
+    for (uint32_t k = turn_in(0); k < (uint32_t)step->recv_count && failure == WORK_FINE; k += port_lanes()) {
+        struct fifo_end *end = operand_end(m, step, k);
+        if (proto_has_lines(proto_kind(P::number, end)))
+            continue;
+        *odd = true;
+        at = (uint32_t)step->recv_first + k;
+        failure = end_await(m, end, true, status);
+        if (failure == WORK_FINE && simple_ready(&m->op.args, end, bytes, NULL) == INTERP_MISMATCH)
+            failure = WORK_MISMATCH;
+    }
+#pragma unroll 1
+    for (uint32_t k = turn_in(1); k < (uint32_t)step->send_count && failure == WORK_FINE; k += port_lanes()) {
+        struct fifo_end *end = place_end(m, step, k);
+        const uint32_t kind = proto_kind(P::number, end);
+        *odd |= !proto_has_lines(kind) || (kind == PROTOCOL_LL && ll_pads(end));
+        at = (uint32_t)step->send_first + k;
+        failure = end_await(m, end, false, status);
+    }
+    ends_stop(m, at, failure);
+    return failure;
+}
+
+/* Called by all lanes, after the last line. */
+template <class P> BLOCK_FN void lines_seal(struct block_memory *m, const struct prog_step *step, uint32_t bytes) {
 #pragma unroll 1
     for (int k = 0; k < step->send_count; k++) {
         struct fifo_end *end = interp_send_end(&m->op, step->send_first + k);
@@ -31,8 +53,48 @@ BLOCK_FN enum work_failure lines_step(struct block_memory *m, const struct prog_
         if (proto_has_lines(kind) || port_lane() == 0)
             PROTO_CALL(kind, seal, &m->op.args, end, bytes);
     }
-    if ((failure = failure_of_any(failure)) == WORK_FINE && port_lane() == 0)
-        interp_hand_over(&m->op, step, bytes, PROTO_EACH_END);
+}
+
+/* Called by all lanes, behind a barrier. The first lane tells all heads: it has made the fence after slots of Simple, if a call before this
+ * one had some. */
+template <class P>
+BLOCK_FN void lines_hand_over(struct block_memory *m, const struct prog_step *step, uint32_t bytes, bool odd) {
+    const uint32_t kind = P::number;
+    if (odd) {
+        if (port_lane() == 0)
+            interp_hand_over(&m->op, step, bytes, PROTO_EACH_END);
+        return;
+    }
+#pragma unroll 1
+    for (int k = 0; port_lane() == 0 && k < step->recv_count; k++)
+        PROTO_CALL(kind, consume, interp_recv_end(&m->op, step->recv_first + k));
+#pragma unroll 1
+    for (uint32_t k = turn_in(1); k < (uint32_t)step->send_count; k += port_lanes())
+        PROTO_CALL(kind, publish, &m->op.args, place_end(m, step, k), bytes);
+}
+
+/* Called by all lanes. Each lane moves its own parts of lines. A barrier stands before that: then there is credit. Another one stands behind
+ * it: then all lanes have read their operands, and stored what is published. Behind a third one, the ends have their new positions. */
+template <class R, class P>
+BLOCK_FN enum work_failure lines_step(struct block_memory *m, const struct prog_step *step, uint64_t round,
+                                      uint32_t bytes, const struct work_status *status) {
+    bool odd;
+    enum work_failure failure = lines_begin<P>(m, step, bytes, status, &odd);
+    if (port_any(odd || failure != WORK_FINE)) {
+        if ((failure = failure_of_any(failure)) != WORK_FINE)
+            return failure;
+        odd = true;
+    }
+    if (!odd && few_fit<P>(step, bytes))
+        failure = block_few<R, P>(m, step, round, bytes, status);
+    else
+        failure = block_lines<R, P>(&m->worker, step, round, status);
+    if (odd)
+        lines_seal<P>(m, step, bytes);
+    if ((failure = failure_of_any(failure)) != WORK_FINE)
+        return failure;
+    lines_hand_over<P>(m, step, bytes, odd);
+    port_sync();
     return failure;
 }
 

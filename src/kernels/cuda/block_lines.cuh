@@ -53,9 +53,9 @@ template <class P> BLOCK_FN bool any_of_company(bool condition) {
 
 /* ---- waiting ---- */
 
-/* The parts that a lane loads at once: of `lines` lines, from `ends` ends. */
+/* The parts that a lane loads at once: of `lines` lines, from `ends` ends. near: no end is remote. */
 template <class P, int nlines> struct block_flight {
-    enum { lines = nlines, ends = nlines > 1 ? 1 : P::many };
+    enum { lines = nlines, ends = nlines > 1 ? 1 : P::many, near = nlines > 1 };
     enum { positions = nlines > 1 ? ends + 1 : ends }; /* number of places in the list of operands between two looks */
     struct lane_part part[nlines];
     uint64_t words[ends][nlines][LANE_WORDS_MAX]; /* received words */
@@ -83,9 +83,9 @@ BLOCK_SELDOM enum work_failure parts_judge(const struct interp_op *op, int first
     return failure;
 }
 
-/* The protocol of an end's lines. Several lines at once come only from ends that are not remote, so it is the call's. */
+/* The protocol of an end's lines: that of the call, if it is known that no end is remote. */
 template <class P, class F> BLOCK_FN uint32_t kind_of(const struct fifo_end *end) {
-    return F::lines > 1 ? (uint32_t)P::number : proto_kind(P::number, end);
+    return F::near ? (uint32_t)P::number : proto_kind(P::number, end);
 }
 
 /* Loads all parts once, and then checks whether they have come. (A check after each load would delay the next load.) False: one has

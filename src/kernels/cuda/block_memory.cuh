@@ -10,6 +10,7 @@
  *      ends          copies of them: their positions move here and return at the end. Of a table of more peers than find room
  *                    here, those of a step, from step to step
  *      lists         operands and places of the step in Simple
+ *      words         words that lanes have received, in LL
  *      untold        the step whose counters are not stored yet, in Simple
  */
 #ifndef COLLET_KERNELS_CUDA_BLOCK_MEMORY_CUH
@@ -19,6 +20,7 @@
 #include "kernels/cuda/block_team.cuh"
 
 #define BLOCK_WINDOW_STEPS 64u
+#define BLOCK_LANES_MAX 512u
 
 /* The ends of a step whose counters are not stored yet. */
 struct block_untold {
@@ -35,7 +37,8 @@ struct block_memory : interp_block {
     struct fifo_end *home[2 * INTERP_BLOCK_PEERS];
     uint64_t began_at[2 * INTERP_BLOCK_PEERS]; /* positions of the ends at the beginning of the call */
     struct block_untold untold;
-    uint32_t stops; /* 1: a lane has found a reason to end the call, so all lanes stop waiting */
+    uint64_t words[BLOCK_LANES_MAX]; /* [lane] the word that it has received (block_few.cuh) */
+    uint32_t stops;                  /* 1: a lane has found a reason to end the call, so all lanes stop waiting */
 };
 
 /* The memory of the block that runs. On a GPU its address is a constant, so the compiler knows the address of everything in it. */

@@ -13,6 +13,7 @@
 #ifndef COLLET_KERNELS_CUDA_BLOCK_PLAIN_CUH
 #define COLLET_KERNELS_CUDA_BLOCK_PLAIN_CUH
 
+#include "kernels/cuda/block_ends.cuh"
 #include "kernels/cuda/block_push.cuh"
 
 /* ---- lists ---- */
@@ -117,14 +118,6 @@ BLOCK_FN void counters_keep(struct block_memory *m, const struct prog_step *step
 
 /* ---- before a step ---- */
 
-#define BLOCK_WARP 32u
-
-/* This lane's first index in one of three parts of the work. If there are three warps, each part begins with a warp of its own. */
-BLOCK_FN uint32_t turn_in(uint32_t part) {
-    uint32_t first = port_lanes() >= 3 * BLOCK_WARP ? part * BLOCK_WARP : 0, lane = port_lane();
-    return lane >= first ? lane - first : lane + port_lanes() - first;
-}
-
 /* The index of the k-th peer's operand in the list. Operands in memory may stand before it. */
 BLOCK_FN uint32_t place_of_operand(const struct block_memory *m, const struct prog_step *step, uint32_t k) {
     uint32_t place = k;
@@ -158,14 +151,6 @@ struct block_look {
     bool lent;   /* the payload of one of its slots was lent by the peer, or has landed */
     bool pushes; /* its peers have said where the result belongs */
 };
-
-BLOCK_FN struct fifo_end *operand_end(struct block_memory *m, const struct prog_step *step, uint32_t k) {
-    return interp_recv_end(&m->op, step->recv_first + (int)k);
-}
-
-BLOCK_FN struct fifo_end *place_end(struct block_memory *m, const struct prog_step *step, uint32_t k) {
-    return interp_send_end(&m->op, step->send_first + (int)k);
-}
 
 BLOCK_FN enum interp_result operand_look(struct block_memory *m, struct fifo_end *end, uint32_t bytes,
                                          struct block_look *look) {
@@ -204,20 +189,6 @@ BLOCK_FN bool ends_look(struct block_memory *m, const struct prog_step *step, ui
     return ready;
 }
 
-/* Waits until the end has a slot, or another lane has found a reason to end the call. */
-BLOCK_FN enum work_failure end_await(struct block_memory *m, struct fifo_end *end, bool receives,
-                                     const struct work_status *status) {
-    struct block_wait wait = {0, 0};
-    enum work_failure failure = WORK_FINE;
-    while (failure == WORK_FINE && !(receives ? fifo_has_data(end) : fifo_has_credit(end))) {
-        bool asks = block_asks(&wait);
-        failure = block_pause(&wait, status);
-        if (asks && m->stops)
-            return WORK_ABORTED;
-    }
-    return failure;
-}
-
 /* Waits until all of this lane's ends are ready. */
 BLOCK_SELDOM enum work_failure ends_await(struct block_memory *m, const struct prog_step *step, uint32_t bytes,
                                           struct block_look *look, const struct work_status *status) {
@@ -242,10 +213,7 @@ BLOCK_SELDOM enum work_failure ends_await(struct block_memory *m, const struct p
         if (failure == WORK_FINE)
             place_look(m, end, bytes, look);
     }
-    if (failure == WORK_MISMATCH || failure == WORK_TIMEOUT) {
-        m->worker.blocked_on = at;
-        m->stops = 1;
-    }
+    ends_stop(m, at, failure);
     return failure;
 }
 

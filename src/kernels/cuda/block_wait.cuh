@@ -48,39 +48,4 @@ BLOCK_FN enum work_failure failure_of_any(enum work_failure failure) {
     return port_any(failure == WORK_TIMEOUT) ? WORK_TIMEOUT : WORK_ABORTED;
 }
 
-/* Called by one lane. Waits until a slot of plain payload has arrived. */
-BLOCK_FN enum work_failure wait_slot(const struct work_args *args, struct fifo_end *end, uint32_t bytes,
-                                     const struct work_status *status) {
-    struct block_wait wait = {0, 0};
-    for (;;) {
-        enum interp_result result = PROTO_CALL(PROTOCOL_SIMPLE, ready, args, end, bytes, NULL);
-        if (result != INTERP_BUSY)
-            return result == INTERP_STEPPED ? WORK_FINE : WORK_MISMATCH;
-        enum work_failure failure = block_pause(&wait, status);
-        if (failure != WORK_FINE)
-            return failure;
-    }
-}
-
-/* Called by one lane. Waits until all slots of plain payload have arrived, and all places may be written. For lines, each lane waits by
- * itself. */
-template <class P>
-BLOCK_FN enum work_failure wait_step(struct interp_worker *w, const struct prog_step *step, uint32_t bytes,
-                                     const struct work_status *status) {
-    const struct work_args *args = &interp_op_of(w)->args;
-    struct block_wait wait = {0, 0};
-    enum work_failure failure = WORK_FINE;
-#pragma unroll 1
-    for (int k = 0; k < step->recv_count; k++) {
-        struct fifo_end *end = interp_recv_end(interp_op_of(w), step->recv_first + k);
-        bool plain = !proto_has_lines(proto_kind(P::number, end));
-        w->blocked_on = (uint32_t)(step->recv_first + k);
-        if (plain && (failure = wait_slot(args, end, bytes, status)) != WORK_FINE)
-            return failure;
-    }
-    while (failure == WORK_FINE && !interp_has_credit(w, step))
-        failure = block_pause(&wait, status);
-    return failure;
-}
-
 #endif

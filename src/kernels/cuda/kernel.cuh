@@ -16,6 +16,8 @@ extern "C" {
 #include "layers/gpu/kernels.h"
 }
 
+static_assert(GPU_LANES <= BLOCK_LANES_MAX, "each lane has a word");
+
 template <class R>
 __global__ void __launch_bounds__(GPU_LANES, 1) run_launch(const __grid_constant__ struct work_launch launch) {
     launch_run<R>(&block_shared, &launch, blockIdx.x);

@@ -17,8 +17,8 @@
  *             NVLink's. Through the host it is twice PCI's: one way to write a line, one more to read it. Over the network it contains
  *             proxy and NIC, and is fitted: NCCL has 2.7, 4.0 and 14.0 µs, but 8 bytes take 93 µs round a ring of two hosts of
  *             eight A100 (four hops over the network), and 47 µs along a tree (two hops). So each such hop takes 12.3 µs more
- *      peer   In Simple, one lane (thread of a block) looks for one peer after the other. In LL each lane looks for 4 peers at once, in
- *             LL128 for 2. A look takes 200 cycles of L2 (doi 10.1016/j.ultsonch.2023.106546, table 3): 142 ns of an A100. Counted: no
+ *      peer   In Simple, each end has a lane (thread of a block). In LL a lane looks for 4 peers at once, or for one if there are lanes
+ *             enough, in LL128 for 2. A look takes 200 cycles of L2 (doi 10.1016/j.ultsonch.2023.106546, table 3): 142 ns of an A100. Counted: no
  *             look is at memory of another GPU. Guessed: headers and counters of Simple take some 60 ns more
  *      fence  Counted: a step of plain payload has one, whatever the number of peers; a step in lines has none. A fence waits until the
  *             step's stores are there and this is known here: as long as a line takes in both directions. Over a network payload is
