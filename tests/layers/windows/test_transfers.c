@@ -245,6 +245,7 @@ static void run_refused(struct ranks *ranks, int rank) {
     ranks_try(ranks, rank, collet_transfer_test(transfer));
     ranks_try(ranks, rank, collet_transfer_release(transfer));
     ranks_try(ranks, rank, collet_transfer_release(NULL));
+    ranks_barrier(ranks); /* the end of a communicator is none: the peer may still wait for its transfer to this rank */
     ranks_try(ranks, rank, PREPARE(PUT, local, apart, 3, 1 - rank)); /* this one ends with its communicator */
     ranks_try(ranks, rank, collet_transfer_post(transfer, NULL, 0, NULL));
     ranks_try(ranks, rank, collet_comm_destroy(comm));
