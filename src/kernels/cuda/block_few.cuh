@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A step of few lines among several peers: each line of each peer has a lane of its own. Three peers, two lines:
+ * A step of few lines: each line of each peer has a lane of its own. Three peers, two lines:
  *
  *    lane           0        1        2        3        4        5
  *    polls for      line 0   line 1   line 0   line 1   line 0   line 1
@@ -28,7 +28,7 @@ template <class P> struct few_flight {
 
 template <class P> BLOCK_FN uint32_t few_lines(uint32_t bytes) { return (bytes + P::unit_bytes - 1) / P::unit_bytes; }
 
-/* Are there several peers, and enough lanes for all their lines? */
+/* Is there a lane for each line of each peer? */
 template <class P> BLOCK_FN bool few_fit(const struct prog_step *step, uint32_t bytes) {
     uint32_t receives = (uint32_t)step->recv_count, sends = (uint32_t)step->send_count;
     uint32_t most = receives > sends ? receives : sends;
