@@ -271,20 +271,26 @@ static bool sources_are_loaded_at_once(void) {
     return good;
 }
 
+/* Runs a scene once. False: it failed. */
+static bool counts_of(const struct scene *scene, struct gpusim_counts *counts) {
+    char why[STAGE_WHY_BYTES] = "it cannot begin";
+    struct stage stage;
+    const bool ran = stage_begin(&stage, scene, RIGHTS_ALL) && stage_run(&stage, 1, why);
+    *counts = stage_counts(&stage);
+    if (!ran)
+        printf("NOT OK %s\n", why);
+    stage_end(&stage);
+    return ran;
+}
+
 /* Instructions of a warp and step for so many times 16 lines, and those around them: of an allreduce by a ring of three ranks, whose blocks
  * are one warp. It has 5 steps. Buffers are aligned to their elements, and not to words. */
 static double lines_instructions(size_t sixteens) {
     const size_t elems = sixteens * 480;
     const struct scene scene = {"ring", PROG_ALLREDUCE, PROTOCOL_LL128, 3, 3,    elems * STAGE_CHANNELS * 3, 32,
                                 1,      COLLET_FLOAT32, COLLET_SUM,     0, false};
-    char why[STAGE_WHY_BYTES] = "it cannot begin";
-    struct stage stage;
-    const bool ran = stage_begin(&stage, &scene, RIGHTS_ALL) && stage_run(&stage, 1, why);
-    const struct gpusim_counts counts = stage_counts(&stage);
-    if (!ran)
-        printf("NOT OK %s\n", why);
-    stage_end(&stage);
-    return ran ? (double)counts.lane_work.instructions / 32 / (double)counts.blocks / 5 : -1;
+    struct gpusim_counts counts;
+    return counts_of(&scene, &counts) ? (double)counts.lane_work.instructions / 32 / (double)counts.blocks / 5 : -1;
 }
 
 /* What is counted is a slope: what 16 lines more take, so without what a step takes anyway. */
@@ -303,14 +309,8 @@ static double oneshot_instructions(int nranks) {
     const struct scene scene = {"oneshot",        PROG_ALLREDUCE,      PROTOCOL_LL, nranks,
                                 (uint32_t)nranks, 32 * STAGE_CHANNELS, 128,         1,
                                 COLLET_FLOAT32,   COLLET_SUM,          0,           false};
-    char why[STAGE_WHY_BYTES] = "it cannot begin";
-    struct stage stage;
-    const bool ran = stage_begin(&stage, &scene, RIGHTS_ALL) && stage_run(&stage, 1, why);
-    const struct gpusim_counts counts = stage_counts(&stage);
-    if (!ran)
-        printf("NOT OK %s\n", why);
-    stage_end(&stage);
-    return ran ? (double)counts.chain.instructions / (double)counts.blocks : -1;
+    struct gpusim_counts counts;
+    return counts_of(&scene, &counts) ? (double)counts.chain.instructions / (double)counts.blocks : -1;
 }
 
 /* Each line of each peer has a lane of its own, so a peer more takes little. Where each lane went from peer to peer, it was 800. */
